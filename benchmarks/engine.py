@@ -23,11 +23,11 @@ import numpy as np
 from appl.prompt import AIMessage, Message, Messages, UserMessage
 from appl_backends.embedded import WEIGHTS
 from appl_backends.embedded.blas_threads import BlasThreads
-from appl_backends.embedded.engine import Engine
+from appl_backends.embedded.engine import BatchEngine
 from appl_backends.embedded.model import Llama
 from appl_backends.embedded.radix import RadixCache
 from appl_backends.embedded.sampler import Draw
-from appl_backends.embedded.task import Task
+from appl_backends.embedded.task import EngineTask
 from appl_backends.embedded.tokenizer import Tokenizer
 
 CONTEXT, STEPS, ROUNDS = 256, 32, 9
@@ -91,13 +91,15 @@ def chat(tokenizer: Tokenizer, rng: random.Random) -> list[int]:
         messages.append(AIMessage(ANSWER.format(**values)))
 
 
-def engine_at(model: Llama, tokenizer: Tokenizer, batch: int, temperature: float) -> Engine:
+def engine_at(model: Llama, tokenizer: Tokenizer, batch: int, temperature: float) -> BatchEngine:
     """An engine whose *batch* sequences are about to decode around the context length."""
-    engine = Engine(model, tokenizer, RadixCache(model.shape, 2048), max_batch=batch, chunk=512)
+    engine = BatchEngine(
+        model, tokenizer, RadixCache(model.shape, 2048), max_batch=batch, chunk=512
+    )
     engine._banned[tokenizer.end] = -np.inf  # no answer ends while it is timed
     for index in range(batch):
         ids = chat(tokenizer, random.Random(index))
-        engine.submit(Task(ids, [Draw(temperature, 1.0, 7, index)], 2 * STEPS))
+        engine.submit(EngineTask(ids, [Draw(temperature, 1.0, 7, index)], 2 * STEPS))
     while not engine.running or any(run.todo != 1 for run in engine.running) or engine.waiting:
         engine.step()
     return engine

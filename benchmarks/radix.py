@@ -19,26 +19,26 @@ import numpy as np
 
 from appl_backends.embedded import WEIGHTS
 from appl_backends.embedded.blas_threads import BlasThreads
-from appl_backends.embedded.cache import Cache
-from appl_backends.embedded.engine import Engine
+from appl_backends.embedded.cache import PrefixCache
+from appl_backends.embedded.engine import BatchEngine
 from appl_backends.embedded.model import F32, Llama
 from appl_backends.embedded.naive import NaiveCache
 from appl_backends.embedded.radix import RadixCache
 from appl_backends.embedded.sampler import Draw
-from appl_backends.embedded.task import Finished, Run, Task
+from appl_backends.embedded.task import EngineTask, Finished, SequenceRun
 from appl_backends.embedded.tokenizer import Tokenizer
 
 BRANCHES, DECODED = 16, 8
 
 
-class Watched(Engine):
+class Watched(BatchEngine):
     """An engine that keeps the logits of every token it chose."""
 
-    def __init__(self, model: Llama, tokenizer: Tokenizer, cache: Cache) -> None:
+    def __init__(self, model: Llama, tokenizer: Tokenizer, cache: PrefixCache) -> None:
         super().__init__(model, tokenizer, cache, max_batch=BRANCHES)
         self.seen: dict[tuple[int, int], F32] = {}
 
-    def _choose(self, runs: Sequence[Run], raw: F32) -> list[int]:
+    def _choose(self, runs: Sequence[SequenceRun], raw: F32) -> list[int]:
         for run, logits in zip(runs, raw, strict=True):
             self.seen[run.task.order, run.generated] = logits.copy()
         return super()._choose(runs, raw)
@@ -59,10 +59,10 @@ def optimum(prompts: list[list[int]]) -> int:
     return len({tuple(prompt[:end]) for prompt in prompts for end in range(1, len(prompt) + 1)})
 
 
-def answers(engine: Engine, prompts: list[list[int]]) -> dict[int, list[int]]:
+def answers(engine: BatchEngine, prompts: list[list[int]]) -> dict[int, list[int]]:
     """The greedy tokens of every prompt, by order of submission."""
     for prompt in prompts:
-        engine.submit(Task(prompt, [Draw(0.0, 1.0, 0, 0)], DECODED))
+        engine.submit(EngineTask(prompt, [Draw(0.0, 1.0, 0, 0)], DECODED))
     found: dict[int, list[int]] = {}
     while len(found) < len(prompts):
         for outcome in engine.step():

@@ -23,7 +23,7 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / "viewer")]
 from browser import Chromium, Page  # noqa: E402
 from large import large_trace  # noqa: E402
 
-from appl.tracing.viewer import Server, View, Views, export  # noqa: E402
+from appl.tracing.viewer import View, ViewerServer, Views, export  # noqa: E402
 
 BUILT = Path(__file__).parents[1] / "appl" / "tracing" / "viewer"
 ENTRIES = "document.querySelectorAll('main .list .entry').length > 0"
@@ -129,7 +129,7 @@ def table(calls: int) -> Iterator[str]:
     yield ""
     with closing(Chromium(folder / "chromium")) as browser:
         browser.page("about:blank").close()
-        with closing(View(path)) as view, Server(Views(view)) as server:
+        with closing(View(path)) as view, ViewerServer(Views(view)) as server:
             spent = time.process_time()
             page, first, whole = opened(browser, server.url, calls)
             spent = time.process_time() - spent

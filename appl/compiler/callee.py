@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 
 from appl.compiler.bindings import Survey
-from appl.compiler.names import UNKNOWN, Names, is_ppl, origin, outer_names, program_of
+from appl.compiler.names import UNKNOWN, FunctionNames, is_ppl, origin, outer_names, program_of
 from appl.compiler.reach import may_reach
 from appl.compiler.source import Module
 
@@ -69,7 +69,7 @@ class Callees:
     Of the functions inside, ``nested`` are the prompt functions, ``local`` are the others.
     """
 
-    names: Names
+    names: FunctionNames
     programs: Collection[str] = ()
     methods: Collection[str] = ()
     nested: set[str] = field(default_factory=set)
@@ -192,7 +192,7 @@ def _plain() -> None:
 def static_names(module: Module) -> dict[str, object]:
     """A file's imports from appl and its prompt functions, by name, found without running it."""
     found = _imports(module.tree)
-    names = Names(Survey(), found)
+    names = FunctionNames(Survey(), found)
     for each in module.functions.values():
         if each.path == each.node.name:
             for decorator in each.node.decorator_list:
@@ -202,7 +202,7 @@ def static_names(module: Module) -> dict[str, object]:
     return found | _aliases(module.tree, names)
 
 
-def _aliases(tree: ast.Module, names: Names) -> dict[str, object]:
+def _aliases(tree: ast.Module, names: FunctionNames) -> dict[str, object]:
     """Names at the top level that are bound once, to another that is known."""
     pairs = [
         (target.id, names.object_of(node.value))

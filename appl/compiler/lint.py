@@ -19,7 +19,7 @@ from appl.compiler.callee import Callees, constant_options, static_names
 from appl.compiler.graph import build
 from appl.compiler.ir import Graph
 from appl.compiler.lower import lower
-from appl.compiler.names import Names, is_ppl
+from appl.compiler.names import FunctionNames, is_ppl
 from appl.compiler.plain_values import PlainValues
 from appl.compiler.refusals import fence_source, refuse_wrapper, swapped
 from appl.compiler.rules import RULES, Facts, LintFinding, Subject
@@ -109,7 +109,7 @@ def _hint(lines: Sequence[str], error: SyntaxError) -> str:
 
 def _findings(module: Module) -> Iterator[LintFinding]:
     outer = static_names(module)
-    prompted = _prompted(module, Names(Survey(), outer))
+    prompted = _prompted(module, FunctionNames(Survey(), outer))
     facts = Facts.of(module, {each.path for group in prompted.values() for each in group})
     spans = [(each.node.lineno, each.node.end_lineno or 0) for g in prompted.values() for each in g]
 
@@ -120,7 +120,7 @@ def _findings(module: Module) -> Iterator[LintFinding]:
     called = {owner: {each.node.name for each in group} for owner, group in prompted.items()}
     graphs: Graphs = {}
     for found in module.functions.values():
-        names = Names(survey(found.node), outer)
+        names = FunctionNames(survey(found.node), outer)
         decorator = next((d for d in found.node.decorator_list if is_ppl(d, names)), None)
         if decorator is None and not inside(found):
             yield from rules.unprompted(found, Callees(names))
@@ -147,7 +147,7 @@ def _innermost(facts: Facts, found: FunctionSource, decorator: ast.expr) -> None
             raise found.source.refusal(decorator, swapped(made))
 
 
-def _prompted(module: Module, names: Names) -> dict[str | None, list[FunctionSource]]:
+def _prompted(module: Module, names: FunctionNames) -> dict[str | None, list[FunctionSource]]:
     """The prompt functions of each class, and those outside classes."""
     found: dict[str | None, list[FunctionSource]] = {}
     for each in module.functions.values():

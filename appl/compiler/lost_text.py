@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from appl.compiler.bindings import Survey
 from appl.compiler.callee import static_names
 from appl.compiler.dedent import is_triple_quoted
-from appl.compiler.names import Names, is_ppl, origin
+from appl.compiler.names import FunctionNames, is_ppl, origin
 from appl.compiler.nodes import TEMPLATES, own_statements
 from appl.compiler.source import Def, FunctionSource, Module, SourceFile, parse
 
@@ -54,7 +54,7 @@ def caller_at(file: str, line: int) -> Caller | None:
     around = [each for each in module.functions.values() if _holds(each.node, line)]
     if not around:
         return None
-    plain, names = plain_functions(module), Names(Survey(), static_names(module))
+    plain, names = plain_functions(module), FunctionNames(Survey(), static_names(module))
     found = max(around, key=lambda each: each.node.lineno)
     prompted = any(is_ppl(each, names) for each in found.node.decorator_list)
     return Caller(found, prompted, plain)
@@ -66,7 +66,7 @@ def _holds(node: Def, line: int) -> bool:
 
 def plain_functions(module: Module) -> dict[str, Def]:
     """The functions at the top level of a file that are no prompt functions."""
-    names = Names(Survey(), static_names(module))
+    names = FunctionNames(Survey(), static_names(module))
     return {
         each.path: each.node
         for each in module.functions.values()
@@ -186,7 +186,7 @@ def _is_said(value: ast.expr | None) -> bool:
     return constant or isinstance(value, TEMPLATES) or is_message(value)
 
 
-def notes_of(found: FunctionSource, names: Names, *, keeps: bool) -> tuple[str, ...]:
+def notes_of(found: FunctionSource, names: FunctionNames, *, keeps: bool) -> tuple[str, ...]:
     """Notes on everything that is sure to be lost in a prompt function, a sentence each.
 
     *keeps* says that somebody else sees its prompt when it has returned.

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 
 from appl.compiler.dedent import cleaned, is_triple_quoted, parts_of, text_of
 from appl.compiler.ir import PLACEHOLDER
-from appl.compiler.names import Names, is_ppl
+from appl.compiler.names import FunctionNames, is_ppl
 from appl.compiler.nodes import LEAVES, TEMPLATES, Placed, at, constant, copied
 from appl.compiler.plain_values import PlainValues
 from appl.compiler.source import Def, FunctionSource, SourceFile
@@ -48,7 +48,11 @@ def docstring_of(node: Def, source: SourceFile, either: bool = False) -> str | N
 
 
 def lower(
-    found: FunctionSource, names: Names, plain: PlainValues, *, quiet_docstring: bool = False
+    found: FunctionSource,
+    names: FunctionNames,
+    plain: PlainValues,
+    *,
+    quiet_docstring: bool = False,
 ) -> Lowered:
     """The ``def`` of *found* over the hooks; a *quiet* first string is never prompt text."""
     lowering = _Lowering(found, names, plain)
@@ -56,7 +60,7 @@ def lower(
 
 
 class _Lowering:
-    def __init__(self, found: FunctionSource, names: Names, plain: PlainValues) -> None:
+    def __init__(self, found: FunctionSource, names: FunctionNames, plain: PlainValues) -> None:
         self.found, self.source = found, found.source
         self.names, self.plain = names, plain
         self.nested: list[FunctionSource] = []

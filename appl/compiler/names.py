@@ -24,7 +24,7 @@ class Unknown:
 UNKNOWN: Final = Unknown()
 
 
-class Names:
+class FunctionNames:
     """The names of one function: those it binds itself, and those it sees from outside.
 
     A name that it binds once, to another name, stands for the same object.
@@ -101,7 +101,7 @@ def origin(value: object) -> str:
     return ""
 
 
-def is_ppl(decorator: ast.expr, names: Names) -> bool:
+def is_ppl(decorator: ast.expr, names: FunctionNames) -> bool:
     """True if a decorator is ``ppl`` or ``ppl(...)``: by object, else by name."""
     if isinstance(decorator, ast.Call):
         decorator = decorator.func

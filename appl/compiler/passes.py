@@ -24,7 +24,7 @@ from appl.compiler.graph import build
 from appl.compiler.ir import HOOKS_NAME, PLACEHOLDER, Graph, Hooks
 from appl.compiler.lost_text import notes_of
 from appl.compiler.lower import Lowered, docstring_of, lower
-from appl.compiler.names import Names, is_ppl, outer_names, program_of
+from appl.compiler.names import FunctionNames, is_ppl, outer_names, program_of
 from appl.compiler.plain_values import PlainValues
 from appl.compiler.refusals import fence, require_function
 from appl.compiler.source import FunctionSource, find, forget, parse, peers
@@ -57,7 +57,7 @@ class _Compiled:
         self.either_docstring = bool(options.docstring_as)
         self.kind: Kind = kind_of(f)
         self.docstring = docstring_of(found.node, found.source, self.either_docstring)
-        names = Names(survey(found.node), outer_names(f))
+        names = FunctionNames(survey(found.node), outer_names(f))
         self.notes = notes_of(found, names, keeps=options.ctx != "new")
         self._placed: tuple[Hooks, CodeType] | None = None
 
@@ -98,7 +98,7 @@ def graph_of_found(
     found: FunctionSource, outer: Mapping[str, object], kind: str, either_docstring: bool = False
 ) -> Graph:
     """The call graph of a ``def`` that sees the names *outer*."""
-    names = Names(survey(found.node), outer)
+    names = FunctionNames(survey(found.node), outer)
     prompted = [
         each.node.name
         for each in peers(found)
@@ -136,7 +136,7 @@ def rebuild(f: FunctionType, translated: Translated, hooks: Hooks) -> FunctionTy
 def lowered_from(f: FunctionType, found: FunctionSource, options: CompilerOptions) -> Lowered:
     """Fence, lower, verify."""
     bindings = survey(found.node)
-    names = Names(bindings, outer_names(f))
+    names = FunctionNames(bindings, outer_names(f))
     fence(found, names, f, ctx=options.ctx, parallel=options.parallel)
     lowered = lower(
         found, names, PlainValues(names, bindings), quiet_docstring=bool(options.docstring_as)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from appl.compiler.bindings import Survey, element_of
-from appl.compiler.names import Names
+from appl.compiler.names import FunctionNames
 
 _ALWAYS = (ast.Constant, ast.JoinedStr, ast.Compare, ast.Lambda)
 _FINISHED = frozenset(
@@ -29,7 +29,7 @@ class PlainValues:
     ``locals`` are the names that every binding in the function binds to such an expression.
     """
 
-    def __init__(self, names: Names, survey: Survey) -> None:
+    def __init__(self, names: FunctionNames, survey: Survey) -> None:
         self._names = names
         self.locals: frozenset[str] = frozenset()
         self._rule_out(survey)

@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Iterator
 from types import FunctionType
 
-from appl.compiler.names import Names, is_ppl
+from appl.compiler.names import FunctionNames, is_ppl
 from appl.compiler.nodes import copied
 from appl.compiler.source import FunctionSource, find
 from appl.errors import PromptSyntaxError, SourceUnavailable
@@ -55,7 +55,7 @@ def refuse_wrapper(found: FunctionSource) -> PromptSyntaxError:
 
 
 def fence(
-    found: FunctionSource, names: Names, f: FunctionType, *, ctx: str, parallel: bool
+    found: FunctionSource, names: FunctionNames, f: FunctionType, *, ctx: str, parallel: bool
 ) -> None:
     """Refuse the function if it or its decoration cannot be compiled."""
     _innermost(found, names, f)
@@ -64,7 +64,7 @@ def fence(
 
 
 def fence_source(
-    found: FunctionSource, names: Names, *, ctx: str, parallel: bool, generator: bool
+    found: FunctionSource, names: FunctionNames, *, ctx: str, parallel: bool, generator: bool
 ) -> None:
     """Refuse a function that cannot be compiled, judged by its source alone."""
     if parallel:
@@ -86,7 +86,7 @@ def _described(value: object) -> str:
     return f"an object of type {type(value).__name__}"
 
 
-def _innermost(found: FunctionSource, names: Names, f: FunctionType) -> None:
+def _innermost(found: FunctionSource, names: FunctionNames, f: FunctionType) -> None:
     """Refuse ``@ppl`` above a decorator that wraps, as it would compile the wrapper."""
     if "__wrapped__" not in f.__dict__ or _ppl_decorator(found, names) is not None:
         return
@@ -98,7 +98,9 @@ def _innermost(found: FunctionSource, names: Names, f: FunctionType) -> None:
     raise refuse_wrapper(there)
 
 
-def _may_be_parallel(found: FunctionSource, names: Names, ctx: str, generator: bool) -> None:
+def _may_be_parallel(
+    found: FunctionSource, names: FunctionNames, ctx: str, generator: bool
+) -> None:
     place = _ppl_decorator(found, names) or _header(found)
     if ctx in ("same", "resume"):
         raise found.source.refusal(
@@ -145,7 +147,7 @@ def _own_statements(node: ast.AST) -> Iterator[ast.AST]:
                 todo.extend(getattr(statement, block, ()))
 
 
-def _ppl_decorator(found: FunctionSource, names: Names) -> ast.expr | None:
+def _ppl_decorator(found: FunctionSource, names: FunctionNames) -> ast.expr | None:
     return next((d for d in found.node.decorator_list if is_ppl(d, names)), None)
 
 

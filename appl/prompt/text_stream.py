@@ -16,7 +16,7 @@ from appl.prompt.renderer import Renderer, is_apart, level_of
 from appl.prompt.voice import Voice
 
 
-class TextStream(Renderer):
+class GrowingText(Renderer):
     """Gives the text that each part adds to a prompt, separators and numbers included."""
 
     __slots__ = ("_begins", "_has_text", "_layout", "_new")

@@ -74,7 +74,7 @@ def engine_generate(folder: Path) -> Generate:
     from appl.backend import Sampling  # noqa: PLC0415
     from appl_backends.embedded import Embedded  # noqa: PLC0415
     from appl_backends.embedded.sampler import Draw  # noqa: PLC0415
-    from appl_backends.embedded.task import Finished, Task  # noqa: PLC0415
+    from appl_backends.embedded.task import EngineTask, Finished  # noqa: PLC0415
     from appl_backends.embedded.tools import offer  # noqa: PLC0415
 
     backend = Embedded(weights=folder, max_batch=64, threads=None)
@@ -87,7 +87,7 @@ def engine_generate(folder: Path) -> Generate:
         tasks = []
         for at, messages in enumerate(chats):
             draws = [Draw(heat, 1.0, seed + at, i) for i in range(n)]
-            task = Task(chat.prompt(tokenizer, messages), draws, limit)
+            task = EngineTask(chat.prompt(tokenizer, messages), draws, limit)
             task.offer = offer(
                 Sampling(tools=_announced(messages)), backend.constraints, False, b""
             )

@@ -34,9 +34,9 @@ def answered(number: int) -> list[dict[str, Any]]:
     from tokenizers import Tokenizer
 
     from appl_backends.embedded import WEIGHTS, Embedded
-    from appl_backends.embedded.probe import Probe
+    from appl_backends.embedded.probe import TokenProbe
     from appl_backends.embedded.sampler import Draw
-    from appl_backends.embedded.task import Finished, Task
+    from appl_backends.embedded.task import EngineTask, Finished
 
     skills = [name for name in generator.SKILLS if name not in ("calculator", "lookup")]
     each = -(-number // len(skills))
@@ -46,9 +46,9 @@ def answered(number: int) -> list[dict[str, Any]]:
     tasks = []
     for _, example in examples:
         ids = chat.prompt(tokenizer, evaluate.as_dicts(example.messages, example.prefill))
-        tasks.append(Task(ids, [Draw(0.0, 1.0, 0, 0)], LIMIT, probe=Probe(len(ids), 2)))
+        tasks.append(EngineTask(ids, [Draw(0.0, 1.0, 0, 0)], LIMIT, probe=TokenProbe(len(ids), 2)))
         engine.submit(tasks[-1])
-    ended: list[Task] = []
+    ended: list[EngineTask] = []
     while not engine.idle:
         ended += [each.task for each in engine.step() if isinstance(each, Finished)]
     assert len(ended) == len(tasks)

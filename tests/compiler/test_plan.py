@@ -10,7 +10,7 @@ from appl.compiler.bindings import survey
 from appl.compiler.callee import Callees, static_names
 from appl.compiler.graph import build
 from appl.compiler.ir import Graph
-from appl.compiler.names import Names
+from appl.compiler.names import FunctionNames
 from appl.compiler.plan import PlanTotals, PrefixPlan, make_plan, totals
 from appl.compiler.source import parse
 
@@ -23,7 +23,7 @@ def plan(source: str, ctx: dict[str, str] | None = None, **known: Any) -> Prefix
     outer = static_names(module)
     graphs: dict[str, Graph] = {}
     for found in module.functions.values():
-        callees = Callees(Names(survey(found.node), outer))
+        callees = Callees(FunctionNames(survey(found.node), outer))
         graphs[found.node.name] = build(found, callees, "sync")
     modes = ctx or {}
     return make_plan(

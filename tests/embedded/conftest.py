@@ -9,17 +9,17 @@ import pytest
 
 from appl_backends.embedded import Embedded
 from appl_backends.embedded.blas_threads import BlasThreads
-from appl_backends.embedded.cache import Cache
-from appl_backends.embedded.engine import Engine
+from appl_backends.embedded.cache import PrefixCache
+from appl_backends.embedded.engine import BatchEngine
 from appl_backends.embedded.model import Llama
 from appl_backends.embedded.naive import NaiveCache
 from appl_backends.embedded.radix import RadixCache
-from appl_backends.embedded.task import Finished, Task
+from appl_backends.embedded.task import EngineTask, Finished
 from appl_backends.embedded.tokenizer import Tokenizer
 
 from .tiny import make_model
 
-MakeEngine = Callable[..., Engine]
+MakeEngine = Callable[..., BatchEngine]
 
 
 @pytest.fixture(scope="session")
@@ -39,9 +39,9 @@ def tokenizer(folder: Path) -> Tokenizer:
 
 @pytest.fixture
 def make_engine(model: Llama, tokenizer: Tokenizer) -> MakeEngine:
-    def make(cache: str = "radix", blocks: int = 512, **settings: int) -> Engine:
-        kept: Cache = RadixCache(model.shape, blocks) if cache == "radix" else NaiveCache()
-        return Engine(model, tokenizer, kept, **settings)
+    def make(cache: str = "radix", blocks: int = 512, **settings: int) -> BatchEngine:
+        kept: PrefixCache = RadixCache(model.shape, blocks) if cache == "radix" else NaiveCache()
+        return BatchEngine(model, tokenizer, kept, **settings)
 
     return make
 
@@ -53,7 +53,7 @@ async def backend(folder: Path):
     await made.aclose()
 
 
-def drain(engine: Engine, *tasks: Task) -> list[list[list[int]]]:
+def drain(engine: BatchEngine, *tasks: EngineTask) -> list[list[list[int]]]:
     """Submit *tasks*, run until all are done: the generated ids of every sample of every task."""
     for task in tasks:
         engine.submit(task)
@@ -63,7 +63,7 @@ def drain(engine: Engine, *tasks: Task) -> list[list[list[int]]]:
     return [[run.ids[len(task.prompt) :] for run in task.live] for task in tasks]
 
 
-def finished(engine: Engine, task: Task) -> Finished:
+def finished(engine: BatchEngine, task: EngineTask) -> Finished:
     """Run *task* alone and return its outcome."""
     engine.submit(task)
     outcomes = []

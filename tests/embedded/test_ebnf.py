@@ -11,7 +11,7 @@ import pytest
 
 from appl.errors import Unsupported
 from appl_backends.embedded import Embedded
-from appl_backends.embedded.constraint import Wanted
+from appl_backends.embedded.constraint import AnswerForm
 from appl_backends.embedded.ebnf import lark_of
 from tests.embedded.test_backend import ask
 
@@ -130,7 +130,7 @@ def model() -> Embedded:
 
 def accepts(model: Embedded, grammar: str, text: str) -> bool:
     """Whether the engine may write *text* under *grammar*, and end there."""
-    state = model.constraints.compile(Wanted(grammar=grammar))
+    state = model.constraints.compile(AnswerForm(grammar=grammar))
     for token in model.tokenizer.encode(text):
         if state.complete or not state.mask()[token]:
             return False

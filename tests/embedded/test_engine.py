@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from appl_backends.embedded.engine import Engine
-from appl_backends.embedded.model import Llama, Rows, Span
+from appl_backends.embedded.engine import BatchEngine
+from appl_backends.embedded.model import KvRows, Llama, TokenSpan
 from appl_backends.embedded.naive import NaiveCache
 from appl_backends.embedded.sampler import TOLERANCE, Draw, log_softmax
-from appl_backends.embedded.task import Piece, Task
+from appl_backends.embedded.task import AnswerPiece, EngineTask
 from appl_backends.embedded.tokenizer import Tokenizer
 
 from .conftest import MakeEngine, drain, finished
@@ -23,18 +23,18 @@ def prompt(seed: int, count: int) -> list[int]:
     return [0, *(rng.randrange(8, 400) for _ in range(count - 1))]
 
 
-def greedy(ids: list[int], tokens: int = 8) -> Task:
-    return Task(ids, [Draw(0.0, 1.0, 0, 0)], tokens)
+def greedy(ids: list[int], tokens: int = 8) -> EngineTask:
+    return EngineTask(ids, [Draw(0.0, 1.0, 0, 0)], tokens)
 
 
-def sampled(ids: list[int], seed: int, n: int = 1, tokens: int = 12) -> Task:
-    return Task(ids, [Draw(0.9, 0.95, seed, sample) for sample in range(n)], tokens)
+def sampled(ids: list[int], seed: int, n: int = 1, tokens: int = 12) -> EngineTask:
+    return EngineTask(ids, [Draw(0.9, 0.95, seed, sample) for sample in range(n)], tokens)
 
 
 def logits_after(model: Llama, ids: list[int]) -> np.ndarray:
-    row = Rows(model.shape, len(ids)).take(len(ids))
+    row = KvRows(model.shape, len(ids)).take(len(ids))
     assert row is not None
-    return model.forward([Span(row, ids, len(ids))])
+    return model.forward([TokenSpan(row, ids, len(ids))])
 
 
 def test_greedy_is_the_argmax_of_the_model(make_engine: MakeEngine, model: Llama) -> None:
@@ -79,7 +79,7 @@ def test_a_sample_is_the_same_alone_and_among_others(make_engine: MakeEngine) ->
 def test_sample_numbers_continue_where_they_left_off(make_engine: MakeEngine) -> None:
     ids = prompt(0, 20)
     (five,) = drain(make_engine(), sampled(ids, 3, n=5))
-    later = Task(ids, [Draw(0.9, 0.95, 3, sample) for sample in (3, 4)], 12)
+    later = EngineTask(ids, [Draw(0.9, 0.95, 3, sample) for sample in (3, 4)], 12)
     assert drain(make_engine(), later) == [five[3:]]
 
 
@@ -200,7 +200,7 @@ def test_choices_are_scored_as_by_brute_force(
     if warm:
         drain(engine, greedy(ids))
     options = [[20], [21, 22, 23], [21, 22], [30] * 40]
-    task = Task(ids, [Draw(0.0, 1.0, 0, 0)], 1, options=options)
+    task = EngineTask(ids, [Draw(0.0, 1.0, 0, 0)], 1, options=options)
     scores = finished(engine, task).response.scores
     assert np.allclose(scores, [brute_force(model, ids, option) for option in options], atol=1e-3)
     if cache == "radix":
@@ -209,7 +209,7 @@ def test_choices_are_scored_as_by_brute_force(
 
 def test_scoring_survives_preemption(make_engine: MakeEngine, model: Llama) -> None:
     engine, ids = make_engine(row_tokens=256, chunk=8), prompt(5, 90)
-    task = Task(ids, [Draw(0.0, 1.0, 0, 0)], 1, options=[[20, 21] * 20, [9] * 50, [10] * 60])
+    task = EngineTask(ids, [Draw(0.0, 1.0, 0, 0)], 1, options=[[20, 21] * 20, [9] * 50, [10] * 60])
     scores = finished(engine, task).response.scores
     assert np.allclose(scores, [brute_force(model, ids, o) for o in task.options or []], atol=2e-3)
 
@@ -224,7 +224,7 @@ def test_pieces_add_up_to_the_text_and_come_before_the_end(make_engine: MakeEngi
         outcomes += engine.step()
     response = outcomes.pop().response
     for index, sample in enumerate(response.samples):
-        pieces = [o.text for o in outcomes if isinstance(o, Piece) and o.sample == index]
+        pieces = [o.text for o in outcomes if isinstance(o, AnswerPiece) and o.sample == index]
         assert "".join(pieces) == sample.text and "e" not in sample.text
 
 
@@ -253,7 +253,7 @@ def test_canonical_logits_depend_on_the_tokens_alone(
     make_engine: MakeEngine, tokenizer: Tokenizer
 ) -> None:
     ids = prompt(8, 300)
-    busy: Engine = make_engine()
+    busy: BatchEngine = make_engine()
     drain(busy, *(greedy(ids[: 40 * at + 9]) for at in range(6)))
     assert (busy._canonical(ids) == make_engine()._canonical(ids)).all()
 
@@ -263,7 +263,7 @@ class Noisy(Llama):
 
     noise: np.random.Generator | None = None
 
-    def forward(self, spans: list[Span]) -> np.ndarray:
+    def forward(self, spans: list[TokenSpan]) -> np.ndarray:
         logits = super().forward(spans)
         if self.noise is None:
             return logits
@@ -271,7 +271,7 @@ class Noisy(Llama):
         return logits + error.astype(np.float32)
 
 
-class NoisyEngine(Engine):
+class NoisyEngine(BatchEngine):
     """Noise everywhere but where it is recomputed."""
 
     def _canonical(self, ids: list[int]) -> np.ndarray:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appl_backends.embedded import WEIGHTS
-from appl_backends.embedded.model import Llama, Row, Rows, Span
+from appl_backends.embedded.model import KvRows, Llama, Row, TokenSpan
 
 from .reference import logits as reference
 from .tiny import make_model
@@ -21,7 +21,7 @@ def centred(logits: np.ndarray) -> np.ndarray:
 
 
 def row_for(model: Llama, tokens: int) -> Row:
-    row = Rows(model.shape, tokens).take(tokens)
+    row = KvRows(model.shape, tokens).take(tokens)
     assert row is not None
     return row
 
@@ -31,7 +31,7 @@ def in_pieces(model: Llama, ids: list[int], sizes: list[int]) -> np.ndarray:
     for size in sizes:
         piece = ids[at : at + size]
         if piece:
-            found.append(model.forward([Span(row, piece, len(piece))]))
+            found.append(model.forward([TokenSpan(row, piece, len(piece))]))
         at += size
     return np.concatenate(found)
 
@@ -70,16 +70,16 @@ def test_token_by_token_gives_the_logits_of_the_whole(model: Llama) -> None:
 
 
 def test_sequences_of_one_batch_do_not_mix(model: Llama) -> None:
-    rows = Rows(model.shape, 4096)
+    rows = KvRows(model.shape, 4096)
     texts = [random_ids(model, count, count) for count in (1, 1, 70, 5, 130)]
-    spans = [Span(row, ids) for ids in texts if (row := rows.take(len(ids)))]
+    spans = [TokenSpan(row, ids) for ids in texts if (row := rows.take(len(ids)))]
     together = model.forward(spans)
     for ids, logits in zip(texts, together, strict=True):
         assert np.abs(in_pieces(model, ids, [len(ids)])[-1] - logits).max() < 1e-4
 
 
 def test_rows_are_disjoint_grow_and_come_back(model: Llama) -> None:
-    rows = Rows(model.shape, 512)
+    rows = KvRows(model.shape, 512)
     a, b, c = rows.take(100), rows.take(64), rows.take(200)
     assert a and b and c and rows.room == 512 - 128 - 64 - 256
     rows.give(b)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from appl_backends.embedded.engine import Engine
-from appl_backends.embedded.model import Llama, Rows, Span
-from appl_backends.embedded.probe import Probe
+from appl_backends.embedded.engine import BatchEngine
+from appl_backends.embedded.model import KvRows, Llama, TokenSpan
+from appl_backends.embedded.probe import TokenProbe
 from appl_backends.embedded.sampler import Draw, log_softmax
-from appl_backends.embedded.task import Finished, Piece, Task
+from appl_backends.embedded.task import AnswerPiece, EngineTask, Finished
 
 from .conftest import MakeEngine, drain, finished
 
@@ -18,9 +18,9 @@ GREEDY = Draw(0.0, 1.0, 0, 0)
 
 def worth(model: Llama, ids: list[int]) -> list[float]:
     """The log-probability of each id but the first, all positions computed at once."""
-    row = Rows(model.shape, len(ids)).take(len(ids))
+    row = KvRows(model.shape, len(ids)).take(len(ids))
     assert row is not None
-    logprobs = log_softmax(model.forward([Span(row, ids, len(ids))]))
+    logprobs = log_softmax(model.forward([TokenSpan(row, ids, len(ids))]))
     return [float(logprobs[at, token]) for at, token in enumerate(ids[1:])]
 
 
@@ -45,8 +45,8 @@ def test_entries_are_what_one_pass_over_the_whole_gives(
     for prompt in prompts(24, chunk):
         start = int(rng.integers(0, len(prompt) + 1))
         draws = [Draw(0.0, 1.0, 0, at) for at in range(rng.integers(1, 4))]
-        probe = Probe(start, top=2, tokens=(1, 9))
-        tasks.append(Task(prompt, draws, int(rng.integers(0, 9)), probe=probe))
+        probe = TokenProbe(start, top=2, tokens=(1, 9))
+        tasks.append(EngineTask(prompt, draws, int(rng.integers(0, 9)), probe=probe))
     drain(engine, *tasks)
     for task in tasks:
         assert task.probe is not None
@@ -66,9 +66,9 @@ def test_entries_are_what_one_pass_over_the_whole_gives(
 
 def test_no_more_than_the_beginning_comes_from_the_cache(make_engine: MakeEngine) -> None:
     engine, prompt = make_engine(), list(range(10, 60))
-    drain(engine, Task(prompt, [GREEDY], 0))
+    drain(engine, EngineTask(prompt, [GREEDY], 0))
     for start in (0, 17, 49):
-        task = Task(prompt, [GREEDY], 1, probe=Probe(start))
+        task = EngineTask(prompt, [GREEDY], 1, probe=TokenProbe(start))
         drain(engine, task)
         assert task.cached == start and len(task.scored) == 49 - start
 
@@ -77,22 +77,22 @@ def test_no_more_than_the_beginning_comes_from_the_cache(make_engine: MakeEngine
 def test_a_prompt_without_an_answer_fills_the_cache(make_engine: MakeEngine, samples: int) -> None:
     engine, prompt = make_engine(), list(range(10, 60))
     draws = [Draw(1.0, 1.0, 5, at) for at in range(samples)]
-    response = finished(engine, Task(prompt, draws, 0)).response
+    response = finished(engine, EngineTask(prompt, draws, 0)).response
     assert [(s.text, s.finish_reason) for s in response.samples] == [("", "length")] * samples
     assert response.usage.completion_tokens == engine.counters.decoded_tokens == 0
-    after = Task([*prompt, 61], [GREEDY], 1)
+    after = EngineTask([*prompt, 61], [GREEDY], 1)
     drain(engine, after)
     assert after.cached == 50
 
 
 def test_every_token_is_streamed_where_that_is_wanted(make_engine: MakeEngine) -> None:
     engine = make_engine()
-    task = Task(list(range(10, 30)), [GREEDY], 12, stream=True, each=True, ignore_end=True)
+    task = EngineTask(list(range(10, 30)), [GREEDY], 12, stream=True, each=True, ignore_end=True)
     engine.submit(task)
     pieces, texts = [], ""
     while not engine.idle:
         for outcome in engine.step():
-            if isinstance(outcome, Piece):
+            if isinstance(outcome, AnswerPiece):
                 pieces.append((outcome.tokens, outcome.finish))
                 texts += outcome.text
     assert pieces == [(at, "") for at in range(1, 12)] + [(12, "length")]
@@ -101,8 +101,8 @@ def test_every_token_is_streamed_where_that_is_wanted(make_engine: MakeEngine) -
 
 def test_an_aborted_task_ends_with_what_it_has(make_engine: MakeEngine) -> None:
     engine = make_engine()
-    task = Task(list(range(10, 30)), [GREEDY] * 2, 500, stream=True, ignore_end=True)
-    waiting = Task([9] * 900, [GREEDY], 5)
+    task = EngineTask(list(range(10, 30)), [GREEDY] * 2, 500, stream=True, ignore_end=True)
+    waiting = EngineTask([9] * 900, [GREEDY], 5)
     engine.submit(task)
     for _ in range(10):
         engine.step()
@@ -121,18 +121,18 @@ def test_an_aborted_task_ends_with_what_it_has(make_engine: MakeEngine) -> None:
 
 
 def test_the_end_waits_for_the_fewest_tokens(make_engine: MakeEngine) -> None:
-    engine: Engine = make_engine()
+    engine: BatchEngine = make_engine()
     end = engine.tokenizer.end
     for prompt in prompts(12, 3):
         draw = Draw(3.0, 1.0, 1, 0)
-        (ids,) = drain(engine, Task(prompt, [draw], 60, min_tokens=30))[0]
+        (ids,) = drain(engine, EngineTask(prompt, [draw], 60, min_tokens=30))[0]
         assert end not in ids[:30]
 
 
 def test_a_cache_is_flushed_when_nothing_uses_it(make_engine: MakeEngine) -> None:
     engine = make_engine()
-    drain(engine, *(Task(prompt, [GREEDY], 3) for prompt in prompts(9, 1)))
-    engine.submit(Task([9] * 40, [GREEDY], 3))
+    drain(engine, *(EngineTask(prompt, [GREEDY], 3) for prompt in prompts(9, 1)))
+    engine.submit(EngineTask([9] * 40, [GREEDY], 3))
     assert not engine.flush() and engine.cache.report().tokens > 0
     while not engine.idle:
         engine.step()

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from appl_backends.embedded.cache import Hold
-from appl_backends.embedded.model import Row, Rows, Shape
+from appl_backends.embedded.model import KvRows, ModelShape, Row
 from appl_backends.embedded.radix import BLOCK, RadixCache, common
 
-SHAPE = Shape(
+SHAPE = ModelShape(
     layers=1, hidden=8, heads=1, kv_heads=1, head_dim=2, ffn=8, vocab=9, context=512,
     theta=10000.0, eps=1e-5,
 )  # fmt: skip
@@ -29,7 +29,7 @@ def fill(row: Row, tokens: np.ndarray) -> None:
 
 
 def assert_filled(row: Row, tokens: np.ndarray) -> None:
-    fresh = Rows(SHAPE, max(1, len(tokens))).take(max(1, len(tokens)))
+    fresh = KvRows(SHAPE, max(1, len(tokens))).take(max(1, len(tokens)))
     assert fresh is not None
     fill(fresh, tokens)
     assert (row.kv[:, :, : len(tokens)] == fresh.kv[:, :, : len(tokens)]).all()
@@ -40,7 +40,7 @@ def array(tokens: list[int]) -> np.ndarray:
 
 
 def opened(cache: RadixCache, tokens: list[int]) -> tuple[Hold, Row]:
-    row = Rows(SHAPE, 1024).take(1024)
+    row = KvRows(SHAPE, 1024).take(1024)
     assert row is not None
     return cache.open(array(tokens), row), row
 
@@ -69,7 +69,7 @@ class Uses(RuleBasedStateMachine):
     def start(self, stems: list[str], tail: str, space: str) -> None:
         tokens = array([ord(char) - 97 for char in "".join(stems) + tail + "a"])
         before = self.cache.match(tokens, space)
-        row = Rows(SHAPE, len(tokens)).take(len(tokens))
+        row = KvRows(SHAPE, len(tokens)).take(len(tokens))
         assert row is not None
         hold = self.cache.open(tokens, row, space)
         assert hold.length == row.length == before
@@ -103,7 +103,7 @@ class Uses(RuleBasedStateMachine):
     @invariant()
     def values_are_those_of_the_tokens_on_the_path(self) -> None:
         for hold, _, tokens, space in self.open:
-            again = Rows(SHAPE, len(tokens)).take(len(tokens))
+            again = KvRows(SHAPE, len(tokens)).take(len(tokens))
             assert again is not None
             twin = self.cache.open(tokens[: hold.length], again, space)
             assert_filled(again, tokens[: hold.length])
@@ -186,7 +186,7 @@ def test_stems_go_as_well_when_their_branches_do_not_suffice() -> None:
 def test_spaces_share_memory_but_no_prefix() -> None:
     cache = RadixCache(SHAPE, 4)
     for space in ("", "one", "other"):
-        row = Rows(SHAPE, 64).take(64)
+        row = KvRows(SHAPE, 64).take(64)
         assert row is not None
         tokens = array([1] * BLOCK)
         hold = cache.open(tokens, row, space)

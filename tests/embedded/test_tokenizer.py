@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from appl.errors import PromptTooLong
 from appl.prompt import AIMessage, Message, Messages, SystemMessage, ToolMessage, UserMessage
 from appl_backends.embedded import WEIGHTS
-from appl_backends.embedded.tokenizer import Tokenizer, Writer, clean
+from appl_backends.embedded.tokenizer import TextWriter, Tokenizer, clean
 
 CHAT = [
     SystemMessage("Be brief."), UserMessage("Où est Mia?"), AIMessage("Here."),
@@ -107,7 +107,7 @@ def test_the_chat_format_is_the_template_that_is_shipped(end: int) -> None:
 
 @given(st.text(max_size=30), st.integers(1, 5))
 def test_bytes_in_pieces_give_the_text(text: str, size: int) -> None:
-    data, writer, taken = clean(text).encode(), Writer(), ""
+    data, writer, taken = clean(text).encode(), TextWriter(), ""
     for at in range(0, len(data), size):
         writer.add(data[at : at + size])
         taken += writer.take()
@@ -117,7 +117,7 @@ def test_bytes_in_pieces_give_the_text(text: str, size: int) -> None:
 
 
 def test_half_a_character_at_the_end_is_replaced() -> None:
-    writer = Writer()
+    writer = TextWriter()
     writer.add("é".encode()[:1])
     assert writer.take() == ""
     writer.close()
@@ -135,7 +135,7 @@ def test_stop_strings_end_the_text_wherever_tokens_are_cut(
     sizes = [*sizes, 40]
     ends = [(text.find(stop) + len(stop), text.find(stop)) for stop in stops if stop in text]
     expected = text[: min(ends)[1]] if ends else text
-    writer, taken, at = Writer(stops), "", 0
+    writer, taken, at = TextWriter(stops), "", 0
     for size in sizes:
         if writer.stopped or at >= len(text):
             break
@@ -148,7 +148,7 @@ def test_stop_strings_end_the_text_wherever_tokens_are_cut(
 
 
 def test_a_begun_stop_string_is_held_back_until_it_is_clear() -> None:
-    writer = Writer(["\nUser:"])
+    writer = TextWriter(["\nUser:"])
     writer.add(b"fine\nUs")
     assert writer.take() == "fine"
     writer.add(b"ually")
@@ -158,6 +158,6 @@ def test_a_begun_stop_string_is_held_back_until_it_is_clear() -> None:
 
 
 def test_what_was_healed_is_not_repeated() -> None:
-    writer = Writer(skip=b" ")
+    writer = TextWriter(skip=b" ")
     writer.add(b" Jane")
     assert writer.take() == "Jane"

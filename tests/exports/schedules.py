@@ -14,7 +14,7 @@ from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from appl.tracing.exporting.collector import Answer
+from appl.tracing.exporting.collector import CollectorAnswer
 
 from .conftest import parsed
 
@@ -59,7 +59,9 @@ class FakeCollector:
     _closed_until: float = 0.0
     _free_at: float = 0.0
 
-    def post(self, url: str, headers: Mapping[str, str], data: bytes, timeout_s: float) -> Answer:
+    def post(
+        self, url: str, headers: Mapping[str, str], data: bytes, timeout_s: float
+    ) -> CollectorAnswer:
         self.requests += 1
         began = self.clock.now
         if began < self._closed_until:
@@ -68,14 +70,18 @@ class FakeCollector:
         request = parsed(headers["Content-Type"], data)
         spans = [s for r in request.resource_spans for g in r.scope_spans for s in g.spans]
         if len(data) > self.largest:
-            return Answer(413, {}, b"too large")
+            return CollectorAnswer(413, {}, b"too large")
         if began < self._free_at:
             self.refused_at_load += 1
-            return Answer(503, {}, b"")
+            return CollectorAnswer(503, {}, b"")
         if self.dice.random() < self.health:
             self._free_at = began + len(spans) / self.per_second
             self._take(spans)
-            return self._partly(spans) if self.dice.random() < self.choosy else Answer(200, {}, b"")
+            return (
+                self._partly(spans)
+                if self.dice.random() < self.choosy
+                else CollectorAnswer(200, {}, b"")
+            )
         return self._fail(spans, timeout_s)
 
     def _take(self, spans: list[Any]) -> None:
@@ -86,7 +92,7 @@ class FakeCollector:
             if self.taken.setdefault(span.span_id, data) != data:
                 self.wrong.append(f"{span.span_id.hex()} came with other content")
 
-    def _partly(self, spans: list[Any]) -> Answer:
+    def _partly(self, spans: list[Any]) -> CollectorAnswer:
         """Some spans are rejected; the answer counts them, in one of both forms."""
         some = self.dice.sample(spans, self.dice.randint(0, len(spans)))
         self.rejected += len(some)
@@ -98,9 +104,9 @@ class FakeCollector:
         else:
             partial = {"rejectedSpans": str(len(some)), "errorMessage": "no room"}
             kind, body = "application/json", json.dumps({"partialSuccess": partial}).encode()
-        return Answer(200, {"Content-Type": kind}, body)
+        return CollectorAnswer(200, {"Content-Type": kind}, body)
 
-    def _fail(self, spans: list[Any], timeout_s: float) -> Answer:
+    def _fail(self, spans: list[Any], timeout_s: float) -> CollectorAnswer:
         kind = self.dice.choice(["drop", "lose", "late", "429", "502", "503", "503", "504"])
         if kind == "lose":
             self._take(spans)
@@ -112,9 +118,9 @@ class FakeCollector:
             raise TimeoutError("no answer")
         return self._busy(int(kind))
 
-    def _busy(self, status: int) -> Answer:
+    def _busy(self, status: int) -> CollectorAnswer:
         if self.dice.random() < 0.5:
-            return Answer(status, {}, b"")
+            return CollectorAnswer(status, {}, b"")
         wait = self.dice.choice([0, 1, 3])
         self._closed_until = self.clock.now + wait
-        return Answer(status, {"Retry-After": str(wait)}, b"")
+        return CollectorAnswer(status, {"Retry-After": str(wait)}, b"")

@@ -16,7 +16,7 @@ from appl.errors import ConfigError
 from appl.tracing import Trace
 from appl.tracing.exporting import otlp
 from appl.tracing.exporting.checkpoint import Checkpoint
-from appl.tracing.exporting.collector import Answer, Collector, headers, http_post
+from appl.tracing.exporting.collector import Collector, CollectorAnswer, headers, http_post
 from appl.tracing.exporting.delivery import Batching, Courier, Delivery, Patience
 from appl.tracing.exporting.spans import Spans, spans_of
 from tests.housekeeping.conftest import made
@@ -123,9 +123,9 @@ def test_a_collector_that_asks_for_more_time_than_there_is_ends_it_at_once(spans
     clock = MovedClock()
     asks: list[float] = []
 
-    def post(*request: Any) -> Answer:
+    def post(*request: Any) -> CollectorAnswer:
         asks.append(clock.now)
-        return Answer(503, {"Retry-After": "3600"}, b'{"error": "come tomorrow"}')
+        return CollectorAnswer(503, {"Retry-After": "3600"}, b'{"error": "come tomorrow"}')
 
     courier = Courier(Collector(URL, post), clock=clock, patience=Patience(total_s=60.0))
     delivery = courier.deliver(spans)
@@ -147,7 +147,9 @@ def test_a_span_that_is_too_large_is_rejected_and_the_others_arrive(
 
 def test_what_a_collector_says_about_rejected_spans_is_passed_on(spans: Spans) -> None:
     said = b'{"partialSuccess": {"rejectedSpans": "3", "errorMessage": "no \\u001b[31mroom"}}'
-    courier = Courier(Collector(URL, lambda *request: Answer(200, {}, said)), clock=MovedClock())
+    courier = Courier(
+        Collector(URL, lambda *request: CollectorAnswer(200, {}, said)), clock=MovedClock()
+    )
     delivery = courier.deliver(spans)
     assert delivery.line() == (
         "sent 17 of 20 spans, 3 were rejected; the collector says: no \\x1b[31mroom"
@@ -157,14 +159,16 @@ def test_what_a_collector_says_about_rejected_spans_is_passed_on(spans: Spans) -
 @pytest.mark.parametrize("rejected", ["-5", "99999", "x", '{"a": 1}', "[" * 5000])
 def test_a_count_of_rejected_spans_that_cannot_be_is_bounded(spans: Spans, rejected: str) -> None:
     body = f'{{"partialSuccess": {{"rejectedSpans": {rejected}}}}}'.encode()
-    courier = Courier(Collector(URL, lambda *request: Answer(200, {}, body)), clock=MovedClock())
+    courier = Courier(
+        Collector(URL, lambda *request: CollectorAnswer(200, {}, body)), clock=MovedClock()
+    )
     delivery = courier.deliver(spans)
     assert delivery.arrived + delivery.rejected == len(spans.spans)
     assert delivery.arrived >= 0 and delivery.rejected >= 0
 
 
 def test_a_page_is_not_taken_for_a_collector(spans: Spans) -> None:
-    page = Answer(200, {"Content-Type": "text/html; charset=utf-8"}, b"<html>Hello</html>")
+    page = CollectorAnswer(200, {"Content-Type": "text/html; charset=utf-8"}, b"<html>Hello</html>")
     courier = Courier(Collector(URL, lambda *request: page), clock=MovedClock())
     assert "it is no collector" in (courier.deliver(spans).stopped or "")
 

@@ -29,7 +29,7 @@ from appl.runtime.scheduling.policy import Policy, Retries
 from appl.testing import Fake, Fault, FaultServer, running
 from appl_backends.embedded import WEIGHTS
 from appl_backends.openai import OpenAI
-from appl_backends.openai.answer import Assembly, Events, response_of
+from appl_backends.openai.answer import Assembly, EventParser, response_of
 from appl_backends.sglang import SGLang
 from appl_backends.sglang.probe import probe, tokens_of
 from appl_backends.sglang.wire import Wire
@@ -61,7 +61,7 @@ def verdict(made: Callable[[], Response], asked: Request) -> str:
 def streamed(events: bytes, asked: Request) -> Response:
     """The answer in the bytes of a stream, cut into pieces."""
     chunks: list[Chunk] = []
-    found, assembly = Events("server"), Assembly(asked, chunks.append, "server", ())
+    found, assembly = EventParser("server"), Assembly(asked, chunks.append, "server", ())
     for at in range(0, len(events), 1 << 16):
         if any([assembly.take(event) for event in found.feed(events[at : at + (1 << 16)])]):
             break

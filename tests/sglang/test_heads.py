@@ -16,7 +16,7 @@ from appl.prompt import Message, Messages
 from appl_backends.embedded import Embedded
 from appl_backends.sglang import SGLang
 from appl_backends.sglang.heads import Heads, fixed
-from appl_backends.sglang.tokens import Tokenizer
+from appl_backends.sglang.tokens import ModelTokenizer
 
 WEIGHTS = Path(__file__).parents[2] / "backends" / "appl_backends" / "embedded" / "weights"
 Make = Callable[..., SGLang]
@@ -27,7 +27,7 @@ PIECES = st.sampled_from(
 
 
 def heads() -> Heads:
-    return Heads(Tokenizer(WEIGHTS))
+    return Heads(ModelTokenizer(WEIGHTS))
 
 
 def asked(regex: str, **sampling: object) -> Request:
@@ -103,5 +103,5 @@ def test_where_what_is_generated_counts_nothing_is_taken_from_it(more: dict[str,
 
 
 def test_the_clients_own_bound_holds_for_head_and_rest_together() -> None:
-    head = Heads(Tokenizer(WEIGHTS), 20).of(asked(PERSON, max_tokens=None).sampling)
+    head = Heads(ModelTokenizer(WEIGHTS), 20).of(asked(PERSON, max_tokens=None).sampling)
     assert head is not None and head.sampling.max_tokens == 20 - len(head.ids)

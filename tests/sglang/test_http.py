@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appl_backends.sglang.http import Answer, Broken, Connection, NotHttp, Pool
+from appl_backends.sglang.http import AnswerParser, Broken, Connection, NotHttp, Pool
 
 BODY = b'{"a": 1}\r\n\r\nHTTP/1.1 0'
 LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nX-Y: z\r\n\r\n%b" % (len(BODY), BODY)
@@ -21,8 +21,8 @@ CLOSED = b"HTTP/1.1 200 OK\r\n\r\n" + BODY
 PROVISIONAL = b"HTTP/1.1 100 Continue\r\n\r\n" + LENGTH
 
 
-def read(data: bytes, cuts: list[int]) -> tuple[Answer, bytes]:
-    answer, body = Answer(), []
+def read(data: bytes, cuts: list[int]) -> tuple[AnswerParser, bytes]:
+    answer, body = AnswerParser(), []
     at = 0
     for cut in [*sorted(cuts), len(data)]:
         body.append(answer.feed(data[at:cut]))
@@ -42,7 +42,7 @@ def test_an_answer_is_the_same_however_its_bytes_are_cut(data: bytes, cuts: list
 @pytest.mark.parametrize("data", [LENGTH, CHUNKED, PROVISIONAL])
 @given(end=st.integers(0, 400))
 def test_half_an_answer_is_never_complete(data: bytes, end: int) -> None:
-    answer = Answer()
+    answer = AnswerParser()
     answer.feed(data[: min(end, len(data) - 1)])
     assert not answer.eof()
 
@@ -85,7 +85,7 @@ def test_a_connection_with_more_than_the_answer_is_not_kept(data: bytes) -> None
 )
 def test_what_is_no_http_is_said_so(data: bytes) -> None:
     with pytest.raises(NotHttp):
-        Answer().feed(data)
+        AnswerParser().feed(data)
 
 
 # -- the pool

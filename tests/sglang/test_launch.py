@@ -18,7 +18,7 @@ import pytest
 
 from appl.errors import MissingExtra, Unsupported
 from appl_backends.sglang.launch import launched
-from appl_backends.sglang.plan import Plan, check_installed
+from appl_backends.sglang.plan import LaunchPlan, check_installed
 from appl_backends.sglang.server_process import LaunchFailed
 
 FAKE = """
@@ -94,8 +94,8 @@ def is_gone(pid: int) -> bool:
     return False
 
 
-def plan(fake: Path, **fields: Any) -> Plan:
-    return Plan("llama", python=str(fake), timeout=60.0, **fields)
+def plan(fake: Path, **fields: Any) -> LaunchPlan:
+    return LaunchPlan("llama", python=str(fake), timeout=60.0, **fields)
 
 
 def test_a_server_is_started_as_this_runtime_wants_it_and_ends_with_the_block(fake: Path) -> None:
@@ -241,14 +241,14 @@ def test_the_command_starts_the_server_again_on_request(fake: Path) -> None:
 )
 def test_what_opens_a_hole_is_refused(more: str) -> None:
     with pytest.raises(Unsupported, match=more.partition("=")[0]):
-        Plan("llama", more=(more,))
+        LaunchPlan("llama", more=(more,))
 
 
 def test_the_world_is_not_served() -> None:
     with pytest.raises(Unsupported, match="proxy"):
-        Plan("llama", more=("--host", "0.0.0.0"))
+        LaunchPlan("llama", more=("--host", "0.0.0.0"))
     with pytest.raises(Unsupported, match="at least 1"):
-        Plan("llama", tp=0)
+        LaunchPlan("llama", tp=0)
 
 
 @pytest.mark.parametrize("fake", ["0.5.9", "0.4.6.post1"], indirect=True)

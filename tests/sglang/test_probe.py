@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from appl.errors import BackendRefused, Unsupported
-from appl_backends.sglang.probe import Server, check_version, probe
+from appl_backends.sglang.probe import ServerFacts, check_version, probe
 from appl_backends.sglang.wire import Wire
 
 MODEL = {"model_path": "/models/m", "tokenizer_path": "/models/t", "is_generation": True}
@@ -74,7 +74,7 @@ async def test_settings_that_cost_are_named(facts: dict[str, Any], said: str) ->
 
 
 def test_first_come_first_served_is_no_fault_where_priority_needs_it() -> None:
-    assert Server(radix=True, policy="fcfs", priority=True).advice() == []
+    assert ServerFacts(radix=True, policy="fcfs", priority=True).advice() == []
 
 
 @pytest.mark.parametrize("version", ["0.4.9", "0.5.3.post1"])

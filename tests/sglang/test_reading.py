@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from appl.backend import Sampling
 from appl.errors import BackendUnavailable, MalformedResponse
 from appl_backends.sglang import answers
-from appl_backends.sglang.answer_text import Growing, Reader, Thinking
+from appl_backends.sglang.answer_text import AnswerReader, GrowingAnswers, Thinking
 from appl_backends.sglang.tools import STYLES, Offer, offer_of
 
 TOOL = json.dumps({"name": "f", "description": "", "parameters": {"type": "object"}})
@@ -28,8 +28,10 @@ def answer(text: str, ended: str | None = "stop", **meta: Any) -> dict[str, Any]
     return {"text": text, "output_ids": [1], "meta_info": {"finish_reason": finish, **meta}}
 
 
-def reader(thinking: Thinking = None, tools: bool = False, stop: tuple[str, ...] = ()) -> Reader:
-    return Reader(0, stop, offer() if tools else None, thinking)
+def reader(
+    thinking: Thinking = None, tools: bool = False, stop: tuple[str, ...] = ()
+) -> AnswerReader:
+    return AnswerReader(0, stop, offer() if tools else None, thinking)
 
 
 def test_reasoning_is_told_apart() -> None:
@@ -66,7 +68,7 @@ def test_what_is_streamed_is_a_beginning_of_the_answer(
     pieces: list[str], thinking: Thinking, tools: bool, deltas: bool
 ) -> None:
     read = reader(thinking, tools, ("STOP",))
-    growing = Growing(read, 1, deltas, "it")
+    growing = GrowingAnswers(read, 1, deltas, "it")
     shown = {"text": "", "reasoning": ""}
     raw = "".join(pieces).partition("STOP")[0]
     for end in range(len(raw) + 1):
@@ -81,13 +83,13 @@ def test_what_is_streamed_is_a_beginning_of_the_answer(
 
 
 def test_several_answers_are_streamed_side_by_side() -> None:
-    growing = Growing(Reader(5, (), None, None), 2, False, "it")
+    growing = GrowingAnswers(AnswerReader(5, (), None, None), 2, False, "it")
     chunks = [*growing.add({**answer("a", None), "index": 1}), *growing.add(answer("b", None))]
     assert [(chunk.sample, chunk.text) for chunk in chunks] == [(6, "a"), (5, "b")]
 
 
 def test_deltas_add_up_ids_and_logprobs() -> None:
-    growing = Growing(reader(), 1, True, "it")
+    growing = GrowingAnswers(reader(), 1, True, "it")
     list(growing.add(answer("a", None, output_token_logprobs=[[-1.0, 1, "a"]])))
     list(growing.add(answer("b", output_token_logprobs=[[-2.0, 2, "b"]])))
     (whole,) = growing.complete()
@@ -100,7 +102,7 @@ def test_deltas_add_up_ids_and_logprobs() -> None:
 )
 def test_an_event_that_is_no_answer_is_malformed(event: Any) -> None:
     with pytest.raises(MalformedResponse):
-        list(Growing(reader(), 1, False, "it").add(event))
+        list(GrowingAnswers(reader(), 1, False, "it").add(event))
 
 
 @pytest.mark.parametrize("found", [None, 5, "x", [], {}, {"text": "x"}, answer("x", None)])

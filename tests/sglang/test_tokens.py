@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from appl.errors import ConfigError
 from appl.prompt import Message, Messages, ToolCall
 from appl_backends.sglang.template import ChatTemplate, load_template
-from appl_backends.sglang.tokens import Prompts, Tokenizer
+from appl_backends.sglang.tokens import ModelTokenizer, Prompts
 from tests.sglang import templates
 
 WEIGHTS = Path(__file__).parents[2] / "backends" / "appl_backends" / "embedded" / "weights"
@@ -21,7 +21,7 @@ WEIGHTS = Path(__file__).parents[2] / "backends" / "appl_backends" / "embedded" 
 @cache
 def prompts(source: str = "") -> Prompts:
     template = ChatTemplate(source, {}) if source else load_template(WEIGHTS)
-    return Prompts(Tokenizer(WEIGHTS), template)
+    return Prompts(ModelTokenizer(WEIGHTS), template)
 
 
 def chain(*said: tuple[str, str]) -> Messages:
@@ -169,7 +169,7 @@ def test_options_after_a_begun_answer_may_share_a_token_with_it() -> None:
         assert ids[:start] == prompt.all_ids()[:start]
 
 
-class Listening(Tokenizer):
+class Listening(ModelTokenizer):
     """Keeps what it is asked to encode."""
 
     def __init__(self, folder: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_growing_chat_encodes_only_what_is_new() -> None:
 
 def test_a_folder_without_a_tokenizer_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=str(tmp_path)):
-        Tokenizer(tmp_path)
+        ModelTokenizer(tmp_path)
 
 
 def test_what_is_kept_of_answers_is_bounded() -> None:
@@ -214,7 +214,7 @@ def test_long_texts_that_begin_alike_are_encoded_in_pieces_with_the_same_ids(see
     dice = random.Random(seed)
     letters = dice.choice(["abcde", "abé\n.,'", "a<|end|> ", "日本 a"])
     context = " ".join("".join(dice.choices(letters, k=6)) for _ in range(900))
-    whole, pieces = Tokenizer(WEIGHTS), Tokenizer(WEIGHTS)
+    whole, pieces = ModelTokenizer(WEIGHTS), ModelTokenizer(WEIGHTS)
     for number in range(6):
         text = f"{context} and question {number}"
         ids, as_json = pieces.said_after("<|user|>", text)

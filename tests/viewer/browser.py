@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from appl.tracing.viewer import Server
+from appl.tracing.viewer import ViewerServer
 
 AXE = Path(__file__).parents[2] / "viewer" / "node_modules" / "axe-core" / "axe.min.js"
 PATIENCE_S = 60
@@ -231,7 +231,7 @@ class Page:
         self._browser.send("Target.disposeBrowserContext", browserContextId=self._context)
 
 
-Serve = Callable[..., Server]
+Serve = Callable[..., ViewerServer]
 """A server of the runs at one or two paths."""
 
 Show = Callable[..., Page]

@@ -14,7 +14,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tra
 
 from browser import AXE, Chromium, Page, Serve, Show, executable  # noqa: E402
 
-from appl.tracing.viewer import Server, View, Views  # noqa: E402
+from appl.tracing.viewer import View, ViewerServer, Views  # noqa: E402
 
 # CI installs Chromium and axe-core, and fails where one is missing; elsewhere these tests need them
 _needs = {"test_browser.py": executable(), "test_accessibility.py": executable() and AXE.exists()}
@@ -31,9 +31,9 @@ def serve() -> Iterator[Serve]:
     """A server of the runs at one or two paths."""
     with ExitStack() as stack:
 
-        def made(*paths: Path) -> Server:
+        def made(*paths: Path) -> ViewerServer:
             views = [stack.enter_context(closing(View(path))) for path in paths]
-            return stack.enter_context(Server(Views(*views)))
+            return stack.enter_context(ViewerServer(Views(*views)))
 
         yield made
 

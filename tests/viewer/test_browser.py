@@ -13,7 +13,7 @@ from markup import MARK, POISON, hostile_trace
 from synthetic import Synthetic
 
 from appl.tracing import Recorder
-from appl.tracing.viewer import Server, View, Views, export
+from appl.tracing.viewer import View, ViewerServer, Views, export
 
 VIEWS = ("calls", "timeline", "graph", "prefixes", "critical", "cost", "search", "diff", "run")
 # what could run: elements that load or run something, attributes that are scripts
@@ -254,7 +254,7 @@ def test_a_run_is_shown_while_it_goes_on(path: Path, serve: Serve, show: Show) -
 def test_of_a_hundred_thousand_calls_few_are_in_the_document_and_all_can_be_reached(
     show: Show,
 ) -> None:
-    with Server(Synthetic(100_000)) as server:  # type: ignore[arg-type]
+    with ViewerServer(Synthetic(100_000)) as server:  # type: ignore[arg-type]
         page = show(server.url)
         page.until("document.querySelector('.state').innerText == 'finished; 100,000 calls'")
         elements = "document.querySelectorAll('*').length"
@@ -284,7 +284,7 @@ def test_of_a_hundred_thousand_calls_few_are_in_the_document_and_all_can_be_reac
 
 def test_a_server_that_is_gone_is_told(path: Path, chromium: Chromium) -> None:
     with closing(View(small_trace(path))) as view:
-        server = Server(Views(view))
+        server = ViewerServer(Views(view))
         with closing(chromium.page(server.url)) as page:
             page.until("document.querySelector('.state').innerText == 'finished; 3 calls'")
             server.close()

@@ -13,11 +13,11 @@ import pytest
 from browser import Serve
 from made import small_trace
 
-from appl.tracing.viewer import Server
+from appl.tracing.viewer import ViewerServer
 
 
 def ask(
-    server: Server, path: str, method: str = "GET", **headers: str
+    server: ViewerServer, path: str, method: str = "GET", **headers: str
 ) -> tuple[int, str, http.client.HTTPMessage]:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
@@ -29,7 +29,7 @@ def ask(
         connection.close()
 
 
-def data(server: Server, name: str) -> Any:
+def data(server: ViewerServer, name: str) -> Any:
     status, body, _ = ask(server, f"/{server.token}/data/{name}")
     assert status == 200, body
     return json.loads(body)
@@ -164,7 +164,7 @@ class Broken:
 
 
 def test_a_document_that_cannot_be_made_is_told_without_its_texts() -> None:
-    with Server(Broken()) as server:  # type: ignore[arg-type]
+    with ViewerServer(Broken()) as server:  # type: ignore[arg-type]
         status, body, _ = ask(server, f"/{server.token}/data/a/run")
         assert (status, body) == (500, "this document cannot be made: TypeError\n")
 

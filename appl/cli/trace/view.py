@@ -97,7 +97,7 @@ def _serve(viewer: Any, views: Any, given: Options) -> None:
 
 def _server(viewer: Any, views: Any, port: int) -> Any:
     try:
-        return viewer.Server(views, port=port)
+        return viewer.ViewerServer(views, port=port)
     except (OSError, OverflowError) as error:
         raise UsageError(
             f"port {port} cannot be had: {error}; without --port a free one is taken"

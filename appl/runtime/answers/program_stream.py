@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from appl.errors import InvalidOption, RunError
-from appl.prompt import USER, Lazy, PromptNode, PromptSlot, RoleName, TextStream, message_of
+from appl.prompt import USER, GrowingText, Lazy, PromptNode, PromptSlot, RoleName, message_of
 from appl.prompt.chain import moved
 from appl.prompt.voice import Moved
 from appl.runtime.answers.stream import END, Reading, Stream
@@ -142,7 +142,7 @@ class _Telling:
     """Turns the parts of a prompt into pieces, for a reader on *hub*."""
 
     def __init__(self, hub: Hub) -> None:
-        self._hub, self._text_stream = hub, TextStream()
+        self._hub, self._text_stream = hub, GrowingText()
 
     def tell(self, node: PromptNode) -> Iterator[ProgramPiece | Promise]:
         """The pieces of *node*, and the calls that have to be waited for before each."""

@@ -37,7 +37,7 @@ _UNPRINTABLE = re.compile(r"[^\t\x20-\x7e\xa0-\xff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CollectorAnswer:
     """An HTTP answer."""
 
     status: int
@@ -78,7 +78,7 @@ class Refused:
 
 
 Outcome = Taken | Busy | TooLarge | Refused
-Post = Callable[[str, Mapping[str, str], bytes, float], Answer]
+Post = Callable[[str, Mapping[str, str], bytes, float], CollectorAnswer]
 """Sends a body to a URL with headers, within seconds. Raises ``OSError``, ``HTTPException``."""
 
 
@@ -149,7 +149,7 @@ class Collector:
             return _taken(answer, count, secrets, self.url)
         return self._not_taken(answer, kind, secrets)
 
-    def _not_taken(self, answer: Answer, kind: str, secrets: list[str]) -> Outcome:
+    def _not_taken(self, answer: CollectorAnswer, kind: str, secrets: list[str]) -> Outcome:
         body = answer.body[:ERROR_BYTES].decode("utf-8", "replace")
         said = visible(said_in(body, secrets) or excerpt(answer.reason, secrets))
         if answer.status in _BUSY:
@@ -159,7 +159,7 @@ class Collector:
         why = self._why(answer, kind, said or "no reason given")
         return TooLarge(why) if answer.status == _TOO_LARGE else Refused(why)
 
-    def _why(self, answer: Answer, kind: str, said: str) -> str:
+    def _why(self, answer: CollectorAnswer, kind: str, said: str) -> str:
         if 300 <= answer.status < 400:
             said = redirection(_header(answer, "location"))
         elif answer.status == 415 and kind == RequestEncoder.content_type:
@@ -169,14 +169,14 @@ class Collector:
         return f"the collector at {self.url} refused the spans ({answer.status}): {said}"
 
 
-def _header(answer: Answer, wanted: str) -> str:
+def _header(answer: CollectorAnswer, wanted: str) -> str:
     return next((value for name, value in answer.headers.items() if name.lower() == wanted), "")
 
 
 # -- an answer that the request was taken
 
 
-def _taken(answer: Answer, count: int, secrets: list[str], url: str) -> Outcome:
+def _taken(answer: CollectorAnswer, count: int, secrets: list[str], url: str) -> Outcome:
     kind = _header(answer, "content-type")
     if "html" in kind.lower():
         return Refused(f"the server at {url} answered with a page: it is no collector")
@@ -218,12 +218,14 @@ class _Stay(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def http_post(url: str, headers: Mapping[str, str], data: bytes, timeout_s: float) -> Answer:
+def http_post(
+    url: str, headers: Mapping[str, str], data: bytes, timeout_s: float
+) -> CollectorAnswer:
     """POST *data* to *url*. Raises ``OSError``, ``HTTPException``.
 
     A thread asks, since a socket's own limit starts anew with each byte of an answer that drips.
     """
-    results: queue.SimpleQueue[Answer | Exception] = queue.SimpleQueue()
+    results: queue.SimpleQueue[CollectorAnswer | Exception] = queue.SimpleQueue()
 
     def ask() -> None:
         try:
@@ -241,12 +243,12 @@ def http_post(url: str, headers: Mapping[str, str], data: bytes, timeout_s: floa
     return result
 
 
-def _asked(url: str, headers: Mapping[str, str], data: bytes, timeout_s: float) -> Answer:
+def _asked(url: str, headers: Mapping[str, str], data: bytes, timeout_s: float) -> CollectorAnswer:
     request = urllib.request.Request(url, data, dict(headers), method="POST")
     try:
         with urllib.request.build_opener(_Stay).open(request, timeout=timeout_s) as answer:
-            return Answer(answer.status, dict(answer.headers), answer.read(ANSWER_BYTES))
+            return CollectorAnswer(answer.status, dict(answer.headers), answer.read(ANSWER_BYTES))
     except urllib.error.HTTPError as error:
         with error:
             body = error.read(ERROR_BYTES)
-            return Answer(error.code, dict(error.headers), body, str(error.reason))
+            return CollectorAnswer(error.code, dict(error.headers), body, str(error.reason))

@@ -4,7 +4,7 @@ Invariant: only reads traces; recorded text leaves as JSON alone, never as part 
 """
 
 from appl.tracing.viewer.page import export, page
-from appl.tracing.viewer.server import Server
+from appl.tracing.viewer.server import ViewerServer
 from appl.tracing.viewer.view import View, Views
 
-__all__ = ["Server", "View", "Views", "export", "page"]
+__all__ = ["View", "ViewerServer", "Views", "export", "page"]

@@ -24,7 +24,7 @@ Used = tuple[int, int]
 
 
 @dataclass(slots=True)
-class _TreeNode:
+class _PrefixNode:
     text: str
     parent: int
     below: dict[str, int] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class PrefixTree:
 
     def __init__(self, rows: Rows, short: int = _SHORT) -> None:
         self._rows, self._short = rows, short
-        self._nodes: list[_TreeNode] = [_TreeNode("", -1)]
+        self._nodes: list[_PrefixNode] = [_PrefixNode("", -1)]
         self._ends: list[int] = []
         self._known: dict[str, dict[int, int]] = {}
 
@@ -96,7 +96,7 @@ class PrefixTree:
         return at
 
     def _grow(self, parent: int, text: str) -> int:
-        self._nodes.append(_TreeNode(text, parent))
+        self._nodes.append(_PrefixNode(text, parent))
         number = len(self._nodes) - 1
         self._nodes[parent].below[text[0]] = number
         return number

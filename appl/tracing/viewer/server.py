@@ -30,7 +30,7 @@ _OTHERS = ("HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNEC
 _PATIENCE_S = 30.0
 
 
-class Server:
+class ViewerServer:
     """Serves *views* from when it is made until ``close``; ``url`` is the address with the token.
 
     *port* 0 takes a free one. Raises ``OSError`` when the port cannot be had.
@@ -61,7 +61,7 @@ class Server:
         self._http.server_close()
         self._thread.join()
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> ViewerServer:
         return self
 
     def __exit__(

@@ -34,17 +34,17 @@ from appl.errors import (
 from appl.price import Free
 from appl.threads import start as start_thread
 from appl_backends.embedded.blas_threads import BlasThreads
-from appl_backends.embedded.cache import Cache
-from appl_backends.embedded.constraint import Constraints, Wanted
-from appl_backends.embedded.engine import Engine
+from appl_backends.embedded.cache import PrefixCache
+from appl_backends.embedded.constraint import AnswerForm, Constraints
+from appl_backends.embedded.engine import BatchEngine
 from appl_backends.embedded.model import Llama
 from appl_backends.embedded.naive import NaiveCache
 from appl_backends.embedded.radix import BLOCK, RadixCache
 from appl_backends.embedded.sampler import TOLERANCE, Draw, fresh_seed
-from appl_backends.embedded.task import Piece, Task
+from appl_backends.embedded.task import AnswerPiece, EngineTask
 from appl_backends.embedded.tokenizer import Encoded, Tokenizer, is_begun, too_long
 from appl_backends.embedded.tools import announced, offer
-from appl_backends.embedded.worker import Worker
+from appl_backends.embedded.worker import EngineThread
 from appl_backends.option_scores import scored
 
 MODEL = "embedded"
@@ -105,11 +105,11 @@ class Embedded:
         self.constraints = Constraints(self.tokenizer, model.shape.vocab)
         self.defaults = Defaults.read(folder, max_tokens)
         kept = _cache(cache, model, cache_tokens)
-        self.engine = Engine(
+        self.engine = BatchEngine(
             model, self.tokenizer, kept, max_batch=max_batch, chunk=chunk, row_tokens=row_tokens
         )
         self._seed = seed
-        self.worker = Worker(self.engine, BlasThreads(threads))
+        self.worker = EngineThread(self.engine, BlasThreads(threads))
 
     @property
     def profile(self) -> Profile:
@@ -135,7 +135,9 @@ class Embedded:
     async def warm(self, request: Request, tokens: int) -> None:
         """Have the first *tokens* tokens of the prompt of *request* in the prefix cache."""
         begin = self.prompt_tokens(request)[: max(1, tokens)]
-        await self.worker.run(Task(begin, [Draw(0.0, 1.0, 0, 0)], 0, priority=request.priority))
+        await self.worker.run(
+            EngineTask(begin, [Draw(0.0, 1.0, 0, 0)], 0, priority=request.priority)
+        )
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer *request*; with *emit*, also pass on text as it comes."""
@@ -150,7 +152,7 @@ class Embedded:
             response = _chosen(response, request, task, alone)
         return _named(response)
 
-    async def _alone(self, request: Request, task: Task) -> list[list[float]]:
+    async def _alone(self, request: Request, task: EngineTask) -> list[list[float]]:
         """The log-probabilities of the options' tokens without a prompt, where they are needed."""
         if request.sampling.normalize != UNCONDITIONAL:
             return []
@@ -160,7 +162,7 @@ class Embedded:
         """The log-probabilities of an option's tokens, its end included; 0 for the first one."""
         if not option:
             return [0.0]
-        task = Task(option[:1], [Draw(0.0, 1.0, 0, 0)], 1, options=[option[1:]])
+        task = EngineTask(option[:1], [Draw(0.0, 1.0, 0, 0)], 1, options=[option[1:]])
         await self.worker.run(task)
         return [0.0, *task.live[0].entries]
 
@@ -204,7 +206,9 @@ class Embedded:
         if request.n < 1:
             raise Unsupported(f"n must be at least 1, got {request.n}")
 
-    async def task(self, request: Request, *, stream: bool = False, begun: bool = True) -> Task:
+    async def task(
+        self, request: Request, *, stream: bool = False, begun: bool = True
+    ) -> EngineTask:
         """*request* as the engine takes it; raises a ``BackendError`` for what it cannot do.
 
         Without *begun*, an assistant's message at the end is answered, not continued. What may
@@ -217,14 +221,14 @@ class Embedded:
             return await asyncio.to_thread(self._prepare, request, stream, begun)
         return self._prepare(request, stream, begun)
 
-    def _prepare(self, request: Request, stream: bool, begun: bool) -> Task:
+    def _prepare(self, request: Request, stream: bool, begun: bool) -> EngineTask:
         sampling, room = request.sampling, self.engine.context
         prompt = self._prompt(request, begun)
         options = self._options(request, prompt)
         wanted = self.defaults.max_tokens if sampling.max_tokens is None else sampling.max_tokens
         if wanted < 1:
             raise Unsupported(f"max_tokens must be at least 1, got {wanted}")
-        return Task(
+        return EngineTask(
             prompt.ids,
             self._draws(request),
             min(wanted, room - len(prompt.ids)),
@@ -268,8 +272,8 @@ class Embedded:
         return fresh_seed(f"{self._seed}\0{request.address}\0{request.ordinal}".encode())
 
     def _constraint(self, sampling: Sampling, prompt: Encoded) -> Any:
-        wanted = Wanted(sampling.regex, sampling.grammar, sampling.schema)
-        if wanted == Wanted() or sampling.choices is not None:
+        wanted = AnswerForm(sampling.regex, sampling.grammar, sampling.schema)
+        if wanted == AnswerForm() or sampling.choices is not None:
             return None
         if not sampling.begun:
             return self.constraints.compile(wanted, prompt.healed)
@@ -289,7 +293,7 @@ class Embedded:
         return found
 
 
-def _cache(kind: str, model: Llama, tokens: int) -> Cache:
+def _cache(kind: str, model: Llama, tokens: int) -> PrefixCache:
     if kind == "radix":
         return RadixCache(model.shape, max(1, tokens // BLOCK))
     if kind == "naive":
@@ -312,7 +316,7 @@ class Defaults:
         return cls(said.get("temperature", 1.0), said.get("top_p", 1.0), max_tokens)
 
 
-def _numbered(emit: Emit | None, first: int) -> Callable[[Piece], None] | None:
+def _numbered(emit: Emit | None, first: int) -> Callable[[AnswerPiece], None] | None:
     return emit and (lambda piece: emit(Chunk(first + piece.sample, piece.text)))
 
 
@@ -327,7 +331,9 @@ def _named(response: Response) -> Response:
     )
 
 
-def _chosen(response: Response, request: Request, task: Task, alone: list[list[float]]) -> Response:
+def _chosen(
+    response: Response, request: Request, task: EngineTask, alone: list[list[float]]
+) -> Response:
     """The response whose sample is the best option; ties go to the first."""
     choices = request.sampling.choices
     assert choices is not None

@@ -36,7 +36,7 @@ class CacheReport:
     evicted: int = 0
 
 
-class Cache(Protocol):
+class PrefixCache(Protocol):
     """Computed keys and values by token prefix, apart for each name of a space."""
 
     shares: bool

@@ -60,7 +60,7 @@ class Constraint:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class AnswerForm:
     """The form that a request wants; at most one of the fields is set. ``grammar`` is EBNF."""
 
     regex: str | None = None
@@ -80,7 +80,7 @@ class Constraints:
         self._vocab = vocab
         self._known: dict[bytes, Constraint] = {}
 
-    def compile(self, wanted: Wanted, healed: bytes = b"") -> Constraint:
+    def compile(self, wanted: AnswerForm, healed: bytes = b"") -> Constraint:
         """A fresh state for *wanted*, which follows the bytes *healed*. Raises ``Unsupported``."""
         try:
             return self.of(_source(wanted, healed.decode("ascii")))
@@ -103,7 +103,7 @@ class Constraints:
         return Constraint(matcher, self._vocab)
 
 
-def _source(wanted: Wanted, healed: str) -> str:
+def _source(wanted: AnswerForm, healed: str) -> str:
     """The constraint in the language of llguidance."""
     matcher = llguidance.LLMatcher
     if wanted.regex is not None:

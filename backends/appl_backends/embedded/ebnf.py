@@ -56,10 +56,10 @@ def lark_of(grammar: str) -> str:
 
     Raises ``Unsupported`` with the line of what cannot be read.
     """
-    return "\n".join(_Reader(grammar).rules())
+    return "\n".join(_GrammarReader(grammar).rules())
 
 
-class _Reader:
+class _GrammarReader:
     """Reads one grammar from left to right."""
 
     def __init__(self, grammar: str) -> None:

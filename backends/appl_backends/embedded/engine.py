@@ -15,14 +15,21 @@ import numpy as np
 
 from appl.backend import TokenLogprob
 from appl.errors import BackendError
-from appl_backends.embedded.cache import Cache
-from appl_backends.embedded.model import F32, Llama, Row, Rows, Span
+from appl_backends.embedded.cache import PrefixCache
+from appl_backends.embedded.model import F32, KvRows, Llama, Row, TokenSpan
 from appl_backends.embedded.probe import entry
 from appl_backends.embedded.radix import common
 from appl_backends.embedded.sampler import Picked, best, log_softmax, pick
-from appl_backends.embedded.task import Failed, Finished, Outcome, Piece, Run, Task
+from appl_backends.embedded.task import (
+    AnswerPiece,
+    EngineTask,
+    Failed,
+    Finished,
+    Outcome,
+    SequenceRun,
+)
 from appl_backends.embedded.tokenizer import Tokenizer
-from appl_backends.embedded.tools import CALLED, Offer
+from appl_backends.embedded.tools import CALLED, ToolOffer
 
 CANONICAL_CHUNK = 256
 HEADROOM = 64
@@ -46,14 +53,14 @@ class Counters:
     abort_steps: int = 0
 
 
-class Engine:
+class BatchEngine:
     """Runs tasks on one model; ``step`` is called by one thread, everything else is its state."""
 
     def __init__(
         self,
         model: Llama,
         tokenizer: Tokenizer,
-        cache: Cache,
+        cache: PrefixCache,
         *,
         max_batch: int = 32,
         chunk: int = 256,
@@ -61,11 +68,11 @@ class Engine:
     ) -> None:
         self.model, self.tokenizer, self.cache = model, tokenizer, cache
         self.max_batch, self.chunk = max_batch, chunk
-        self.rows = Rows(model.shape, row_tokens)
+        self.rows = KvRows(model.shape, row_tokens)
         # Other threads change nothing but this: ``append`` and ``popleft`` of a deque are atomic.
-        self.inbox: deque[tuple[Task, int | None]] = deque()
-        self.waiting: list[Run] = []
-        self.running: list[Run] = []
+        self.inbox: deque[tuple[EngineTask, int | None]] = deque()
+        self.waiting: list[SequenceRun] = []
+        self.running: list[SequenceRun] = []
         self.counters = Counters()
         self._out: list[Outcome] = []
         self._order = 0
@@ -77,11 +84,11 @@ class Engine:
         """The longest sequence that fits, prompt and answer together."""
         return min(self.model.shape.context, self.rows.size)
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: EngineTask) -> None:
         """Queue *task*; may be called from any thread."""
         self.inbox.append((task, None))
 
-    def abort(self, task: Task) -> None:
+    def abort(self, task: EngineTask) -> None:
         """Drop *task* before the next step; may be called from any thread.
 
         It finishes with what it has; sequences that are cut off end with ``abort``.
@@ -122,7 +129,7 @@ class Engine:
     # -- schedule ------------------------------------------------------------------------------
 
     def _receive(self) -> None:
-        dropped: dict[Task, int] = {}
+        dropped: dict[EngineTask, int] = {}
         while self.inbox:
             task, aborted = self.inbox.popleft()
             if aborted is not None:
@@ -130,7 +137,9 @@ class Engine:
                 continue
             self._order += 1
             task.order = self._order
-            task.live = [Run(task, index) for index in range(len(task.options or task.draws))]
+            task.live = [
+                SequenceRun(task, index) for index in range(len(task.options or task.draws))
+            ]
             for run in task.live:
                 self._queue(run)
         if dropped:
@@ -138,10 +147,10 @@ class Engine:
             for task, step in dropped.items():
                 self._cut_off(task, step)
 
-    def _queue(self, run: Run) -> None:
+    def _queue(self, run: SequenceRun) -> None:
         bisect.insort(self.waiting, run, key=_urgency)
 
-    def _cut_off(self, task: Task, step: int) -> None:
+    def _cut_off(self, task: EngineTask, step: int) -> None:
         """End *task*, which was aborted when *step* steps were done."""
         if len(task.done) == len(task.live):
             return
@@ -154,12 +163,12 @@ class Engine:
                 self._pass_on(run)
         self._out.append(Finished(task, task.response()))
 
-    def _drop(self, tasks: Collection[Task]) -> None:
+    def _drop(self, tasks: Collection[EngineTask]) -> None:
         self.waiting = [run for run in self.waiting if run.task not in tasks]
         for run in [run for run in self.running if run.task in tasks]:
             self._release(run)
 
-    def _schedule(self) -> tuple[list[Span], list[Run], list[tuple[Run, F32]]]:
+    def _schedule(self) -> tuple[list[TokenSpan], list[SequenceRun], list[tuple[SequenceRun, F32]]]:
         """The spans of this step with their sequences, and who can sample without any."""
         for run in list(self.running):
             self._make_room(run)
@@ -175,7 +184,7 @@ class Engine:
                 budget -= take
         return spans, singles + longs, ready
 
-    def _span(self, run: Run, count: int) -> Span:
+    def _span(self, run: SequenceRun, count: int) -> TokenSpan:
         row = run.row
         assert row is not None, "only running sequences have spans"
         start, end = row.length, row.length + count
@@ -183,15 +192,15 @@ class Engine:
         self.counters.computed_tokens += max(0, min(end, known) - start)
         if run.task.options:
             scored = known + len(run.logprobs)
-            return Span(row, run.ids[start:end], max(0, min(count, end - scored + 1)))
+            return TokenSpan(row, run.ids[start:end], max(0, min(count, end - scored + 1)))
         if run.scores and run.task.to_score is not None:
-            return Span(row, run.ids[start:end], max(0, end - max(start, run.task.to_score)))
-        return Span(row, run.ids[start:end], int(end == len(run.ids)))
+            return TokenSpan(row, run.ids[start:end], max(0, end - max(start, run.task.to_score)))
+        return TokenSpan(row, run.ids[start:end], int(end == len(run.ids)))
 
-    def _admit(self) -> list[tuple[Run, F32]]:
+    def _admit(self) -> list[tuple[SequenceRun, F32]]:
         """Start waiting sequences while there is room; those whose prompt is there can sample."""
-        ready: list[tuple[Run, F32]] = []
-        left: list[Run] = []
+        ready: list[tuple[SequenceRun, F32]] = []
+        left: list[SequenceRun] = []
         for at, run in enumerate(self.waiting):
             if len(self.running) >= self.max_batch:
                 left += self.waiting[at:]
@@ -210,7 +219,7 @@ class Engine:
         self.waiting = left
         return ready
 
-    def _should_wait(self, run: Run) -> bool:
+    def _should_wait(self, run: SequenceRun) -> bool:
         """True if a running sequence is computing a prefix that *run* can then take from it."""
         task = run.task
         if task.first is None and any(other.task is task for other in self.running):
@@ -227,7 +236,7 @@ class Engine:
             return True
         return False
 
-    def _longest_coming(self, run: Run, limit: int) -> tuple[int, Run | None]:
+    def _longest_coming(self, run: SequenceRun, limit: int) -> tuple[int, SequenceRun | None]:
         """The sequence still computing its prompt that shares the longest prefix with *run*."""
         length, found = 0, None
         for other in self.running:
@@ -238,7 +247,7 @@ class Engine:
                 length, found = shared, other
         return length, found
 
-    def _reusable(self, run: Run) -> int:
+    def _reusable(self, run: SequenceRun) -> int:
         """The number of ids of *run* that may come from the cache.
 
         All may, if the logits behind them are known or not needed.
@@ -250,7 +259,7 @@ class Engine:
             return known
         return known + len(run.logprobs) - 1 if run.task.options else len(run.ids) - 1
 
-    def _start(self, run: Run, row: Row) -> F32 | None:
+    def _start(self, run: SequenceRun, row: Row) -> F32 | None:
         """Fill *row* with what the cache has of *run*; logits when nothing is left to compute."""
         run.row, run.behind = row, None
         run.tokens = np.array(run.ids, np.int32)
@@ -267,26 +276,26 @@ class Engine:
         known = len(run.task.prompt)
         return run.task.first if run.forks and row.length == known else None
 
-    def _make_room(self, run: Run) -> None:
+    def _make_room(self, run: SequenceRun) -> None:
         """Let the row of *run* hold what it will compute; if need be others start again later."""
         while run.row is not None and run.row.capacity < len(run.ids):
             roomy = min(len(run.ids) + 4 * HEADROOM, self.context)
             if not self.rows.grow(run.row, roomy) and not self.rows.grow(run.row, len(run.ids)):
                 self._preempt(self.running[-1])
 
-    def _preempt(self, run: Run) -> None:
+    def _preempt(self, run: SequenceRun) -> None:
         """Give up the row of *run*; what it computed is offered to the cache."""
         self._publish(run)
         self._release(run)
         self._queue(run)
         self.counters.preemptions += 1
 
-    def _publish(self, run: Run) -> None:
+    def _publish(self, run: SequenceRun) -> None:
         if run.hold is not None and run.row is not None and run.row.length > run.hold.length:
             run.tokens = np.array(run.ids, np.int32)
             self.cache.publish(run.hold, run.tokens, run.row)
 
-    def _release(self, run: Run) -> None:
+    def _release(self, run: SequenceRun) -> None:
         assert run.row is not None and run.hold is not None, "only running sequences are released"
         self.rows.give(run.row)
         self.cache.close(run.hold)
@@ -298,8 +307,8 @@ class Engine:
     # -- sample --------------------------------------------------------------------------------
 
     def _read(
-        self, runs: Sequence[Run], spans: Sequence[Span], logits: F32
-    ) -> Iterator[tuple[Run, F32]]:
+        self, runs: Sequence[SequenceRun], spans: Sequence[TokenSpan], logits: F32
+    ) -> Iterator[tuple[SequenceRun, F32]]:
         """Yields each row of logits with its sequence; prompts that grew go to the cache."""
         at = 0
         for run, span in zip(runs, spans, strict=True):
@@ -309,9 +318,11 @@ class Engine:
                 yield run, row
             at += span.wanted
 
-    def _sample(self, ready: Sequence[tuple[Run, F32]]) -> Iterator[tuple[Run, int]]:
+    def _sample(
+        self, ready: Sequence[tuple[SequenceRun, F32]]
+    ) -> Iterator[tuple[SequenceRun, int]]:
         """The next token of each sequence that generates; those that score take note."""
-        runs: list[Run] = []
+        runs: list[SequenceRun] = []
         raws: list[F32] = []
         for run, raw in ready:
             task = run.task
@@ -331,7 +342,7 @@ class Engine:
         if runs:
             yield from zip(runs, self._choose(runs, np.array(raws)), strict=True)
 
-    def _choose(self, runs: Sequence[Run], raw: F32) -> list[int]:
+    def _choose(self, runs: Sequence[SequenceRun], raw: F32) -> list[int]:
         """A token for each row; recomputed from scratch where rounding could decide it."""
         picked = self._pick(runs, raw)
         for at, run in enumerate(runs):
@@ -345,7 +356,7 @@ class Engine:
                 run.probed.append(entry(raw[at], token, run.task.probe))
         return [choice.token for choice in picked]
 
-    def _pick(self, runs: Sequence[Run], raw: F32) -> list[Picked]:
+    def _pick(self, runs: Sequence[SequenceRun], raw: F32) -> list[Picked]:
         """Choose among what may come; *raw* stays as it is."""
         logits = raw + self._banned
         for at, run in enumerate(runs):
@@ -362,7 +373,7 @@ class Engine:
         draws = [run.task.draws[run.index] for run in runs]
         return pick(logits, draws, [run.generated for run in runs])
 
-    def _let_call(self, offer: Offer, logits: F32, raw: F32) -> None:
+    def _let_call(self, offer: ToolOffer, logits: F32, raw: F32) -> None:
         """The answer may begin as a tool call, or has to."""
         if offer.must:
             logits[:] = -np.inf
@@ -380,11 +391,11 @@ class Engine:
     def _canonical(self, ids: Sequence[int]) -> F32:
         """The logits after *ids*, computed alone and in fixed pieces: a function of *ids* only."""
         self.counters.recomputed += 1
-        row = Rows(self.model.shape, len(ids)).take(len(ids))
+        row = KvRows(self.model.shape, len(ids)).take(len(ids))
         assert row is not None, "the row was made for it"
         logits = np.zeros((1, 0), np.float32)
         for start in range(0, len(ids), CANONICAL_CHUNK):
-            logits = self.model.forward([Span(row, ids[start : start + CANONICAL_CHUNK])])
+            logits = self.model.forward([TokenSpan(row, ids[start : start + CANONICAL_CHUNK])])
         last: F32 = logits[0]
         return last
 
@@ -396,7 +407,7 @@ class Engine:
     def _text(self, token: int) -> str:
         return self.tokenizer.bytes[token].decode("utf-8", "replace")
 
-    def _score(self, run: Run, raw: F32) -> None:
+    def _score(self, run: SequenceRun, raw: F32) -> None:
         """Add the log-probability of the option's next token, or of the end of the turn."""
         at = len(run.task.prompt) + len(run.logprobs)
         token = run.ids[at] if at < len(run.ids) else self.tokenizer.end
@@ -408,7 +419,7 @@ class Engine:
 
     # -- postprocess ---------------------------------------------------------------------------
 
-    def _postprocess(self, run: Run, token: int) -> None:
+    def _postprocess(self, run: SequenceRun, token: int) -> None:
         """Append *token*, pass on safe text, and finish the sequence if that was the last."""
         run.ids.append(token)
         self.counters.decoded_tokens += 1
@@ -418,22 +429,22 @@ class Engine:
         else:
             self._pass_on(run)
 
-    def _end(self, run: Run, reason: str) -> None:
+    def _end(self, run: SequenceRun, reason: str) -> None:
         """No token of *run* will come any more."""
         run.finish = reason
         run.writer.close(cut=reason == "length")
         self._pass_on(run)
         self._finish(run, reason)
 
-    def _pass_on(self, run: Run) -> None:
+    def _pass_on(self, run: SequenceRun) -> None:
         """Stream what is there and was not streamed before."""
         task, final = run.task, bool(run.finish)
         if task.stream:
             text = "" if run.called else run.writer.take(final=final)
             if text or task.each:
-                self._out.append(Piece(task, run.index, text, run.generated, run.finish))
+                self._out.append(AnswerPiece(task, run.index, text, run.generated, run.finish))
 
-    def _take(self, run: Run, token: int) -> str:
+    def _take(self, run: SequenceRun, token: int) -> str:
         ended = CALLED if run.called else "stop"
         if run.ends_with(token, self.tokenizer.end):
             return ended
@@ -447,12 +458,12 @@ class Engine:
             return ended
         return "length" if run.generated >= run.task.max_tokens else ""
 
-    def _written(self, run: Run, token: int) -> bytes:
+    def _written(self, run: SequenceRun, token: int) -> bytes:
         if run.task.special and token in self.tokenizer.special:
             return self.tokenizer.names[token]
         return self.tokenizer.bytes[token]
 
-    def _finish(self, run: Run, reason: str) -> None:
+    def _finish(self, run: SequenceRun, reason: str) -> None:
         run.finish = reason
         self._publish(run)
         self._release(run)
@@ -461,7 +472,7 @@ class Engine:
             self._out.append(Finished(run.task, run.task.response()))
 
 
-def _urgency(run: Run) -> tuple[int, int, int]:
+def _urgency(run: SequenceRun) -> tuple[int, int, int]:
     return -run.task.priority, run.task.order, run.index
 
 

@@ -22,7 +22,7 @@ TILE, WINDOW = 64, 128
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ModelShape:
     """The sizes of a model, as its ``config.json`` states them."""
 
     layers: int
@@ -42,7 +42,7 @@ class Shape:
         return self.heads // self.kv_heads
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Shape:
+    def of(cls, config: Mapping[str, Any]) -> ModelShape:
         """The shape that a Hugging Face Llama configuration describes."""
         heads, hidden = config["num_attention_heads"], config["hidden_size"]
         rope = config.get("rope_parameters") or {}
@@ -90,7 +90,7 @@ class Layer:
     down: F32
 
 
-class Rows:
+class KvRows:
     """Room for the keys and values of running sequences: one array, taken once.
 
     Each sequence has a contiguous range of positions, its row, so that attention runs on plain
@@ -98,7 +98,7 @@ class Rows:
     head_dim]``.
     """
 
-    def __init__(self, shape: Shape, tokens: int) -> None:
+    def __init__(self, shape: ModelShape, tokens: int) -> None:
         self.size = tiled(tokens)
         self.kv: F32 = np.empty(
             (shape.layers, 2 * shape.kv_heads, self.size, shape.head_dim), np.float32
@@ -150,7 +150,7 @@ class Rows:
 class Row:
     """The place of one sequence: ``capacity`` positions, the first ``length`` of them filled."""
 
-    rows: Rows
+    rows: KvRows
     start: int
     capacity: int
     length: int = 0
@@ -167,7 +167,7 @@ def tiled(count: int) -> int:
 
 
 @dataclass(slots=True)
-class Span:
+class TokenSpan:
     """The next *tokens* of the sequence in *row*; logits are wanted for the last *wanted* ones."""
 
     row: Row
@@ -178,7 +178,7 @@ class Span:
 class _Space:
     """The scratch arrays of a forward pass over ``size`` tokens, made once and used again."""
 
-    def __init__(self, s: Shape, size: int) -> None:
+    def __init__(self, s: ModelShape, size: int) -> None:
         mixed = s.heads + s.kv_heads
         self.x: F32 = np.empty((size, s.hidden), np.float32)
         self.as_row, self.as_column = self.x[:, None, :], self.x[:, :, None]
@@ -206,7 +206,7 @@ class Llama:
     The logits of a position sum to zero (see ``_centred``).
     """
 
-    def __init__(self, shape: Shape, tensors: Mapping[str, F32]) -> None:
+    def __init__(self, shape: ModelShape, tensors: Mapping[str, F32]) -> None:
         self.shape = shape
         self.embedding: F32 = tensors["model.embed_tokens.weight"]
         head = tensors.get("lm_head.weight", self.embedding)
@@ -222,10 +222,10 @@ class Llama:
     def load(cls, folder: Path) -> Llama:
         """The model in *folder*: ``config.json`` and ``model.safetensors``."""
         config = json.loads((folder / "config.json").read_text("utf-8"))
-        return cls(Shape.of(config), read_tensors(folder / "model.safetensors"))
+        return cls(ModelShape.of(config), read_tensors(folder / "model.safetensors"))
 
-    def forward(self, spans: Sequence[Span]) -> F32:
-        """Feed every span into its row, all of one ``Rows``; the logits of the wanted positions."""
+    def forward(self, spans: Sequence[TokenSpan]) -> F32:
+        """Feed every span into its row, all of one ``KvRows``; returns the wanted logits."""
         tokens = [token for span in spans for token in span.tokens]
         space = self._space(len(tokens))
         np.take(self.embedding, tokens, axis=0, out=space.x)
@@ -271,7 +271,7 @@ class Llama:
         np.sqrt(s.square, out=s.square)
         np.divide(s.x, s.norm, out=s.h)
 
-    def _logits(self, s: _Space, spans: Sequence[Span]) -> F32:
+    def _logits(self, s: _Space, spans: Sequence[TokenSpan]) -> F32:
         self._normalise(s)
         wanted: list[int] = []
         end = 0
@@ -300,7 +300,7 @@ class Llama:
 class _Attention:
     """Attention of one pass: single tokens share one softmax, longer spans have their own."""
 
-    def __init__(self, model: Llama, space: _Space, spans: Sequence[Span]) -> None:
+    def __init__(self, model: Llama, space: _Space, spans: Sequence[TokenSpan]) -> None:
         self.model, self.space = model, space
         singles = next((i for i, span in enumerate(spans) if len(span.tokens) > 1), len(spans))
         self.singles = singles
@@ -344,7 +344,7 @@ class _Attention:
             matmul(views.weights, views.values[layer], heads)
         np.divide(self.heads, np.add.reduce(weights, axis=-1, keepdims=True), self.heads)
 
-    def _attend_long(self, layer: int, span: Span, start: int, at: int) -> None:
+    def _attend_long(self, layer: int, span: TokenSpan, start: int, at: int) -> None:
         s, count = self.model.shape, len(span.tokens)
         here, end = slice(at, at + count), start + count
         kv = span.row.kv[layer]
@@ -383,7 +383,7 @@ class _Views:
 
     __slots__ = ("end", "keys", "scores", "values", "weights")
 
-    def __init__(self, s: Shape, span: Span) -> None:
+    def __init__(self, s: ModelShape, span: TokenSpan) -> None:
         kv = span.row.kv
         self.end = span.row.length + 1
         self.keys = list(kv[:, : s.kv_heads, : self.end].swapaxes(2, 3))
@@ -392,23 +392,23 @@ class _Views:
         self.weights: F32
 
 
-def _slots(spans: Sequence[Span]) -> slice | list[int]:
+def _slots(spans: Sequence[TokenSpan]) -> slice | list[int]:
     """The places of the next key and value of each row; a slice is cheaper than a list of one."""
     slots = [span.row.start + span.row.length for span in spans]
     return slice(slots[0], slots[0] + 1) if len(slots) == 1 else slots
 
 
-def _placed(spans: Sequence[Span], at: int) -> Iterator[tuple[Span, int, int]]:
+def _placed(spans: Sequence[TokenSpan], at: int) -> Iterator[tuple[TokenSpan, int, int]]:
     for span in spans:
         yield span, span.row.length, at
         at += len(span.tokens)
 
 
-def _positions(spans: Sequence[Span]) -> list[int]:
+def _positions(spans: Sequence[TokenSpan]) -> list[int]:
     return [span.row.length + i for span in spans for i in range(len(span.tokens))]
 
 
-def _turns(s: Shape) -> NDArray[np.complex64]:
+def _turns(s: ModelShape) -> NDArray[np.complex64]:
     """The rotation of every position and pair of dimensions, as unit complex numbers."""
     pairs = s.head_dim // 2
     speed = s.theta ** (-np.arange(pairs, dtype=np.float64) / pairs)
@@ -417,7 +417,7 @@ def _turns(s: Shape) -> NDArray[np.complex64]:
     return turns
 
 
-def _layer(s: Shape, tensors: Mapping[str, F32], index: int) -> Layer:
+def _layer(s: ModelShape, tensors: Mapping[str, F32], index: int) -> Layer:
     """Fused matrices: the norms' gains, the attention scale and two signs are folded in.
 
     Query and key dimensions are reordered so that a rotated pair lies side by side, one complex
@@ -442,7 +442,7 @@ def _layer(s: Shape, tensors: Mapping[str, F32], index: int) -> Layer:
     )
 
 
-def _paired(weight: F32, s: Shape) -> F32:
+def _paired(weight: F32, s: ModelShape) -> F32:
     """Rows reordered from halves ``(i, i + d/2)`` to neighbours ``(2i, 2i + 1)``, head by head."""
     halves = weight.reshape(-1, 2, s.head_dim // 2, s.hidden)
     return halves.swapaxes(1, 2).reshape(weight.shape)

@@ -15,7 +15,7 @@ Scored = tuple[float, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class TokenProbe:
     """The wanted entries: of the prompt after position *start*, and of every answer.
 
     A *start* behind the prompt's last position wants none of the prompt. Each entry also has the
@@ -28,7 +28,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TokenEntry:
     """A token with its natural log-probability, and (log-probability, token) of others."""
 
     logprob: float
@@ -37,11 +37,11 @@ class Entry:
     asked: tuple[Scored, ...]
 
 
-def entry(logits: F32, token: int, probe: Probe) -> Entry:
+def entry(logits: F32, token: int, probe: TokenProbe) -> TokenEntry:
     """The entry of *token* in *logits*, with the other tokens that *probe* wants."""
     logprobs = log_softmax(logits)
     top = tuple((value, other) for other, value in best(logprobs, probe.top))
-    return Entry(float(logprobs[token]), token, top, _of(logprobs, probe.tokens))
+    return TokenEntry(float(logprobs[token]), token, top, _of(logprobs, probe.tokens))
 
 
 def _of(logprobs: F32, tokens: Sequence[int]) -> tuple[Scored, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appl_backends.embedded.cache import CacheReport, Hold, Tokens
-from appl_backends.embedded.model import F32, Row, Shape
+from appl_backends.embedded.model import F32, ModelShape, Row
 
 BLOCK = 16
 
@@ -23,7 +23,7 @@ BLOCK = 16
 class Blocks:
     """A fixed store of blocks of ``BLOCK`` tokens; a block that two nodes share counts twice."""
 
-    def __init__(self, shape: Shape, count: int) -> None:
+    def __init__(self, shape: ModelShape, count: int) -> None:
         self.data: F32 = np.empty(
             (count, shape.layers, 2 * shape.kv_heads, BLOCK, shape.head_dim), np.float32
         )
@@ -48,21 +48,21 @@ class Blocks:
                 self.free.append(block)
 
 
-class Node:
+class RadixNode:
     """A run of tokens whose keys and values start at ``offset`` in the first of its blocks."""
 
     __slots__ = ("blocks", "children", "locks", "offset", "parent", "tokens", "used")
 
     def __init__(
-        self, parent: Node | None, tokens: Tokens, blocks: list[int], offset: int = 0
+        self, parent: RadixNode | None, tokens: Tokens, blocks: list[int], offset: int = 0
     ) -> None:
         self.parent, self.tokens = parent, tokens
         self.blocks, self.offset = blocks, offset
-        self.children: dict[int, Node] = {}
+        self.children: dict[int, RadixNode] = {}
         self.locks = 0
         self.used = 0
 
-    def path(self) -> Iterator[Node]:
+    def path(self) -> Iterator[RadixNode]:
         """This node and its ancestors, without the root."""
         node = self
         while node.parent is not None:
@@ -78,11 +78,11 @@ class RadixCache:
 
     shares = True
 
-    def __init__(self, shape: Shape, blocks: int) -> None:
+    def __init__(self, shape: ModelShape, blocks: int) -> None:
         self.blocks = Blocks(shape, blocks)
         self.count = blocks
         self.root = _root()
-        self._spaces: dict[str, Node] = {}
+        self._spaces: dict[str, RadixNode] = {}
         self.nodes = self.tokens = self.protected = self.evicted = 0
         self._tick = 0
 
@@ -112,7 +112,7 @@ class RadixCache:
         fresh = min(fresh, len(blocks) * BLOCK)
         if fresh:
             start, end = hold.length, hold.length + fresh
-            leaf = Node(node, computed[start:end].copy(), blocks)
+            leaf = RadixNode(node, computed[start:end].copy(), blocks)
             node.children[int(computed[start])] = leaf
             self._store(leaf, row, start)
             self.nodes, self.tokens = self.nodes + 1, self.tokens + fresh
@@ -139,7 +139,7 @@ class RadixCache:
             evicted=self.evicted,
         )
 
-    def _walk(self, node: Node, tokens: Tokens) -> tuple[Node, int, int]:
+    def _walk(self, node: RadixNode, tokens: Tokens) -> tuple[RadixNode, int, int]:
         """The last node that *tokens* reach, how far they match, and how far inside that node."""
         done, inside = 0, len(node.tokens)
         while inside == len(node.tokens) and done < len(tokens):
@@ -150,16 +150,18 @@ class RadixCache:
             done += inside
         return node, done, inside
 
-    def _descend(self, start: Node, tokens: Tokens) -> tuple[Node, int]:
+    def _descend(self, start: RadixNode, tokens: Tokens) -> tuple[RadixNode, int]:
         """As ``_walk``, with the last node split where the match ends."""
         node, done, inside = self._walk(start, tokens)
         return (self._split(node, inside) if inside < len(node.tokens) else node), done
 
-    def _split(self, node: Node, at: int) -> Node:
+    def _split(self, node: RadixNode, at: int) -> RadixNode:
         """Cut *node* after *at* tokens; both halves use the block in which the cut falls."""
         assert node.parent is not None, "the root has no tokens to split"
         block, offset = divmod(node.offset + at, BLOCK)
-        head = Node(node.parent, node.tokens[:at], node.blocks[: block + bool(offset)], node.offset)
+        head = RadixNode(
+            node.parent, node.tokens[:at], node.blocks[: block + bool(offset)], node.offset
+        )
         head.locks, head.used = node.locks, node.used
         head.children[int(node.tokens[at])] = node
         node.parent.children[int(node.tokens[0])] = head
@@ -170,20 +172,20 @@ class RadixCache:
         node.blocks, node.offset = node.blocks[block:], offset
         return head
 
-    def _copy(self, node: Node, row: Row) -> None:
+    def _copy(self, node: RadixNode, row: Row) -> None:
         """Append the keys and values of *node* to *row*."""
         for block, inside, start, count in _pieces(node, row.length):
             source = self.blocks.data[block]
             row.kv[:, :, start : start + count] = source[:, :, inside : inside + count]
         row.length += len(node.tokens)
 
-    def _store(self, node: Node, row: Row, at: int) -> None:
+    def _store(self, node: RadixNode, row: Row, at: int) -> None:
         """Fill the blocks of *node* from position *at* of *row*."""
         for block, inside, start, count in _pieces(node, at):
             target = self.blocks.data[block]
             target[:, :, inside : inside + count] = row.kv[:, :, start : start + count]
 
-    def _lock(self, node: Node, above: Node | None = None) -> None:
+    def _lock(self, node: RadixNode, above: RadixNode | None = None) -> None:
         """Lock the path from below *above* (the root, if not said) to *node*."""
         for part in node.path():
             if part is above:
@@ -191,18 +193,18 @@ class RadixCache:
             self.protected += 0 if part.locks else len(part.tokens)
             part.locks += 1
 
-    def _unlock(self, node: Node) -> None:
+    def _unlock(self, node: RadixNode) -> None:
         for part in node.path():
             part.locks -= 1
             self.protected -= 0 if part.locks else len(part.tokens)
 
-    def _move(self, hold: Hold, node: Node, length: int) -> None:
+    def _move(self, hold: Hold, node: RadixNode, length: int) -> None:
         """Lock down to *node*, a descendant of the hold's, instead."""
         self._lock(node, hold.node)
         hold.node, hold.length = node, length
         self._touch(node)
 
-    def _touch(self, node: Node) -> None:
+    def _touch(self, node: RadixNode) -> None:
         self._tick += 1
         for part in node.path():
             part.used = self._tick
@@ -230,7 +232,7 @@ class RadixCache:
         used = {name: root for name, root in self._spaces.items() if root.children or root.locks}
         self._spaces = used
 
-    def _nodes(self) -> Iterator[Node]:
+    def _nodes(self) -> Iterator[RadixNode]:
         """All nodes but the roots."""
         roots = [self.root, *self._spaces.values()]
         waiting = [node for root in roots for node in root.children.values()]
@@ -253,18 +255,18 @@ class RadixCache:
         assert sorted(self.blocks.free) == np.flatnonzero(users == 0).tolist(), "free xor in use"
 
 
-def _root() -> Node:
+def _root() -> RadixNode:
     """A root: it has no tokens, is never evicted, and its locks count the holds below it."""
-    return Node(None, np.zeros(0, np.int32), [])
+    return RadixNode(None, np.zeros(0, np.int32), [])
 
 
-def _top(node: Node) -> Node:
+def _top(node: RadixNode) -> RadixNode:
     while node.parent is not None:
         node = node.parent
     return node
 
 
-def _verify_node(node: Node) -> None:
+def _verify_node(node: RadixNode) -> None:
     parent = node.parent
     assert parent is not None and len(node.tokens) > 0, "only the root is empty"
     assert parent.children[int(node.tokens[0])] is node, "a child hangs under its first token"
@@ -274,7 +276,7 @@ def _verify_node(node: Node) -> None:
         assert parent.used >= node.used, "no node was used later than its parent"
 
 
-def _pieces(node: Node, at: int) -> Iterator[tuple[int, int, int, int]]:
+def _pieces(node: RadixNode, at: int) -> Iterator[tuple[int, int, int, int]]:
     """For each block of *node*: its id, where it starts inside, position in the row, and count."""
     inside, left = node.offset, len(node.tokens)
     for block in node.blocks:

@@ -13,14 +13,14 @@ from appl.backend import Response, Sample, TokenLogprob, Usage
 from appl_backends.embedded.cache import Hold, Tokens
 from appl_backends.embedded.constraint import Constraint
 from appl_backends.embedded.model import F32, Row
-from appl_backends.embedded.probe import Entry, Probe
+from appl_backends.embedded.probe import TokenEntry, TokenProbe
 from appl_backends.embedded.sampler import Draw
-from appl_backends.embedded.tokenizer import Writer
-from appl_backends.embedded.tools import CALLED, Offer
+from appl_backends.embedded.tokenizer import TextWriter
+from appl_backends.embedded.tools import CALLED, ToolOffer
 
 
 @dataclass(slots=True, eq=False)
-class Task:
+class EngineTask:
     """One request inside the engine: a prompt, and the samples or options wanted of it.
 
     With no ``max_tokens``, the prompt is computed and nothing more. With ``each``, a stream has a
@@ -41,20 +41,20 @@ class Task:
     stream: bool = False
     priority: int = 0
     stop_tokens: frozenset[int] = frozenset()
-    offer: Offer | None = None
-    probe: Probe | None = None
+    offer: ToolOffer | None = None
+    probe: TokenProbe | None = None
     each: bool = False
     ignore_end: bool = False
     min_tokens: int = 0
     special: bool = False
     space: str = ""
     order: int = 0
-    live: list[Run] = field(default_factory=list)
-    done: list[Run] = field(default_factory=list)
+    live: list[SequenceRun] = field(default_factory=list)
+    done: list[SequenceRun] = field(default_factory=list)
     first: F32 | None = None
     cached: int | None = None
-    scored: list[Entry] = field(default_factory=list)
-    scorer: Run | None = None
+    scored: list[TokenEntry] = field(default_factory=list)
+    scorer: SequenceRun | None = None
 
     @property
     def to_score(self) -> int | None:
@@ -75,7 +75,7 @@ class Task:
         return Response(tuple(run.sample() for run in self.live), usage)
 
 
-class Run:
+class SequenceRun:
     """One sequence of a task: its ids, and while it runs its row and its place in the cache."""
 
     __slots__ = (
@@ -96,20 +96,20 @@ class Run:
         "writer",
     )
 
-    def __init__(self, task: Task, index: int) -> None:
+    def __init__(self, task: EngineTask, index: int) -> None:
         self.task, self.index = task, index
         forced = task.options[index] if task.options else []
         self.ids = [*task.prompt, *forced]
         self.tokens: Tokens = np.array(self.ids, np.int32)
-        self.writer = Writer(task.stop, task.healed)
+        self.writer = TextWriter(task.stop, task.healed)
         self.constraint = task.constraint.fork() if task.constraint else None
         self.logprobs: list[TokenLogprob] = []
-        self.probed: list[Entry] = []
+        self.probed: list[TokenEntry] = []
         self.cached: int | None = None
         self.score = 0.0
         self.row: Row | None = None
         self.hold: Hold | None = None
-        self.behind: tuple[Run, int] | None = None
+        self.behind: tuple[SequenceRun, int] | None = None
         self.finish = ""
         self.called = False
 
@@ -175,17 +175,17 @@ class Run:
         """Begins a tool call: no text follows."""
         assert self.task.offer is not None, "only what was offered is called"
         self.called, self.constraint = True, self.task.offer.calls.fork()
-        self.writer = Writer()
+        self.writer = TextWriter()
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class AnswerPiece:
     """More text of one sample of a streamed task.
 
     ``tokens`` is the number that the sample has by now, ``finish`` why it ends with this piece.
     """
 
-    task: Task
+    task: EngineTask
     sample: int
     text: str
     tokens: int
@@ -196,7 +196,7 @@ class Piece:
 class Finished:
     """All of a task is there, or will be: one that was dropped ends with what it had."""
 
-    task: Task
+    task: EngineTask
     response: Response
 
 
@@ -204,8 +204,8 @@ class Finished:
 class Failed:
     """A task cannot be finished."""
 
-    task: Task
+    task: EngineTask
     error: Exception
 
 
-Outcome = Piece | Finished | Failed
+Outcome = AnswerPiece | Finished | Failed

@@ -190,7 +190,7 @@ def _alphabet() -> dict[int, str]:
     return table
 
 
-class Writer:
+class TextWriter:
     """The growing text of one answer.
 
     Bytes become text only when a character is complete, and text becomes *safe* only when no stop

@@ -21,7 +21,7 @@ _NAME, _ARGUMENTS = '{"name": ', ', "arguments": '
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ToolOffer:
     """The calls that a request may be answered with; ``must``: it has to be with one.
 
     ``content`` is the digest of what was asked: calls get their ids from it.
@@ -41,7 +41,7 @@ class Offer:
 
 def offer(
     sampling: Sampling, constraints: Constraints, begun: bool, content: bytes
-) -> Offer | None:
+) -> ToolOffer | None:
     """The tools that *sampling* offers; none where the answer has *begun* as text."""
     if not sampling.tools or sampling.tool_choice == "none":
         return None
@@ -55,7 +55,7 @@ def offer(
         tools = [tool for tool in tools if tool["name"] == sampling.tool_choice]
         if not tools:
             raise Unsupported(f"tool_choice names {sampling.tool_choice!r}, which is no tool here")
-    return Offer(_calls(tools, constraints), must, content)
+    return ToolOffer(_calls(tools, constraints), must, content)
 
 
 def announced(tools: tuple[str, ...]) -> str:

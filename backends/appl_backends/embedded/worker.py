@@ -16,8 +16,8 @@ from appl import threads
 from appl.backend import Response
 from appl.errors import BackendError
 from appl_backends.embedded.blas_threads import BlasThreads
-from appl_backends.embedded.engine import Engine
-from appl_backends.embedded.task import Failed, Outcome, Piece, Task
+from appl_backends.embedded.engine import BatchEngine
+from appl_backends.embedded.task import AnswerPiece, EngineTask, Failed, Outcome
 
 
 @dataclass(slots=True, eq=False)
@@ -26,22 +26,24 @@ class _Caller:
 
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Response]
-    emit: Callable[[Piece], None] | None
+    emit: Callable[[AnswerPiece], None] | None
 
 
-class Worker:
+class EngineThread:
     """The engine's thread: started by the first task, asleep when there is none."""
 
-    def __init__(self, engine: Engine, threads: BlasThreads) -> None:
+    def __init__(self, engine: BatchEngine, threads: BlasThreads) -> None:
         self._engine, self._threads = engine, threads
         # The loops add callers and the engine's thread removes them without a lock: each access is
         # one operation on the dictionary, which no other thread can interrupt.
-        self._callers: dict[Task, _Caller] = {}
+        self._callers: dict[EngineTask, _Caller] = {}
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    async def run(self, task: Task, emit: Callable[[Piece], None] | None = None) -> Response:
+    async def run(
+        self, task: EngineTask, emit: Callable[[AnswerPiece], None] | None = None
+    ) -> Response:
         """Have *task* done; cancelling this aborts it before the engine's next step.
 
         *emit* gets the pieces of a streamed task, on the loop.
@@ -58,7 +60,7 @@ class Worker:
                 self._engine.abort(task)
                 self._notify()
 
-    def abort(self, task: Task) -> None:
+    def abort(self, task: EngineTask) -> None:
         """Have ``run`` of *task* return what is there before the engine's next step."""
         self._engine.abort(task)
         self._notify()
@@ -72,7 +74,7 @@ class Worker:
         if self._thread is not None:
             self._thread.join()
 
-    def _submit(self, task: Task, caller: _Caller) -> None:
+    def _submit(self, task: EngineTask, caller: _Caller) -> None:
         # ``_sleep`` looks for work under the same lock. Without it, the thread could find nothing,
         # miss the notification that follows, and sleep with a task in its inbox. The caller comes
         # before the task, as an outcome without a caller is dropped.
@@ -120,7 +122,7 @@ class Worker:
             caller = self._callers.get(outcome.task)
             if caller is not None:
                 by_loop[caller.loop].append((caller, outcome))
-            if not isinstance(outcome, Piece):
+            if not isinstance(outcome, AnswerPiece):
                 self._callers.pop(outcome.task, None)
         for loop, mine in by_loop.items():
             try:
@@ -136,7 +138,7 @@ def _settle(outcomes: list[tuple[_Caller, Outcome]]) -> None:
         # The caller may have been cancelled after the step and before the loop ran this.
         if caller.future.done():
             continue
-        if isinstance(outcome, Piece):
+        if isinstance(outcome, AnswerPiece):
             if caller.emit is not None:
                 caller.emit(outcome)
         elif isinstance(outcome, Failed):

@@ -16,9 +16,9 @@ from appl.backend import Emit, Profile, Request, Response, check_media
 from appl.backend_http import asked_of, check_url, host_of
 from appl.errors import ModelNotFound
 from appl.prompt.secret import conceal
-from appl_backends.openai.answer import Assembly, Events, response_of
+from appl_backends.openai.answer import Assembly, EventParser, response_of
 from appl_backends.openai.body import OPTIONS, body_of
-from appl_backends.openai.connection import Address, Connection
+from appl_backends.openai.connection import ClientSettings, SdkConnection
 from appl_backends.openai.prices import Prices
 from appl_backends.openai.servers import Kind, server_for
 
@@ -68,7 +68,7 @@ class OpenAI:
         conceal(f"azure_ad_token of {name}", azure_ad_token)
         check_url(base_url, "base_url")
         check_url(azure_endpoint, "azure_endpoint")
-        self._address = Address(
+        self._address = ClientSettings(
             base_url,
             api_key,
             organization,
@@ -82,7 +82,7 @@ class OpenAI:
         kind = server or ("azure" if self._address.is_azure else None)
         self._server = server_for(kind, base_url or azure_endpoint, features, without)
         self.prices = Prices(prices or {}, self._address.seller)
-        self._connection = Connection(self._address)
+        self._connection = SdkConnection(self._address)
         self._only: str | None = None
         self._profile = Profile(
             name, self._server.features, OPTIONS, tuple(models), model, concurrency
@@ -116,7 +116,7 @@ class OpenAI:
     async def _streamed(self, request: Request, body: bytes, model: str, emit: Emit) -> Response:
         who = self._who(model)
         async with self._connection.stream(body, model, who) as (content_type, pieces):
-            events, assembly = Events(who), Assembly(request, emit, who, self._secrets)
+            events, assembly = EventParser(who), Assembly(request, emit, who, self._secrets)
             if "text/event-stream" not in content_type:
                 whole = b"".join([piece async for piece in pieces])  # bounded by its connection
                 if not whole.startswith(b"data:"):  # it did not stream, or it is no answer

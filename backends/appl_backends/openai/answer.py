@@ -207,7 +207,7 @@ _EACH = 32
 """What a piece counts for besides its characters: many small ones take memory, too."""
 
 
-class Events:
+class EventParser:
     """Server-sent events from bytes as they come: the ``data`` of each that is complete."""
 
     __slots__ = ("_data", "_lines", "_size", "_who")

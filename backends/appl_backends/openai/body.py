@@ -15,7 +15,7 @@ from typing import Any
 from appl.backend import Request, Sampling
 from appl.errors import Unsupported
 from appl.prompt import Messages
-from appl_backends.openai.servers import Server
+from appl_backends.openai.servers import ServerKind
 
 OPTIONS = frozenset(
     {
@@ -45,7 +45,7 @@ OPTIONS = frozenset(
 _KEY = "openai.message"
 
 
-def body_of(request: Request, model: str, server: Server, *, stream: bool = False) -> bytes:
+def body_of(request: Request, model: str, server: ServerKind, *, stream: bool = False) -> bytes:
     """The body that asks *server* for *request*. Raises ``Unsupported``."""
     sampling = request.sampling
     fields = {"model": _json(model), "messages": _messages(request.messages)}
@@ -96,11 +96,11 @@ def _kept(link: Messages) -> str:
     return text
 
 
-def _options(sampling: Sampling, server: Server) -> dict[str, str]:
+def _options(sampling: Sampling, server: ServerKind) -> dict[str, str]:
     return dict(_given(sampling, server))
 
 
-def _given(sampling: Sampling, server: Server) -> Iterator[tuple[str, str]]:
+def _given(sampling: Sampling, server: ServerKind) -> Iterator[tuple[str, str]]:
     if sampling.max_tokens is not None:
         yield server.max_tokens, str(sampling.max_tokens)
     for name in ("temperature", "top_p"):
@@ -121,7 +121,7 @@ def _given(sampling: Sampling, server: Server) -> Iterator[tuple[str, str]]:
     yield from _constraint(sampling, server)
 
 
-def _constraint(sampling: Sampling, server: Server) -> Iterator[tuple[str, str]]:
+def _constraint(sampling: Sampling, server: ServerKind) -> Iterator[tuple[str, str]]:
     """The constraint on the answer, as *server* names it."""
     if sampling.schema is not None:
         schema, strict = strictly(sampling.schema)
@@ -147,7 +147,7 @@ def _tool_choice(choice: str) -> str:
     return _json({"type": "function", "function": {"name": choice}})
 
 
-def _continued(messages: Messages | None, server: Server) -> dict[str, str]:
+def _continued(messages: Messages | None, server: ServerKind) -> dict[str, str]:
     """The fields that make a server continue the assistant's message that ends the prompt."""
     begun = messages is not None and messages.outline.role == "assistant"
     if not begun or "prefill" not in server.features:

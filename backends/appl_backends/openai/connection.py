@@ -37,7 +37,7 @@ _LIBRARIES = frozenset({"openai", "httpx", "httpx2", "httpcore", "httpcore2", "a
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ClientSettings:
     """The server and the account: the arguments of the SDK's client. ``repr`` shows no key."""
 
     base_url: str | None = None
@@ -78,17 +78,17 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """A whole answer with status 200."""
 
     body: bytes
     content_type: str
 
 
-class Connection:
+class SdkConnection:
     """The connections to one server. All methods run on one loop."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: ClientSettings) -> None:
         self._address = address
         self._client: asyncio.Task[_Client] | None = None
         self._closed = False
@@ -97,7 +97,7 @@ class Connection:
         """Have the SDK and its client. Raises ``BackendError``."""
         await self._ready(who)
 
-    async def post(self, body: bytes, model: str, who: str) -> Answer:
+    async def post(self, body: bytes, model: str, who: str) -> HttpAnswer:
         """Send *body* for *model*, and read the whole answer. Raises ``BackendError``."""
         client = await self._ready(who)
         path = _path(self._address, "chat/completions", model)
@@ -106,7 +106,7 @@ class Connection:
                 response = await client.sdk.post(
                     path, cast_to=client.response, content=body, options=client.options
                 )
-            return Answer(response.content, response.headers.get("content-type", ""))
+            return HttpAnswer(response.content, response.headers.get("content-type", ""))
         except Exception as error:
             failed = self._typed(error, who, begun=False)
         raise failed from None
@@ -244,11 +244,11 @@ class _Client:
     stream: type[Any]
 
 
-def _path(address: Address, name: str, model: str) -> str:
+def _path(address: ClientSettings, name: str, model: str) -> str:
     return f"/deployments/{quote(model, safe='')}/{name}" if address.is_azure else f"/{name}"
 
 
-async def _made(address: Address, who: str) -> _Client:
+async def _made(address: ClientSettings, who: str) -> _Client:
     """The client for *address*; the import takes up to a second, so it is done off the loop."""
     with needed_by_backend("openai"):
         openai = await asyncio.to_thread(importlib.import_module, "openai")
@@ -268,7 +268,7 @@ async def _made(address: Address, who: str) -> _Client:
     )
 
 
-def _client(openai: Any, address: Address) -> _Client:
+def _client(openai: Any, address: ClientSettings) -> _Client:
     http = importlib.import_module("httpx" if openai.__version__[:2] == "2." else "httpx2")
     connections = openai.DefaultAioHttpClient(
         limits=http.Limits(max_connections=0, keepalive_expiry=IDLE_S),

@@ -62,7 +62,7 @@ _KNOWN = frozenset().union(*FEATURES.values())
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerKind:
     """A kind of server: its *features*, and the names of what not all servers call the same."""
 
     kind: str
@@ -82,14 +82,14 @@ class Server:
 
 def server_for(
     kind: str | None, base_url: str | None, features: Iterable[str], without: Iterable[str]
-) -> Server:
+) -> ServerKind:
     """The server of *kind*, or what *base_url* suggests. Raises ``ConfigError``."""
     name = kind or _guessed(base_url)
     if name not in FEATURES:
         known = ", ".join(FEATURES)
         raise ConfigError(f"server must be one of {known}, got {name!r}{nearest(name, FEATURES)}")
     added, removed = _known("features", features), _known("without", without)
-    return Server(name, (FEATURES[name] | added) - removed)
+    return ServerKind(name, (FEATURES[name] | added) - removed)
 
 
 def _guessed(base_url: str | None) -> str:

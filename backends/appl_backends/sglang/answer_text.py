@@ -24,7 +24,7 @@ Thinking = Literal["begun", "written"] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class AnswerReader:
     """Reads the answers to one request.
 
     *number* is that of the first sample; *stop* are the strings that end an answer.
@@ -83,13 +83,13 @@ class Reader:
         return thought.strip() or None, text.lstrip()
 
 
-class Growing:
+class GrowingAnswers:
     """The answers of one request while they are streamed.
 
     *deltas* says whether events hold what is new, or all so far; ``None``: whichever they count.
     """
 
-    def __init__(self, reader: Reader, wanted: int, deltas: bool | None, who: str) -> None:
+    def __init__(self, reader: AnswerReader, wanted: int, deltas: bool | None, who: str) -> None:
         self._reader, self._deltas, self._who = reader, deltas, who
         self._raw: list[dict[str, Any] | None] = [None] * wanted
         self._told = [["", ""] for _ in range(wanted)]

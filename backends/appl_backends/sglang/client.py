@@ -43,11 +43,11 @@ from appl.price import Free
 from appl.prompt.secret import conceal
 from appl_backends.option_scores import scored
 from appl_backends.sglang import answers, request_bodies
-from appl_backends.sglang.answer_text import Growing, Reader
-from appl_backends.sglang.heads import Head
-from appl_backends.sglang.probe import Server, probe
+from appl_backends.sglang.answer_text import AnswerReader, GrowingAnswers
+from appl_backends.sglang.heads import FixedHead
+from appl_backends.sglang.probe import ServerFacts, probe
 from appl_backends.sglang.server_setup import Ready, check_tokenizer, load
-from appl_backends.sglang.tokens import Run, begun
+from appl_backends.sglang.tokens import TokenRun, begun
 from appl_backends.sglang.tools import Offer, offer_of
 from appl_backends.sglang.wire import STOP_S, Wire
 
@@ -138,7 +138,7 @@ class SGLang:
         await self._connected()
 
     @property
-    def server(self) -> Server | None:
+    def server(self) -> ServerFacts | None:
         """The server's description of itself; ``None`` before it was asked."""
         return self._known.server if self._known is not None else None
 
@@ -177,7 +177,7 @@ class SGLang:
         messages = request.messages
         head = ready.heads.of(request.sampling)
         if head is not None and messages is not None and not messages.needs and not begun(messages):
-            whole = Run(prompt, head.ids)
+            whole = TokenRun(prompt, head.ids)
             if _fits(whole, ready.server):
                 return await self._headed(ready, request, whole, head)
         return self._response(ready, request, await self._generated(ready, request, prompt))
@@ -237,7 +237,7 @@ class SGLang:
     def _rid(self) -> str:
         return f"{self._name}{next(self._numbers)}"
 
-    async def _prompt(self, ready: Ready, request: Request) -> Run:
+    async def _prompt(self, ready: Ready, request: Request) -> TokenRun:
         """The tokens of the prompt; long texts are encoded off the loop."""
         messages, tools = request.messages, request.sampling.tools
         if messages is not None and messages.size > _LONG:
@@ -259,7 +259,7 @@ class SGLang:
         return prompt
 
     def _parameters(
-        self, ready: Ready, request: Request, prompt: Run, offer: Offer | None = None
+        self, ready: Ready, request: Request, prompt: TokenRun, offer: Offer | None = None
     ) -> tuple[bytes, bytes]:
         """The sampling parameters; no more tokens are asked for than there is room for."""
         sampling, room = request.sampling, ready.server.context
@@ -272,7 +272,7 @@ class SGLang:
         self,
         ready: Ready,
         request: Request,
-        prompt: Run,
+        prompt: TokenRun,
         rid: str,
         parameters: tuple[bytes, bytes],
         more: bytes = b"",
@@ -290,7 +290,7 @@ class SGLang:
             return request_bodies.ask_each(request, ids, parameters, rid, seed, more)
         return request_bodies.ask(request, request_bodies.of_ids(ids), parameters, rid, more)
 
-    async def _generated(self, ready: Ready, request: Request, prompt: Run) -> Any:
+    async def _generated(self, ready: Ready, request: Request, prompt: TokenRun) -> Any:
         rid = self._rid()
         parameters = self._parameters(ready, request, prompt)
         body = self._body(ready, request, prompt, rid, parameters)
@@ -298,7 +298,9 @@ class SGLang:
         prompt.computed(prompt.size)
         return found
 
-    async def _headed(self, ready: Ready, request: Request, prompt: Run, head: Head) -> Response:
+    async def _headed(
+        self, ready: Ready, request: Request, prompt: TokenRun, head: FixedHead
+    ) -> Response:
         """The answer to a request whose answers all begin with *head*, with which *prompt* ends."""
         rest = replace(request, sampling=head.sampling)
         found = await self._generated(ready, rest, prompt)
@@ -306,27 +308,27 @@ class SGLang:
         return self._response(ready, request, list(map(head.on, listed)))
 
     async def _read(
-        self, ready: Ready, request: Request, prompt: Run, emit: Emit | None
+        self, ready: Ready, request: Request, prompt: TokenRun, emit: Emit | None
     ) -> Response:
         """The answer to a request that offers tools, is streamed, or may be thought about."""
         sampling, messages = request.sampling, request.messages
         is_begun = messages is not None and begun(messages)
         offer = offer_of(sampling, ready.style, request.digest, is_begun)
         if offer is not None and offer.must:
-            prompt = Run(prompt, ready.prompts.tokenizer.encode(offer.opening()))
+            prompt = TokenRun(prompt, ready.prompts.tokenizer.encode(offer.opening()))
         thinking = None if is_begun else ready.thinking
-        reader = Reader(request.sample, sampling.stop, offer, thinking)
+        reader = AnswerReader(request.sample, sampling.stop, offer, thinking)
         rid, parameters = self._rid(), self._parameters(ready, request, prompt, offer)
         more = b"" if emit is None else b',"stream":true'
         body = self._body(ready, request, prompt, rid, parameters, more)
         if emit is None:
             found = await self._asked(rid, self._wire.post("/generate", body))
         else:
-            growing = Growing(reader, request.n, ready.server.incremental, self._wire.who)
+            growing = GrowingAnswers(reader, request.n, ready.server.incremental, self._wire.who)
             found = await self._asked(rid, self._streamed(body, growing, emit))
         return self._response(ready, request, found, reader)
 
-    async def _streamed(self, body: bytes, growing: Growing, emit: Emit) -> Any:
+    async def _streamed(self, body: bytes, growing: GrowingAnswers, emit: Emit) -> Any:
         async with aclosing(self._wire.stream("/generate", body)) as events:
             async for event in events:
                 for chunk in growing.add(event):
@@ -361,7 +363,7 @@ class SGLang:
         if not task.cancelled():
             task.exception()  # a server that is gone has stopped as well
 
-    def _check(self, request: Request, server: Server) -> None:
+    def _check(self, request: Request, server: ServerFacts) -> None:
         if request.model and request.model not in (server.model, self._model, server.short):
             raise ModelNotFound(
                 f"{self._wire.who} serves {server.model!r}, not {request.model!r}"
@@ -373,7 +375,7 @@ class SGLang:
         if messages is not None and messages.needs:
             self._check_images(request, server)
 
-    def _check_images(self, request: Request, server: Server) -> None:
+    def _check_images(self, request: Request, server: ServerFacts) -> None:
         if server.images is False:
             raise Unsupported(f"{server.model} does not take images: say what is in them as text")
         if request.sampling.choices is not None or request.sampling.tool_choice == "required":
@@ -384,7 +386,7 @@ class SGLang:
     # -- answering
 
     def _response(
-        self, ready: Ready, request: Request, found: Any, reader: Reader | None = None
+        self, ready: Ready, request: Request, found: Any, reader: AnswerReader | None = None
     ) -> Response:
         listed = answers.answers(found, request.n, self._wire.who)
         if reader is None:
@@ -401,7 +403,7 @@ class SGLang:
                 )
         return Response(tuple(samples), answers.usage(listed), ready.server.model, cost=0)
 
-    async def _choose(self, ready: Ready, request: Request, prompt: Run) -> Response:
+    async def _choose(self, ready: Ready, request: Request, prompt: TokenRun) -> Response:
         """The choice that is most probable as the whole answer, its end included."""
         choices, sampling = request.sampling.choices, request.sampling
         assert choices is not None
@@ -451,7 +453,7 @@ def _address(
     return there or URL, api_key or key, admin_key or admin
 
 
-def _fits(prompt: Run, server: Server) -> bool:
+def _fits(prompt: TokenRun, server: ServerFacts) -> bool:
     """True if *server* takes *prompt*, and has room for an answer."""
     longest, context = server.longest or prompt.size, server.context or prompt.size + 2
     return prompt.size <= longest and prompt.size + 1 < context

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from appl.backend import Sampling
-from appl_backends.sglang.tokens import Tokenizer
+from appl_backends.sglang.tokens import ModelTokenizer
 
 _LEAST = 3
 _MOST = 1024
@@ -31,7 +31,7 @@ _HARMLESS = frozenset({"cache_salt", "extra_key", "ignore_eos", "lora", "routing
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class FixedHead:
     """The beginning of an answer, as text and tokens, and the sampling of what comes after it."""
 
     text: str
@@ -53,11 +53,11 @@ class Head:
 class Heads:
     """The heads of answers under one tokenizer; *max_tokens* bounds those that say nothing."""
 
-    def __init__(self, tokenizer: Tokenizer, max_tokens: int | None = None) -> None:
+    def __init__(self, tokenizer: ModelTokenizer, max_tokens: int | None = None) -> None:
         self._tokenizer, self._max_tokens = tokenizer, max_tokens
-        self._known: dict[str, Head | None] = {}
+        self._known: dict[str, FixedHead | None] = {}
 
-    def of(self, sampling: Sampling) -> Head | None:
+    def of(self, sampling: Sampling) -> FixedHead | None:
         """The head of answers to *sampling*; ``None`` where there is none that is worth it."""
         if sampling.regex is None:
             return None
@@ -68,7 +68,7 @@ class Heads:
             self._known[key] = self._made(sampling, sampling.regex)
         return self._known[key]
 
-    def _made(self, sampling: Sampling, regex: str) -> Head | None:
+    def _made(self, sampling: Sampling, regex: str) -> FixedHead | None:
         text, ends = fixed(regex)
         if sampling.stop or sampling.stop_tokens or sampling.begun or sampling.logprobs is not None:
             return None
@@ -83,7 +83,7 @@ class Heads:
         if len(ids) < _LEAST or (left is not None and left < 1):
             return None
         rest = regex[ends[len(said) - 1] :]
-        return Head(said, tuple(ids), replace(sampling, regex=rest, max_tokens=left))
+        return FixedHead(said, tuple(ids), replace(sampling, regex=rest, max_tokens=left))
 
 
 def fixed(regex: str) -> tuple[str, list[int]]:

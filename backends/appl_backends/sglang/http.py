@@ -35,7 +35,7 @@ class Broken(ConnectionError):
         self.begun = begun
 
 
-class Answer:
+class AnswerParser:
     """One answer, read from the bytes that are fed in.
 
     ``status`` is 0 until the head has come; ``headers`` have lower-case names; ``complete`` says
@@ -109,7 +109,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
-        self.answer = Answer()
+        self.answer = AnswerParser()
         self.idle_since = 0.0
         self._body: list[bytes] = []
         self._failed: Exception | None = None
@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
         """True if another request can go out on it."""
         return self.transport is not None and not self.transport.is_closing()
 
-    async def ask(self, data: bytes, most: int = 0) -> Answer:
+    async def ask(self, data: bytes, most: int = 0) -> AnswerParser:
         """Send *data*, and wait for the whole answer, whose body is :meth:`body`.
 
         Its body has *most* bytes at most, where that is not 0.
@@ -167,7 +167,7 @@ class Connection(asyncio.Protocol):
             await self._news()
         return self.answer
 
-    async def head(self, data: bytes) -> Answer:
+    async def head(self, data: bytes) -> AnswerParser:
         """Send *data*, and wait for the head of the answer, whose body is in :meth:`pieces`."""
         self._begin(data, streams=True)
         while self.answer.status < 200:
@@ -203,7 +203,7 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
 
     def _begin(self, data: bytes, *, streams: bool) -> None:
-        self.answer, self._body, self._failed = Answer(), [], None
+        self.answer, self._body, self._failed = AnswerParser(), [], None
         self._busy, self._streams, self._size, self._most = True, streams, 0, 0
         if self.transport is None:
             raise Broken("the server closed it", begun=False)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from appl.errors import BackendError
-from appl_backends.sglang.plan import Plan, check_installed
+from appl_backends.sglang.plan import LaunchPlan, check_installed
 from appl_backends.sglang.server_process import POLL_S, Child, LaunchFailed, Tell, free_port
 
 
@@ -31,7 +31,7 @@ class Launch:
     Once ``stopping`` is set nothing is waited for, and nothing is started again.
     """
 
-    plan: Plan
+    plan: LaunchPlan
     tell: Tell
     stopping: threading.Event = field(default_factory=threading.Event)
     api_key: str = field(default_factory=lambda: secrets.token_urlsafe(24))
@@ -159,7 +159,7 @@ class Launch:
 
 @contextlib.contextmanager
 def launched(
-    plan: Plan, tell: Tell | None = None, stopping: threading.Event | None = None
+    plan: LaunchPlan, tell: Tell | None = None, stopping: threading.Event | None = None
 ) -> Iterator[Launch]:
     """The servers of *plan*, running for the length of the block.
 
@@ -185,7 +185,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # A handler may interrupt any line, so it sets an event and does nothing else.
         signal.signal(number, lambda *_, event=event: event.set())
     try:
-        plan = Plan(
+        plan = LaunchPlan(
             options.model,
             options.python,
             options.port,

@@ -40,7 +40,7 @@ SETTINGS: dict[str, str | None] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LaunchPlan:
     """The servers to start.
 
     *python* is the interpreter that has sglang. *replicas* servers of *tp* × *dp* GPUs each stand

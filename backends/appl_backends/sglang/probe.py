@@ -25,7 +25,7 @@ OLDEST = (0, 5, 4)
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerFacts:
     """An SGLang server as it was when it was probed; ``None`` is "it does not say".
 
     ``short`` is the last part of the model's name. ``cache_tokens`` is what its prefix cache holds,
@@ -74,7 +74,7 @@ class Server:
         return found
 
 
-async def probe(wire: Wire) -> Server:
+async def probe(wire: Wire) -> ServerFacts:
     """Ask the server about itself. Raises ``BackendError``, ``Unsupported`` for one too old."""
     model = await _either(wire, "/model_info", "/get_model_info")
     facts = await _either(wire, "/server_info", "/get_server_info")
@@ -112,11 +112,11 @@ def check_version(version: str, who: str) -> None:
         )
 
 
-def _server(model: Mapping[str, Any], facts: Mapping[str, Any], context: int | None) -> Server:
+def _server(model: Mapping[str, Any], facts: Mapping[str, Any], context: int | None) -> ServerFacts:
     inner = _first(facts.get("internal_states"))
     off = facts.get("disable_radix_cache")
     name = _word(facts.get("served_model_name")) or _word(model.get("model_path"))
-    return Server(
+    return ServerFacts(
         version=_word(facts.get("version")),
         model=name,
         short=PurePath(name).name,

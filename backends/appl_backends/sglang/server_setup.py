@@ -12,10 +12,10 @@ from appl.errors import ConfigError
 from appl_backends.sglang.answer_text import THINK, THOUGHT, Thinking
 from appl_backends.sglang.heads import Heads
 from appl_backends.sglang.model_folder import defaults_of, folder_of
-from appl_backends.sglang.probe import Server, tokens_of
+from appl_backends.sglang.probe import ServerFacts, tokens_of
 from appl_backends.sglang.request_bodies import Parameters
 from appl_backends.sglang.template import ChatTemplate, load_template
-from appl_backends.sglang.tokens import Prompts, Tokenizer
+from appl_backends.sglang.tokens import ModelTokenizer, Prompts
 from appl_backends.sglang.tools import Style, style_of
 from appl_backends.sglang.wire import Wire
 
@@ -26,7 +26,7 @@ _SAMPLE = "Grüße, world! 12345 <x> 你好"
 class Ready:
     """A server that was probed, and what requests to it are made with."""
 
-    server: Server
+    server: ServerFacts
     prompts: Prompts
     heads: Heads
     parameters: Parameters
@@ -36,7 +36,7 @@ class Ready:
 
 
 def load(
-    server: Server, tokenizer: Path | None, template: str | None, max_tokens: int | None
+    server: ServerFacts, tokenizer: Path | None, template: str | None, max_tokens: int | None
 ) -> Ready:
     """Read the files of the model of *server*, from the folder *tokenizer* if it is given.
 
@@ -51,7 +51,7 @@ def load(
         )
     chat = load_template(folder, template)
     defaults, seeded = defaults_of(folder), server.deterministic
-    prompts = Prompts(Tokenizer(folder), chat)
+    prompts = Prompts(ModelTokenizer(folder), chat)
     return Ready(
         server,
         prompts,

@@ -105,7 +105,7 @@ def tools_as_data(tools: Sequence[str]) -> list[dict[str, Any]]:
     return [{"type": "function", "function": json.loads(tool)} for tool in tools]
 
 
-class Layout:
+class TemplateLayout:
     """The text between plain messages, for templates where it depends on two roles only.
 
     ``joins`` is the text between a message's text and the next one's, by their roles (``None``:
@@ -155,7 +155,7 @@ _ODD = (
 )
 
 
-def layout_of(template: ChatTemplate) -> Layout | None:
+def layout_of(template: ChatTemplate) -> TemplateLayout | None:
     """The layout of *template*, ``None`` when it has none."""
     try:
         return _layout_of(template)
@@ -163,7 +163,7 @@ def layout_of(template: ChatTemplate) -> Layout | None:
         return None
 
 
-def _layout_of(template: ChatTemplate) -> Layout | None:
+def _layout_of(template: ChatTemplate) -> TemplateLayout | None:
     joins: dict[tuple[str | None, str], str] = {}
     opening: str | None = None
     for shape in _SHAPES:
@@ -184,7 +184,7 @@ def _layout_of(template: ChatTemplate) -> Layout | None:
     wary = "think" in template.source
     for count in range(4):
         for trimmed in itertools.combinations(_ROLES.values(), count):
-            layout = Layout(joins, opening, frozenset(trimmed), wary)
+            layout = TemplateLayout(joins, opening, frozenset(trimmed), wary)
             if all(_agree(template, layout, each) for each in conversations()):
                 return layout
     return None
@@ -207,7 +207,7 @@ def _conversation(shape: str, at: int) -> list[Message]:
     return found
 
 
-def _agree(template: ChatTemplate, layout: Layout, messages: list[Message]) -> bool:
+def _agree(template: ChatTemplate, layout: TemplateLayout, messages: list[Message]) -> bool:
     return layout.text(messages) == template.render([each.as_dict() for each in messages])
 
 

@@ -39,7 +39,7 @@ _ANSWERS = 256
 _BETWEEN_WORDS = re.compile(r"[A-Za-z0-9](?= [A-Za-z])")
 
 
-class Run(Sequence[int]):
+class TokenRun(Sequence[int]):
     """Some tokens of a prompt after those of *before*; as a sequence, all ids up to here.
 
     They are kept as ids and as the JSON of their list. ``size`` counts the tokens up to here;
@@ -48,7 +48,9 @@ class Run(Sequence[int]):
 
     __slots__ = ("_all", "before", "ids", "sent", "size", "text")
 
-    def __init__(self, before: Run | None, ids: Sequence[int], text: bytes | None = None) -> None:
+    def __init__(
+        self, before: TokenRun | None, ids: Sequence[int], text: bytes | None = None
+    ) -> None:
         self.before, self.ids = before, ids
         self.text = _as_json(ids) if text is None else text
         self.size: int = len(ids) + (before.size if before is not None else 0)
@@ -57,14 +59,14 @@ class Run(Sequence[int]):
 
     def computed(self, tokens: int) -> None:
         """The server has computed the first *tokens* tokens."""
-        run: Run | None = self
+        run: TokenRun | None = self
         while run is not None and not run.sent:
             run.sent = run.size <= tokens
             run = run.before
 
     def cold(self) -> int:
         """The number of tokens at the end that the server has not computed yet."""
-        run: Run | None = self
+        run: TokenRun | None = self
         while run is not None and not run.sent:
             run = run.before
         return self.size - (run.size if run is not None else 0)
@@ -94,9 +96,9 @@ class Run(Sequence[int]):
     def __iter__(self) -> Iterator[int]:
         return iter(self[:])
 
-    def _runs(self) -> list[Run]:
-        found: list[Run] = []
-        run: Run | None = self
+    def _runs(self) -> list[TokenRun]:
+        found: list[TokenRun] = []
+        run: TokenRun | None = self
         while run is not None:
             found.append(run)
             run = run.before
@@ -107,7 +109,7 @@ def _as_json(ids: Sequence[int]) -> bytes:
     return "".join([f"{token}," for token in ids]).encode("ascii")
 
 
-class Tokenizer:
+class ModelTokenizer:
     """The tokenizer of a model folder."""
 
     def __init__(self, folder: Path) -> None:
@@ -239,7 +241,7 @@ class Prompts:
     ``segmented`` whether parts of a text can be encoded by themselves, answers among them.
     """
 
-    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate) -> None:
+    def __init__(self, tokenizer: ModelTokenizer, template: ChatTemplate) -> None:
         self.tokenizer, self.template = tokenizer, template
         self._layout = layout_of(template)
         self.segmented = tokenizer.guards(_samples(template))
@@ -251,27 +253,27 @@ class Prompts:
             self._opening = tokenizer.encode(self._layout.opening)
         self.incremental = self.segmented and self._layout is not None and self._adds_up()
 
-    def known(self, messages: Messages | None, tools: tuple[str, ...] = ()) -> Run | None:
+    def known(self, messages: Messages | None, tools: tuple[str, ...] = ()) -> TokenRun | None:
         """The prompt, where it has been encoded before."""
         if messages is None:
             return None
         key = (*self._asked_key, tools) if tools else self._asked_key
         return messages.cache.get(key)  # type: ignore[return-value]
 
-    def of(self, messages: Messages | None, tools: tuple[str, ...] = ()) -> Run:
+    def of(self, messages: Messages | None, tools: tuple[str, ...] = ()) -> TokenRun:
         """The prompt that asks for the next assistant message, or goes on with a begun one.
 
         Raises ``Unsupported`` for what the template refuses.
         """
         if messages is None:
-            return Run(None, self._whole(None, tools))
+            return TokenRun(None, self._whole(None, tools))
         key = (*self._asked_key, tools) if tools else self._asked_key
         known = messages.cache.get(key)
-        if isinstance(known, Run):
+        if isinstance(known, TokenRun):
             return known
         made = self._asked(messages) if self.incremental and not tools else None
         if made is None:
-            made = Run(None, self._whole(messages, tools))
+            made = TokenRun(None, self._whole(messages, tools))
         messages.cache[key] = made
         return made
 
@@ -298,7 +300,7 @@ class Prompts:
             del answers[next(iter(answers))]
 
     def options(
-        self, messages: Messages | None, prompt: Run, choices: Sequence[str]
+        self, messages: Messages | None, prompt: TokenRun, choices: Sequence[str]
     ) -> tuple[int, list[list[int]]]:
         """The prompt with each of *choices* as its answer, and where these begin to be scored.
 
@@ -339,14 +341,14 @@ class Prompts:
 
     # -- message by message
 
-    def _asked(self, messages: Messages) -> Run | None:
+    def _asked(self, messages: Messages) -> TokenRun | None:
         role = messages.outline.role
         if role != "user" and not begun(messages):
             return None
         closed = self._closed(messages)
-        return Run(closed, self._opening) if role == "user" and closed is not None else closed
+        return TokenRun(closed, self._opening) if role == "user" and closed is not None else closed
 
-    def _closed(self, messages: Messages) -> Run | None:
+    def _closed(self, messages: Messages) -> TokenRun | None:
         """The tokens up to the end of the last message's text; ``None`` if one does not fit."""
         todo: list[Messages] = []
         link: Messages | None = messages
@@ -358,9 +360,9 @@ class Prompts:
             if each.parent is None or run is not None:
                 run = self._after(run, each)  # type: ignore[arg-type]
             each.cache[self._closed_key] = run
-        return run if isinstance(run, Run) else None
+        return run if isinstance(run, TokenRun) else None
 
-    def _after(self, run: Run | None, link: Messages) -> Run | None:
+    def _after(self, run: TokenRun | None, link: Messages) -> TokenRun | None:
         assert self._layout is not None
         message = link.message
         before = link.parent.outline.role if link.parent is not None else None
@@ -369,9 +371,9 @@ class Prompts:
             return None
         if message.role == "assistant":
             ids = self.tokenizer.encode(join) + self._answer(link.parent, message.content)
-            return Run(run, ids)
+            return TokenRun(run, ids)
         ids, as_json = self.tokenizer.said_after(join, self._layout.written(message))
-        return Run(run, ids, as_json)
+        return TokenRun(run, ids, as_json)
 
     def _answer(self, before: Messages | None, text: str) -> list[int]:
         """The ids of an assistant's *text*: those of answers to *before* as they were generated."""

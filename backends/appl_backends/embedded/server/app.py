@@ -27,7 +27,7 @@ from appl_backends.embedded.server.keys import Keys
 from appl_backends.embedded.server.native import Generate
 from appl_backends.embedded.server.refusal import Refusal, refusal_of
 from appl_backends.embedded.server.special_tokens import Words
-from appl_backends.embedded.task import Task
+from appl_backends.embedded.task import EngineTask
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _LOG = logging.getLogger("appl.serve")
@@ -35,7 +35,7 @@ _ADMIN = frozenset({"/flush_cache", "/shutdown"})
 MOST_BYTES = 2 << 20
 
 
-class Server:
+class EngineServer:
     """The embedded engine behind HTTP; ``app`` is what aiohttp runs, *stop* ends the process."""
 
     def __init__(
@@ -132,7 +132,7 @@ class Server:
 
     async def _health_generate(self, request: web.Request) -> web.Response:
         start = self._backend.tokenizer.start
-        await self._backend.worker.run(Task([start], [Draw(0.0, 1.0, 0, 0)], 1))
+        await self._backend.worker.run(EngineTask([start], [Draw(0.0, 1.0, 0, 0)], 1))
         return web.Response()
 
     async def _metrics(self, request: web.Request) -> web.Response:

@@ -15,9 +15,9 @@ from aiohttp import web
 from appl.backend import Request, Sampling, canonical
 from appl.errors import ApplError
 from appl.prompt import Message, Messages, ToolCall, as_message
-from appl_backends.embedded.probe import Probe
+from appl_backends.embedded.probe import TokenProbe
 from appl_backends.embedded.server.fields import Fields, parsed
-from appl_backends.embedded.server.jobs import Job, Jobs
+from appl_backends.embedded.server.jobs import EngineJob, Jobs
 from appl_backends.embedded.server.refusal import Refusal, streamed
 from appl_backends.embedded.server.sampling import (
     HOTTEST,
@@ -39,8 +39,8 @@ from appl_backends.embedded.server.shapes import (
     wants_usage,
 )
 from appl_backends.embedded.server.special_tokens import Words
-from appl_backends.embedded.server.sse import Events
-from appl_backends.embedded.task import Piece, Run, Task
+from appl_backends.embedded.server.sse import EventStream
+from appl_backends.embedded.task import AnswerPiece, EngineTask, SequenceRun
 
 _FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id")
 _MOST_TOP = 20
@@ -63,16 +63,16 @@ class Chat:
         task = await self._backend.task(asked, stream=stream, begun=begun)
         task.each = stream
         if shown:
-            task.probe = Probe(len(task.prompt), top)
+            task.probe = TokenProbe(len(task.prompt), top)
         opening = head("chat.completion.chunk" if stream else "chat.completion", "chatcmpl")
-        job = Job(given.text("rid") or opening["id"], task)
+        job = EngineJob(given.text("rid") or opening["id"], task)
         if stream:
             return await self._stream(request, job, opening, wants_usage(given))
         await self._jobs.answer([job])
         choices = [self._choice(run, task) for run in task.live]
         return web.json_response({**opening, "choices": choices, **told([task])})
 
-    def _choice(self, run: Run, task: Task) -> dict[str, Any]:
+    def _choice(self, run: SequenceRun, task: EngineTask) -> dict[str, Any]:
         sample = run.sample()
         text = None if sample.tool_calls else sample.text
         return {
@@ -88,17 +88,19 @@ class Chat:
             "matched_stop": matched(run, self._words),
         }
 
-    def _logprobs(self, run: Run, task: Task, start: int, end: int) -> dict[str, Any] | None:
+    def _logprobs(
+        self, run: SequenceRun, task: EngineTask, start: int, end: int
+    ) -> dict[str, Any] | None:
         if task.probe is None:
             return None
         shown = said(run, run.probed[start:end], self._words)
         return {"content": content(shown, self._words)}
 
     async def _stream(
-        self, request: web.Request, job: Job, opening: dict[str, Any], counted: bool
+        self, request: web.Request, job: EngineJob, opening: dict[str, Any], counted: bool
     ) -> web.StreamResponse:
         sent: dict[int, int] = {}
-        async with self._jobs.stream([job]) as updates, Events(request) as events:
+        async with self._jobs.stream([job]) as updates, EventStream(request) as events:
             async for update in updates:
                 if update.piece is None:
                     await events.send(streamed(update.refusal))
@@ -109,7 +111,9 @@ class Chat:
                 await events.send({**opening, "choices": [], "usage": usage([job.task])})
         return events.response
 
-    def _choices(self, job: Job, piece: Piece, sent: dict[int, int]) -> list[dict[str, Any]]:
+    def _choices(
+        self, job: EngineJob, piece: AnswerPiece, sent: dict[int, int]
+    ) -> list[dict[str, Any]]:
         """The choices to send after *piece*; *sent* counts the tokens sent of each sample."""
         run, found = job.task.live[piece.sample], []
         if piece.sample not in sent:
@@ -122,7 +126,7 @@ class Chat:
         return found + (_ending(run, self._words) if piece.finish else [])
 
 
-def _ending(run: Run, words: Words) -> list[dict[str, Any]]:
+def _ending(run: SequenceRun, words: Words) -> list[dict[str, Any]]:
     """The last choices of a stream: its tool calls, and why it ends."""
     calls = run.sample().tool_calls
     found = [_delta(run, {"tool_calls": _calls(calls, numbered=True)})] if calls else []
@@ -131,7 +135,7 @@ def _ending(run: Run, words: Words) -> list[dict[str, Any]]:
 
 
 def _delta(
-    run: Run, said: dict[str, Any], logprobs: dict[str, Any] | None = None
+    run: SequenceRun, said: dict[str, Any], logprobs: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     return {
         "index": run.index,

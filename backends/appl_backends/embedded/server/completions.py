@@ -9,10 +9,10 @@ from typing import Any
 
 from aiohttp import web
 
-from appl_backends.embedded.constraint import Wanted
-from appl_backends.embedded.probe import Probe
+from appl_backends.embedded.constraint import AnswerForm
+from appl_backends.embedded.probe import TokenProbe
 from appl_backends.embedded.server.fields import Fields, are_tokens, parsed
-from appl_backends.embedded.server.jobs import Job, Jobs
+from appl_backends.embedded.server.jobs import EngineJob, Jobs
 from appl_backends.embedded.server.refusal import Refusal, streamed
 from appl_backends.embedded.server.sampling import Params, params
 from appl_backends.embedded.server.shapes import (
@@ -25,8 +25,8 @@ from appl_backends.embedded.server.shapes import (
     wants_usage,
 )
 from appl_backends.embedded.server.special_tokens import Words
-from appl_backends.embedded.server.sse import Events
-from appl_backends.embedded.task import Run, Task
+from appl_backends.embedded.server.sse import EventStream
+from appl_backends.embedded.task import EngineTask, SequenceRun
 
 DEFAULT_TOKENS = 16
 _MOST_TOP = 5
@@ -68,7 +68,7 @@ class Completions:
         opening, wanted = head("text_completion", "cmpl"), self._params(given)
         tasks = await self._tasks(given, wanted, stream)
         name = opening["id"]
-        jobs = [Job(f"{name}_{at}", task, name) for at, task in enumerate(tasks)]
+        jobs = [EngineJob(f"{name}_{at}", task, name) for at, task in enumerate(tasks)]
         if stream:
             return await self._stream(request, jobs, opening, counted)
         await self._jobs.answer(jobs)
@@ -86,13 +86,13 @@ class Completions:
             found["sampling_seed"] = given.raw("seed")
         return params(Fields(found), self._words.vocab)
 
-    async def _tasks(self, given: Fields, wanted: Params, stream: bool) -> list[Task]:
+    async def _tasks(self, given: Fields, wanted: Params, stream: bool) -> list[EngineTask]:
         top = given.whole("logprobs", 0, 0, _MOST_TOP) if "logprobs" in given else None
         prompts, constraint = self._prompts(given), None
-        if wanted.wanted != Wanted():
+        if wanted.wanted != AnswerForm():
             constraint = await asyncio.to_thread(self._backend.constraints.compile, wanted.wanted)
         return [
-            Task(
+            EngineTask(
                 prompt,
                 wanted.draws(),
                 self._most(wanted, len(prompt)),
@@ -100,7 +100,7 @@ class Completions:
                 constraint=constraint,
                 stream=stream,
                 stop_tokens=wanted.stop_tokens,
-                probe=None if top is None else Probe(len(prompt), top),
+                probe=None if top is None else TokenProbe(len(prompt), top),
                 each=stream,
                 ignore_end=wanted.ignore_end,
             )
@@ -140,7 +140,7 @@ class Completions:
             code="context_length_exceeded",
         )
 
-    def _choice(self, run: Run, index: int, part: _Part) -> dict[str, Any]:
+    def _choice(self, run: SequenceRun, index: int, part: _Part) -> dict[str, Any]:
         return {
             "index": index,
             "text": part.text,
@@ -149,7 +149,7 @@ class Completions:
             "matched_stop": matched(run, self._words) if part.last else None,
         }
 
-    def _logprobs(self, run: Run, part: _Part) -> dict[str, Any] | None:
+    def _logprobs(self, run: SequenceRun, part: _Part) -> dict[str, Any] | None:
         if run.task.probe is None:
             return None
         entries = said(run, run.probed[part.start : part.end], self._words)
@@ -164,10 +164,14 @@ class Completions:
         }
 
     async def _stream(
-        self, request: web.Request, jobs: Sequence[Job], opening: dict[str, Any], counted: bool
+        self,
+        request: web.Request,
+        jobs: Sequence[EngineJob],
+        opening: dict[str, Any],
+        counted: bool,
     ) -> web.StreamResponse:
         sent: dict[int, int] = {}
-        async with self._jobs.stream(jobs) as updates, Events(request) as events:
+        async with self._jobs.stream(jobs) as updates, EventStream(request) as events:
             async for update in updates:
                 piece = update.piece
                 if piece is None:
@@ -186,5 +190,5 @@ class Completions:
         return events.response
 
 
-def _whole(run: Run) -> _Part:
+def _whole(run: SequenceRun) -> _Part:
     return _Part(run.writer.text, 0, len(run.probed), True)

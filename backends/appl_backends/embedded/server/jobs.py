@@ -15,20 +15,20 @@ from dataclasses import dataclass, field
 from appl.errors import BackendError
 from appl_backends.embedded import Embedded
 from appl_backends.embedded.server.refusal import Refusal, refusal_of
-from appl_backends.embedded.task import Piece, Task
+from appl_backends.embedded.task import AnswerPiece, EngineTask
 
 BUSY = "The request queue is full."
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class EngineJob:
     """One prompt on its way; ``began`` is the time of its request in seconds.
 
     ``group`` is the name of the request where that has several prompts, each with its own.
     """
 
     rid: str
-    task: Task
+    task: EngineTask
     group: str | None = None
     began: float = field(default_factory=time.perf_counter)
 
@@ -38,7 +38,7 @@ class Update:
     """More of the job number ``at`` of a stream, or why there will be no more."""
 
     at: int
-    piece: Piece | None
+    piece: AnswerPiece | None
     error: BackendError | None = None
 
     @property
@@ -53,7 +53,7 @@ class Jobs:
 
     def __init__(self, backend: Embedded, limit: int) -> None:
         self.backend, self.limit = backend, limit
-        self._open: dict[str, Job] = {}
+        self._open: dict[str, EngineJob] = {}
         self._closed = False
         self.finished = 0
         self.refused = 0
@@ -69,7 +69,7 @@ class Jobs:
         engine = self.backend.engine
         return len(engine.waiting) + len(engine.inbox)
 
-    async def answer(self, jobs: Sequence[Job]) -> None:
+    async def answer(self, jobs: Sequence[EngineJob]) -> None:
         """Have *jobs* done. Raises ``Refusal`` if there is no room, or the engine's error."""
         with self._named(jobs):
             try:
@@ -80,7 +80,7 @@ class Jobs:
                 raise failed.exceptions[0] from None
 
     @asynccontextmanager
-    async def stream(self, jobs: Sequence[Job]) -> AsyncIterator[AsyncIterator[Update]]:
+    async def stream(self, jobs: Sequence[EngineJob]) -> AsyncIterator[AsyncIterator[Update]]:
         """The pieces of *jobs* as they come, until all have finished."""
         with self._named(jobs):
             updates: asyncio.Queue[Update] = asyncio.Queue()
@@ -116,7 +116,7 @@ class Jobs:
     # -- inside ---------------------------------------------------------------------------------
 
     @contextmanager
-    def _named(self, jobs: Sequence[Job]) -> Iterator[None]:
+    def _named(self, jobs: Sequence[EngineJob]) -> Iterator[None]:
         # Nothing is awaited between the check and the entry, so no other request comes between.
         self._admit(jobs)
         self._open |= {job.rid: job for job in jobs}
@@ -126,7 +126,7 @@ class Jobs:
             for job in jobs:
                 del self._open[job.rid]
 
-    def _admit(self, jobs: Sequence[Job]) -> None:
+    def _admit(self, jobs: Sequence[EngineJob]) -> None:
         if self._closed:
             raise Refusal("the server is stopping", 503)
         names = [job.rid for job in jobs]
@@ -143,11 +143,11 @@ class Jobs:
             self.refused += 1
             raise Refusal(BUSY, 503, retry_after=1)
 
-    async def _run(self, job: Job) -> None:
+    async def _run(self, job: EngineJob) -> None:
         await self.backend.worker.run(job.task)
         self.finished += 1
 
-    async def _follow(self, at: int, job: Job, updates: asyncio.Queue[Update]) -> None:
+    async def _follow(self, at: int, job: EngineJob, updates: asyncio.Queue[Update]) -> None:
         try:
             # The worker calls this on the server's loop: the queue needs no lock, and the pieces of
             # a job come before its end.
@@ -167,5 +167,5 @@ class Jobs:
                 yield update
 
 
-def _samples(jobs: Iterable[Job]) -> int:
+def _samples(jobs: Iterable[EngineJob]) -> int:
     return sum(len(job.task.draws) for job in jobs)

@@ -14,13 +14,13 @@ from aiohttp import web
 
 from appl.errors import ApplError
 from appl_backends.embedded.server.fields import parsed
-from appl_backends.embedded.server.jobs import Job, Jobs
+from appl_backends.embedded.server.jobs import EngineJob, Jobs
 from appl_backends.embedded.server.native_answer import AnswerWriter, Extent
-from appl_backends.embedded.server.native_request import Asked, Batch, Reader
+from appl_backends.embedded.server.native_request import Batch, PromptRequest, RequestReader
 from appl_backends.embedded.server.refusal import Refusal, refusal_of, streamed
 from appl_backends.embedded.server.special_tokens import Words
-from appl_backends.embedded.server.sse import Events
-from appl_backends.embedded.task import Piece
+from appl_backends.embedded.server.sse import EventStream
+from appl_backends.embedded.task import AnswerPiece
 
 
 class Generate:
@@ -29,7 +29,7 @@ class Generate:
     def __init__(self, jobs: Jobs, words: Words, *, incremental: bool = False) -> None:
         self._jobs, self._incremental = jobs, incremental
         most = jobs.limit + jobs.backend.engine.max_batch
-        self._reader, self._writer = Reader(jobs.backend, words, most), AnswerWriter(words)
+        self._reader, self._writer = RequestReader(jobs.backend, words, most), AnswerWriter(words)
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
         """Answer one request."""
@@ -53,10 +53,10 @@ class Generate:
         return web.json_response(found if batch.listed else found[0])
 
     async def _stream(
-        self, request: web.Request, jobs: Sequence[Job], batch: Batch
+        self, request: web.Request, jobs: Sequence[EngineJob], batch: Batch
     ) -> web.StreamResponse:
         sent: dict[tuple[int, int], _Sent] = {}
-        async with self._jobs.stream(jobs) as updates, Events(request) as events:
+        async with self._jobs.stream(jobs) as updates, EventStream(request) as events:
             async for update in updates:
                 if update.piece is None:
                     await events.send(streamed(update.refusal))
@@ -69,7 +69,9 @@ class Generate:
                     await events.send({**event, "index": at} if batch.listed else event)
         return events.response
 
-    def _event(self, job: Job, asked: Asked, piece: Piece, sent: _Sent) -> dict[str, Any] | None:
+    def _event(
+        self, job: EngineJob, asked: PromptRequest, piece: AnswerPiece, sent: _Sent
+    ) -> dict[str, Any] | None:
         """The event to send after *piece*, or ``None`` if none is due yet."""
         sent.text += piece.text
         if not piece.finish and piece.tokens - sent.tokens < asked.params.interval:
@@ -92,6 +94,6 @@ class _Sent:
 async def _refused(request: web.Request, error: Refusal | ApplError) -> web.StreamResponse:
     """A refusal inside the stream that was asked for, as the real server does."""
     refusal = error if isinstance(error, Refusal) else refusal_of(error)
-    async with Events(request) as events:
+    async with EventStream(request) as events:
         await events.send(streamed(refusal))
     return events.response

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from appl_backends.embedded.probe import Entry, Probe, Scored
-from appl_backends.embedded.server.jobs import Job
-from appl_backends.embedded.server.native_request import Asked
+from appl_backends.embedded.probe import Scored, TokenEntry, TokenProbe
+from appl_backends.embedded.server.jobs import EngineJob
+from appl_backends.embedded.server.native_request import PromptRequest
 from appl_backends.embedded.server.special_tokens import Words
-from appl_backends.embedded.task import Run
+from appl_backends.embedded.task import SequenceRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,14 @@ class AnswerWriter:
     def __init__(self, words: Words) -> None:
         self._words = words
 
-    def whole(self, job: Job, run: Run, asked: Asked) -> dict[str, Any]:
+    def whole(self, job: EngineJob, run: SequenceRun, asked: PromptRequest) -> dict[str, Any]:
         """The answer of a finished sequence."""
         extent = Extent(0, len(run.ids) - len(asked.prompt), run.finish)
         return self.part(job, run, asked, run.writer.text, extent)
 
-    def part(self, job: Job, run: Run, asked: Asked, text: str, extent: Extent) -> dict[str, Any]:
+    def part(
+        self, job: EngineJob, run: SequenceRun, asked: PromptRequest, text: str, extent: Extent
+    ) -> dict[str, Any]:
         """The part of the answer that *extent* covers, whose text is *text*."""
         first = len(asked.prompt)
         return {
@@ -47,7 +49,9 @@ class AnswerWriter:
             "meta_info": self._meta(job, run, asked, extent),
         }
 
-    def _meta(self, job: Job, run: Run, asked: Asked, extent: Extent) -> dict[str, Any]:
+    def _meta(
+        self, job: EngineJob, run: SequenceRun, asked: PromptRequest, extent: Extent
+    ) -> dict[str, Any]:
         cached, several = run.cached or 0, len(job.task.live) > 1
         ended = {"e2e_latency": time.perf_counter() - job.began} if extent.finish else {}
         return {
@@ -65,7 +69,7 @@ class AnswerWriter:
             **ended,
         }
 
-    def _logprobs(self, run: Run, asked: Asked, extent: Extent) -> dict[str, Any]:
+    def _logprobs(self, run: SequenceRun, asked: PromptRequest, extent: Extent) -> dict[str, Any]:
         probe = asked.probe
         if probe is None:
             return {}
@@ -77,7 +81,9 @@ class AnswerWriter:
         found["output_token_logprobs_length"] = len(answer)
         return found | self._others("output", answer, asked, probe)
 
-    def _of_prompt(self, entries: Sequence[Entry], asked: Asked, probe: Probe) -> dict[str, Any]:
+    def _of_prompt(
+        self, entries: Sequence[TokenEntry], asked: PromptRequest, probe: TokenProbe
+    ) -> dict[str, Any]:
         """The entries of the prompt; the first has no value, as nothing is known before it."""
         if probe.start >= len(asked.prompt):
             return {"input_token_logprobs": [], **self._others("input", [], asked, probe)}
@@ -88,11 +94,11 @@ class AnswerWriter:
             **{name: [None, *rows] for name, rows in others.items()},
         }
 
-    def _own(self, entries: Sequence[Entry], asked: Asked) -> list[list[Any]]:
+    def _own(self, entries: Sequence[TokenEntry], asked: PromptRequest) -> list[list[Any]]:
         return [[each.logprob, *self._word(each.token, asked)] for each in entries]
 
     def _others(
-        self, side: str, entries: Sequence[Entry], asked: Asked, probe: Probe
+        self, side: str, entries: Sequence[TokenEntry], asked: PromptRequest, probe: TokenProbe
     ) -> dict[str, list[Any]]:
         """The likeliest tokens and those asked for, where they are wanted."""
         found = {}
@@ -104,14 +110,14 @@ class AnswerWriter:
             found[f"{side}_token_ids_logprobs"] = rows
         return found
 
-    def _scored(self, scored: Sequence[Scored], asked: Asked) -> list[list[Any]]:
+    def _scored(self, scored: Sequence[Scored], asked: PromptRequest) -> list[list[Any]]:
         return [[logprob, *self._word(token, asked)] for logprob, token in scored]
 
-    def _word(self, token: int, asked: Asked) -> list[Any]:
+    def _word(self, token: int, asked: PromptRequest) -> list[Any]:
         return [token, self._words.shown(token) if asked.texts else None]
 
 
-def _reason(run: Run, extent: Extent, end: int) -> dict[str, Any] | None:
+def _reason(run: SequenceRun, extent: Extent, end: int) -> dict[str, Any] | None:
     if not extent.finish:
         return None
     if extent.finish == "abort":

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from appl_backends.embedded import Embedded
-from appl_backends.embedded.constraint import Wanted
-from appl_backends.embedded.probe import Probe
+from appl_backends.embedded.constraint import AnswerForm
+from appl_backends.embedded.probe import TokenProbe
 from appl_backends.embedded.server.fields import Fields, are_tokens
-from appl_backends.embedded.server.jobs import Job
+from appl_backends.embedded.server.jobs import EngineJob
 from appl_backends.embedded.server.refusal import Refusal
 from appl_backends.embedded.server.sampling import MOST_PRIORITY, Params, params
 from appl_backends.embedded.server.special_tokens import Words
-from appl_backends.embedded.task import Task
+from appl_backends.embedded.task import EngineTask
 
 _UNSUPPORTED = (
     "input_embeds",
@@ -44,13 +44,13 @@ _MOST_TOP = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PromptRequest:
     """One prompt of a request; ``texts`` adds texts to entries, ``echo`` the prompt's ids."""
 
     rid: str
     prompt: list[int]
     params: Params
-    probe: Probe | None
+    probe: TokenProbe | None
     space: str
     priority: int
     texts: bool
@@ -61,12 +61,12 @@ class Asked:
 class Batch:
     """The prompts of one request; ``listed``: its answer is a list. ``group`` names them all."""
 
-    asked: list[Asked]
+    asked: list[PromptRequest]
     listed: bool
     group: str | None
 
 
-class Reader:
+class RequestReader:
     """Reads requests of at most *most* prompts for *backend*, whose texts *words* knows."""
 
     def __init__(self, backend: Embedded, words: Words, most: int) -> None:
@@ -89,14 +89,16 @@ class Reader:
         listed = not single or asked[0].params.n > 1
         return Batch(asked, listed, group if isinstance(group, str) else None)
 
-    async def jobs(self, batch: Batch, *, stream: bool) -> list[Job]:
+    async def jobs(self, batch: Batch, *, stream: bool) -> list[EngineJob]:
         """The engine's tasks for *batch*. Raises ``Refusal``, or the engine's own error."""
-        return [Job(one.rid, await self._task(one, stream), batch.group) for one in batch.asked]
+        return [
+            EngineJob(one.rid, await self._task(one, stream), batch.group) for one in batch.asked
+        ]
 
-    def _asked(self, given: Fields, own: Fields, rid: str, prompt: list[int]) -> Asked:
+    def _asked(self, given: Fields, own: Fields, rid: str, prompt: list[int]) -> PromptRequest:
         sampling = own.object("sampling_params") or Fields({})
         keys = [own.text(name, "") or "" for name in ("extra_key", "cache_salt")]
-        return Asked(
+        return PromptRequest(
             rid,
             prompt,
             params(sampling, self._words.vocab),
@@ -150,7 +152,7 @@ class Reader:
             raise given.wrong("input_ids", f"a list of token ids below {size}, or such lists")
         return found, single
 
-    def _probe(self, own: Fields, length: int) -> Probe | None:
+    def _probe(self, own: Fields, length: int) -> TokenProbe | None:
         start = own.whole("logprob_start_len", -1, -1, 1 << 30)
         top = own.whole("top_logprobs_num", 0, 0, _MOST_TOP)
         tokens = own.tokens("token_ids_logprob", self._words.vocab)
@@ -158,14 +160,14 @@ class Reader:
             return None
         if start > length:
             raise Refusal(f"logprob_start_len ({start}) is higher than the {length} input tokens")
-        return Probe(length if start < 0 else start, top, tokens)
+        return TokenProbe(length if start < 0 else start, top, tokens)
 
-    async def _task(self, asked: Asked, stream: bool) -> Task:
+    async def _task(self, asked: PromptRequest, stream: bool) -> EngineTask:
         wanted, constraint = asked.params, None
         most = self._most(wanted, len(asked.prompt))
-        if wanted.wanted != Wanted():
+        if wanted.wanted != AnswerForm():
             constraint = await asyncio.to_thread(self._backend.constraints.compile, wanted.wanted)
-        return Task(
+        return EngineTask(
             asked.prompt,
             wanted.draws(),
             most,

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from appl_backends.embedded import Embedded
-from appl_backends.embedded.server.app import MOST_BYTES, Server
+from appl_backends.embedded.server.app import MOST_BYTES, EngineServer
 from appl_backends.embedded.server.guard import ARRIVAL_SECONDS, OneLine
 from appl_backends.embedded.server.keys import Keys
 
@@ -57,7 +57,7 @@ async def serve(
     the server by *host*, by *hosts*, as ``localhost``, or by an address in digits.
     """
     over = asyncio.Event()
-    server = Server(
+    server = EngineServer(
         backend,
         keys,
         over.set,

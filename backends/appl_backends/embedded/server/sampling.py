@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 
 from appl.errors import Unsupported
-from appl_backends.embedded.constraint import Wanted
+from appl_backends.embedded.constraint import AnswerForm
 from appl_backends.embedded.ebnf import lark_of
 from appl_backends.embedded.sampler import Draw, fresh_seed
 from appl_backends.embedded.server.fields import Fields
@@ -79,7 +79,7 @@ class Params:
     top_p: float
     n: int
     seed: int | None
-    wanted: Wanted
+    wanted: AnswerForm
     ignore_end: bool
     interval: int
     special: bool
@@ -119,14 +119,16 @@ def seed(given: Fields, name: str) -> int | None:
     return given.whole(name, 0, -SEEDS - 1, SEEDS) if name in given else None
 
 
-def wanted(given: Fields) -> Wanted:
+def wanted(given: Fields) -> AnswerForm:
     """The form of the answer that the fields ``regex``, ``ebnf`` and ``json_schema`` ask for."""
     texts = {name: given.text(name) or None for name in ("regex", "ebnf", "json_schema")}
     if sum(text is not None for text in texts.values()) > 1:
         raise Refusal("Only one of json_schema, regex, ebnf, or structural_tag can be set.")
     if texts["json_schema"] is not None:
         check_schema(texts["json_schema"])
-    return Wanted(texts["regex"], texts["ebnf"] and grammar(texts["ebnf"]), texts["json_schema"])
+    return AnswerForm(
+        texts["regex"], texts["ebnf"] and grammar(texts["ebnf"]), texts["json_schema"]
+    )
 
 
 def grammar(text: str) -> str:
@@ -157,7 +159,7 @@ def _least(given: Fields) -> int:
     most = _most(given)
     if least > most and "max_new_tokens" in given:
         raise Refusal(f"min_new_tokens must be in [0, max_new_tokens({most})], got {least}.")
-    if least and wanted(given) != Wanted():
+    if least and wanted(given) != AnswerForm():
         raise Refusal("min_new_tokens cannot be combined with a constraint")
     return least
 

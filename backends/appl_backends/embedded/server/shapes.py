@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from appl_backends.embedded import MODEL
-from appl_backends.embedded.probe import Entry
+from appl_backends.embedded.probe import TokenEntry
 from appl_backends.embedded.server.fields import Fields
 from appl_backends.embedded.server.refusal import Refusal
 from appl_backends.embedded.server.special_tokens import Words
-from appl_backends.embedded.task import Run, Task
+from appl_backends.embedded.task import EngineTask, SequenceRun
 
 _NAMES = ("", MODEL, "default")
 _NEUTRAL: dict[str, tuple[object, ...]] = {
@@ -60,7 +60,7 @@ def head(kind: str, prefix: str) -> dict[str, Any]:
     }
 
 
-def usage(tasks: Sequence[Task]) -> dict[str, Any]:
+def usage(tasks: Sequence[EngineTask]) -> dict[str, Any]:
     """The tokens of *tasks* together."""
     prompt = sum(len(task.prompt) for task in tasks)
     completion = sum(run.generated for task in tasks for run in task.live)
@@ -73,22 +73,22 @@ def usage(tasks: Sequence[Task]) -> dict[str, Any]:
     }
 
 
-def told(tasks: Sequence[Task]) -> dict[str, Any]:
+def told(tasks: Sequence[EngineTask]) -> dict[str, Any]:
     """The fields after the choices of a whole answer."""
     return {"usage": usage(tasks), "metadata": {"weight_version": "default"}}
 
 
-def matched(run: Run, words: Words) -> int | str | None:
+def matched(run: SequenceRun, words: Words) -> int | str | None:
     """The stop string or the token that ended the answer."""
     return run.matched(words.end) if run.finish == "stop" else None
 
 
-def said(run: Run, entries: Sequence[Entry], words: Words) -> Sequence[Entry]:
+def said(run: SequenceRun, entries: Sequence[TokenEntry], words: Words) -> Sequence[TokenEntry]:
     """*entries* without that of a token that ended the answer."""
     return [each for each in entries if not run.ends_with(each.token, words.end)]
 
 
-def content(entries: Sequence[Entry], words: Words) -> list[dict[str, Any]]:
+def content(entries: Sequence[TokenEntry], words: Words) -> list[dict[str, Any]]:
     """Entries as chat completions show them."""
     return [
         {

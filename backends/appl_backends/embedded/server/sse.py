@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 
 
-class Events:
+class EventStream:
     """A stream of events as the answer to *request*; begun by ``async with``, ended with it."""
 
     def __init__(self, request: web.Request) -> None:
@@ -20,7 +20,7 @@ class Events:
             }
         )
 
-    async def __aenter__(self) -> Events:
+    async def __aenter__(self) -> EventStream:
         await self.response.prepare(self._request)
         return self
 
