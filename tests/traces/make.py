@@ -22,10 +22,9 @@ from appl.runtime.scheduling import Policy
 from appl.runtime.scheduling.policy import Retries
 from appl.tracing import Recorder, Trace, profile_data
 from appl.tracing.format import block, codec, keys, record
-from appl.tracing.format.sealing import SEALED
+from appl.tracing.format.table import MASKED, SEALED
 from appl.tracing.keeping.shared_copy import share
 from appl.tracing.reading.trace import records
-from appl.tracing.recording.secret import MASKED
 from appl.tracing.replaying.rerunner import Rerunner
 
 from .programs import EDITS, PROGRAMS, SECRET, SECRET_NAME, Answering

@@ -14,9 +14,9 @@ from appl.tracing import Recorder, Trace
 from appl.tracing.format import block, codec
 from appl.tracing.format.keys import RunKey
 from appl.tracing.format.sealing import REDACTED
+from appl.tracing.format.table import MASKED
 from appl.tracing.keeping.shared_copy import share
 from appl.tracing.recording.privacy import SHARED, Veil
-from appl.tracing.recording.secret import MASKED
 from tests.canaries.cage import asked
 
 SAID = "my diagnosis"

@@ -19,6 +19,7 @@ UNCOUNTED = 1 << 20
 MAX_DEPTH = 100
 _MAX_ITEMS = 1 << 18
 _WORD = 1 << 63
+_NIL = b"\xc0"
 
 _INT, _TUPLE, _MAP, _BLOB = "$int", "$tuple", "$map", "$blob"
 
@@ -85,12 +86,10 @@ def _records(data: bytes, **hooks: Any) -> Iterator[Any]:
         **hooks,
     )
     unpacker.feed(data)
-    length = len(data)
-    while unpacker.tell() < length:
-        try:
-            yield unpacker.unpack()
-        except msgpack.OutOfData:
-            raise ValueError("the last record is cut off") from None
+    yield from unpacker
+    unpacker.feed(_NIL)  # a record that is cut off takes it in
+    if next(unpacker, unpacker) is not None:
+        raise ValueError("the last record is cut off")
 
 
 def _refuse(code: int, data: bytes) -> Any:

@@ -12,13 +12,14 @@ import secrets
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from appl.errors import TraceError, TraceWriteError
-from appl.tracing.format import block, codec
+from appl.tracing.format import block, codec, table
 from appl.tracing.format.store import make_folder, regular_file
 from appl.tracing.keeping.removal import shred_file
 
+_R = TypeVar("_R", bound=table.Record)
 FOLDER = "keys"
 _SIZE = 32
 _IDENTITY = re.compile(r"[0-9a-f]{16}")
@@ -100,21 +101,17 @@ def identity_in(header: dict[str, Any]) -> str | None:
 
 def first_record(path: Path) -> dict[str, Any] | None:
     """The header of the trace at *path*, ``None`` where there is none that can be read."""
-    for tag, *fields in first_records(path):
-        return fields[0] if tag == "H" else None
+    with suppress(ValueError, TypeError):
+        for header in first_records(path, table.HeaderRecord):
+            return dict(codec.revive(header.facts, lambda _: ""))
     return None
 
 
-def first_records(path: Path) -> list[Any]:
-    """The records of the first block of the trace at *path*, as far as they can be read."""
-    found = list[Any]()
+def first_records(path: Path, kind: type[_R]) -> list[_R]:
+    """The records of *kind* in the first block of the trace at *path*, as far as it can be read."""
+    found = list[_R]()
     with suppress(TraceError, OSError, ValueError, TypeError, IndexError, KeyError):
         with regular_file(path) as file:
             raw = next(block.scan(file, block.Scan(), salvage=True), b"")
-        for fields in codec.unpack(raw):
-            while fields[0] in ("!", "$"):
-                fields = fields[-1]
-            if fields[0] == "H":
-                fields = ["H", dict(codec.revive(fields[1], lambda _: ""))]
-            found.append(fields)
+        found += table.chosen(codec.unpack(raw), kind)
     return found

@@ -1,52 +1,6 @@
-"""The records of a trace as plain data: what each holds, and how values go in and come out.
+"""Answers, errors and other values of records as plain data, and back.
 
-Invariant: each record is an array that begins with its one-letter kind; numbers in it refer only to
-records of the same incarnation that come before it.
-
-====  =======================================================================================
-kind  fields
-====  =======================================================================================
-H     header, a map
-I     number, pid, host, reason, wall clock ns, monotonic ns      a process begins to write
-T     id, text                                                    a file name
-U     id, file, line                                              a source line
-X     id, parent, leaf, name, file, line, at, metadata if any     a scope; parent: id or address
-B     id, index, bytes                                            a piece of a long text
-G     id, kind, url or nil, bytes, MIME type, detail or nil       an image or a sound
-M     id, role, content, more                                     a message; more: see below
-L     id, message, text, more                                     that message with text at its end
-N     id, parent or nil, message, digest, from                    a prompt: its last message
-P     id, model, canonical JSON                                   sampling parameters
-S     id, scope, name, ordinal, kind, prompt, params, n, sample, content digest, edges, file,
-      line, at, timeout                                           a call is started
-D     call, attempt, at, waited                                   an attempt is dispatched
-A     call, attempt, error, at, wait                              an attempt failed, and one follows
-C     call, count, at                                             so many chunks delivered
-E     call, status, value, at, lengths, texts, about              0 answered, 1 failed, 2 cancelled
-V     call or tool call, at                                       delivered to its program
-F     id, scope, leaf, tool, arguments, effect, file, line, at    a tool is called
-R     tool call, status, message or error, at                     its result; status as in E
-O     address, ordinal, kind, value, at                           something observed
-W     address, message, at                                        a warning
-Z     reason, error, at, totals                                   the run is closed
-!     names, record                                               the record was masked
-$     sealed bytes, names, record                                 what is shown of a sealed record
-====  =======================================================================================
-
-Times are microseconds since the monotonic clock of the incarnation. A call is referred to by its
-id, or by its address when it has none. ``more`` is a map, and missing where it would be empty:
-``media`` (offset and id of each), ``calls`` (id, name and arguments of each), ``of`` (the id of the
-tool call that is answered), ``name``, ``error``, and in an L, ``from``: where its text comes from,
-as length, origin, length, origin, …, of what is added (of the whole, where the message before is an
-M). An origin is the id of a line or a call, an address, or nil; in an N, where the message is an M,
-``from`` is likewise. An error is its type, the nearest one known here, message, arguments, and
-where there is any, a map of what else it says. The content of the assistant's message may be the id
-of a call: it is the text of that call's answer, said again. A sample of an answer is text, finish
-reason and tokens; where there are any, tool calls and reasoning follow. ``lengths`` are those of
-the chunks of a streamed answer, else missing, and ``texts`` what one that failed, or was cancelled,
-had said. ``waited`` is a map of microseconds by reason, and missing where it would be empty.
-``about`` is a map, and missing where it would be empty: ``first`` (when the first chunk came),
-``source`` and ``of`` (see ``event.Source``).
+``docs/trace-format.md`` describes their forms; ``table`` lists the records that hold them.
 """
 
 from __future__ import annotations
@@ -147,11 +101,10 @@ def _token(token: Any, logprob: Any, top: Any) -> TokenLogprob:
 
 def checked(kind: Any, value: Any) -> Any:
     """*value*, when it is of *kind*; an ``int`` passes for a ``float``. Raises ``TypeError``."""
-    if kind is float and type(value) is int:
+    found = type(value)
+    if found is kind or (kind is float and found is int):
         return value
-    if type(value) is not kind:
-        raise TypeError(f"expected {kind.__name__}, found {type(value).__name__}")
-    return value
+    raise TypeError(f"expected {kind.__name__}, found {found.__name__}")
 
 
 def word(value: Any) -> str:

@@ -11,8 +11,6 @@ from appl.errors import TraceCorrupt
 from appl.extras import library
 from appl.tracing.format.keys import RunKey
 
-SEALED = "$"
-"""The kind of such a record: sealed bytes, names of what was taken out, what is shown."""
 REDACTED = "redacted"
 """The name of what a private trace takes out of a record."""
 _NONCE = 12

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Literal
 
 from appl import threads
 from appl.errors import NotATrace, TraceError, TraceLocked, TraceWriteError
-from appl.tracing.format import block, codec
+from appl.tracing.format import block, codec, table
 from appl.tracing.format.signing import START, Owner
 from appl.tracing.format.turns import Turns
 
@@ -146,13 +146,12 @@ def _locked(fd: int, path: Path) -> int:
 
 
 def _owner(path: Path) -> str:
-    """Who writes *path*, from the latest incarnation record of the file."""
+    """Who writes *path*, from the latest record of a process in the file."""
     pid, host = 0, ""
-    with contextlib.suppress(TraceError, ValueError, OSError), path.open("rb") as file:
+    with contextlib.suppress(TraceError, ValueError, TypeError, OSError), path.open("rb") as file:
         for raw in block.scan(file, block.Scan()):
-            for record in codec.unpack(raw):
-                if record[0] == "I":
-                    pid, host = record[2], record[3]
+            for process in table.chosen(codec.unpack(raw), table.ProcessRecord):
+                pid, host = process.pid, process.host
     return f"process {pid} on {host}" if pid else "another process"
 
 

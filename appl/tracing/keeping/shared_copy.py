@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO
@@ -18,17 +18,25 @@ from typing import Any, BinaryIO
 from appl.errors import TraceCorrupt
 from appl.prompt import Message
 from appl.prompt.key_shapes import without_likely_keys
-from appl.tracing.format import block, codec, record, store
+from appl.tracing.format import block, codec, record, store, table
 from appl.tracing.format.allowance import Allowance, of_file
 from appl.tracing.format.keys import RunKey
-from appl.tracing.format.sealing import REDACTED, SEALED
+from appl.tracing.format.sealing import REDACTED
 from appl.tracing.format.store import regular_file
+from appl.tracing.format.table import (
+    MASKED,
+    SEALED,
+    Content,
+    LineRecord,
+    MessageRecord,
+    PieceRecord,
+)
 from appl.tracing.reading.passes import Passes
 from appl.tracing.reading.trace import BAD
 from appl.tracing.recording.privacy import SHARED, Redact, Veil
-from appl.tracing.recording.secret import MASKED, Masker
+from appl.tracing.recording.secret import Masker
 
-_LEFT_OUT = frozenset("BU")
+_LEFT_OUT = table.tags([PieceRecord, LineRecord])
 """Pieces of long texts, and lines of the source."""
 _HEADER = ("format", "program", "backend", "model", "seed", "profile", "versions")
 _BLOCK = 1 << 20  # bytes
@@ -111,10 +119,23 @@ def _harmless(raw: bytes, content: bool) -> Iterator[Any]:
             _, names, fields = fields
         if fields[0] in _LEFT_OUT:
             continue
-        kept = _CLEANED[fields[0]](fields) if fields[0] in _CLEANED else fields
-        if kept[0] == "M" and len(kept) > 4 and not content:
-            kept[4].pop("name", None)
+        kept = _cleaned(fields, content)
         yield (MASKED, [_name(name) for name in names], kept) if names else kept
+
+
+def _cleaned(fields: list[Any], content: bool) -> Any:
+    """What is harmless in a record; one that the table does not know is refused later."""
+    kind = table.KINDS.get(fields[0])
+    if kind is None or len(fields) > len(kind._fields):
+        return fields
+    record = table.as_record(fields)
+    if isinstance(record, MessageRecord) and record.more and not content:
+        record.more.pop("name", None)
+    declared = table.CONTENTS[kind].items()
+    changed = {
+        name: _CLEANED[held](getattr(record, name)) for name, held in declared if held in _CLEANED
+    }
+    return table.stored(record._replace(**changed))
 
 
 def _name(name: str) -> str:
@@ -122,8 +143,8 @@ def _name(name: str) -> str:
     return name if name in (REDACTED, "redact") else "secret"
 
 
-def _header(fields: list[Any]) -> list[Any]:
-    header = codec.revive(fields[1], lambda _: "")
+def _facts(facts: Any) -> Any:
+    header = codec.revive(facts, lambda _: "")
     kept = {name: header[name] for name in _HEADER if name in header}
     entry, settings = header.get("entry"), header.get("settings")
     if isinstance(entry, dict):
@@ -135,20 +156,17 @@ def _header(fields: list[Any]) -> list[Any]:
             if name in _SETTINGS or name.startswith("prices.")
         }
     kept |= {"format": record.FORMAT, "privacy": {"mode": SHARED}, "redaction": SHARED}
-    return ["H", codec.plain(kept)]
+    return codec.plain(kept)
 
 
-def _incarnation(fields: list[Any]) -> list[Any]:
-    tag, number, _, _, reason, wall, mono = fields
-    return [tag, number, 0, "", reason, wall, mono]
+def _last_part(path: str) -> str:
+    return PurePath(path.replace("\\", "/")).name
 
 
-def _text(fields: list[Any]) -> list[Any]:
-    return [*fields[:2], PurePath(fields[2].replace("\\", "/")).name]
-
-
-def _observation(fields: list[Any]) -> list[Any]:
-    return [*fields[:4], None, *fields[5:]]
-
-
-_CLEANED = {"H": _header, "I": _incarnation, "T": _text, "O": _observation}
+_CLEANED: dict[Content | None, Callable[[Any], Any]] = {
+    Content.FACTS: _facts,
+    Content.OWNER: lambda value: type(value)(),
+    Content.PATH: _last_part,
+    Content.OBSERVED: lambda value: None,
+}
+"""What a shared trace has of a field, by its content, where that is less than a private one has."""

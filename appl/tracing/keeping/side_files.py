@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from appl.prompt import digest_of
-from appl.tracing.format import keys
+from appl.tracing.format import keys, table
 from appl.tracing.keeping import removal
 
 EXPORTS = "exports"
@@ -51,12 +51,8 @@ def _notes(path: Path, home: Path) -> list[Path]:
 
 def _identity_of(path: Path) -> bytes:
     """The identity of the run in the trace at *path*, as far as its beginning can be read."""
-    program, began = None, list[object]([path.stem])
-    for tag, *fields in keys.first_records(path):
-        if tag == "H":
-            program = fields[0].get("program")
-        elif tag == "I":
-            _, pid, host, _, wall, monotonic = fields
-            began = [wall, monotonic, host, pid]
-            break
-    return identity(program, *began)
+    began: list[object] = [path.stem]
+    header = keys.first_record(path) or {}
+    for first in keys.first_records(path, table.ProcessRecord)[:1]:
+        began = [first.wall_ns, first.monotonic_ns, first.host, first.pid]
+    return identity(header.get("program"), *began)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from appl.errors import TraceCorrupt, TraceError
-from appl.tracing.format import codec
+from appl.tracing.format import codec, table
 from appl.tracing.format.allowance import RECORD, Allowance, of_file
 from appl.tracing.format.record import ANSWERED, checked
 from appl.tracing.reading.trace import BAD, Builder, Trace
@@ -50,15 +50,15 @@ class Entries:
 class Uses:
     """What the first pass found: of each number of a process, the record that uses it last.
 
-    ``told`` are the records that speak of the delivery of a tool's result, ``kinds`` those of the
-    kinds "O" and "W" that there are, ``quoted`` the calls, by their order, whose answers are said
-    again in a prompt.
+    ``told`` are the records that speak of the delivery of a tool's result. ``kinds`` says whether
+    there are observations and warnings. ``quoted`` are the calls, by their order, whose answers are
+    said again in a prompt.
     """
 
     def __init__(self) -> None:
         self.calls, self.tools, self.told = Entries(), Entries(), set[int]()
         self.quoted = bytearray()
-        self.kinds = set[str]()
+        self.kinds = set[table.Kind]()
         self._of = [array("q")]
         self._since = 0
 
@@ -110,13 +110,14 @@ class Noting(Allowance):
 class Pass(Builder):
     """Reads the records of some kinds; what one is made of is let go of with it."""
 
-    kinds: frozenset[str]
+    wants: frozenset[table.Kind]
+    """The kinds of records that are read."""
 
     def __init__(self, trace: Trace, allowance: Allowance | None, uses: Uses) -> None:
-        self._uses, self._process = uses, 0
+        self._uses, self._processes = uses, 0
         super().__init__(trace, allowance)
         self._scratch = Noting(of_file(0))
-        self._handlers = {tag: self._handlers[tag] for tag in self.kinds}
+        self._handlers = {tag: self._handlers[tag] for tag in table.tags(self.wants)}
 
     def block(self, raw: bytes, number: int) -> None:
         """Take in the records of one block. Raises ``TraceCorrupt``."""
@@ -136,22 +137,22 @@ class Pass(Builder):
                 f"record {trace.records} (block {number}) is not valid: {error!r}"
             ) from None
 
-    def _incarnation(self, *fields: Any) -> None:
+    def _process(self, process: table.ProcessRecord) -> None:
         self._allowance.spend(2 * RECORD)
-        super()._incarnation(*fields)
-        self._process += 1
+        super()._process(process)
+        self._processes += 1
 
-    def _text(self, *fields: Any) -> None:
+    def _source_file(self, file: table.FileRecord) -> None:
         self._allowance.spend(2 * RECORD)
-        super()._text(*fields)
+        super()._source_file(file)
 
-    def _line(self, *fields: Any) -> None:
+    def _line(self, line: table.LineRecord) -> None:
         self._allowance.spend(2 * RECORD)
-        super()._line(*fields)
+        super()._line(line)
 
-    def _params(self, *fields: Any) -> None:
+    def _params(self, params: table.ParametersRecord) -> None:
         self._allowance.spend(2 * RECORD)
-        super()._params(*fields)
+        super()._params(params)
 
     def _text_used(self, number: Any) -> None:
         if number in self._pieces and self._over(number):
@@ -159,17 +160,17 @@ class Pass(Builder):
 
     def _over(self, number: Any) -> bool:
         """Whether nothing after this record uses *number*."""
-        return self._uses.over(self._process, number, self._trace.records)
+        return self._uses.over(self._processes, number, self._trace.records)
 
 
 class First(Pass):
     """The first pass: what is used when, and what is true of the whole run."""
 
-    kinds = frozenset("HIXBGMLNSDACEVFROWZ")
+    wants = table.EVERY - {table.FileRecord, table.LineRecord, table.ParametersRecord}
 
-    def _incarnation(self, *fields: Any) -> None:
+    def _process(self, process: table.ProcessRecord) -> None:
         self._uses.begin(self._trace.records)
-        super()._incarnation(*fields)
+        super()._process(process)
 
     def _given(self, number: Any) -> None:
         self._uses.given(number, self._trace.records)
@@ -181,13 +182,13 @@ class First(Pass):
     def _text_used(self, number: Any) -> None:
         self._used_here(number)
 
-    def _piece(self, number: Any, index: Any, data: Any) -> None:
+    def _piece(self, piece: table.PieceRecord) -> None:
         """Only the last ones are kept: the error that ended the run may be long."""
-        if index == 0:
-            self._given(number)
+        if piece.place == 0:
+            self._given(piece.id)
             while len(self._pieces) > _RECENT:
                 del self._pieces[next(iter(self._pieces))]
-        super()._piece(number, index, data)
+        super()._piece(piece)
 
     def _long(self, value: Any) -> Any:
         return super()._long(value) if not isinstance(value, dict) or self._has(value) else ""
@@ -195,45 +196,41 @@ class First(Pass):
     def _has(self, value: dict[str, Any]) -> bool:
         return value["$blob"][0] in self._pieces
 
-    def _scope(
-        self, number: Any, parent: Any, leaf: Any, name: Any, file: Any, line: Any, at: Any,
-        about: Any = None,
-    ) -> None:  # fmt: skip
-        above = self._scope_of(parent)
-        self._scopes[number] = self._counted(f"{above}/{leaf}" if parent != "" else leaf)
+    def _scope(self, scope: table.ScopeRecord) -> None:
+        above, parent, leaf = self._scope_of(scope.parent), scope.parent, scope.leaf
+        self._scopes[scope.id] = self._counted(f"{above}/{leaf}" if parent != "" else leaf)
         self._used_here(parent)
-        self._given(number)
+        self._given(scope.id)
 
     def _counted(self, address: str) -> str:
         self._allowance.spend(RECORD + 4 * len(address))
         return address
 
-    def _medium(self, number: Any, *fields: Any) -> None:
-        self._given(number)
+    def _medium(self, medium: table.MediumRecord) -> None:
+        self._given(medium.id)
 
-    def _message(self, number: Any, role: Any, content: Any, more: Any = None) -> None:
-        self._given(number)
-        self._used_here(*parts(more))
-        if type(content) is int and role == "assistant":
+    def _message(self, message: table.MessageRecord) -> None:
+        self._given(message.id)
+        self._used_here(*parts(message.more))
+        content = message.content
+        if type(content) is int and message.role == "assistant":
             self._used_here(content)
             self._uses.quote(self._calls[content])  # type: ignore[arg-type]
 
-    def _longer(self, number: Any, base: Any, added: Any, more: Any = None) -> None:
-        self._given(number)
-        self._used_here(base, *parts(more))
+    def _longer(self, longer: table.LongerRecord) -> None:
+        self._given(longer.id)
+        self._used_here(longer.message, *parts(longer.more))
 
-    def _node(
-        self, number: Any, parent: Any, message: Any, digest: Any, told: Any = None
-    ) -> None:  # fmt: skip
-        self._given(number)
-        self._used_here(parent, message, *origins(told))
+    def _prompt(self, prompt: table.PromptRecord) -> None:
+        self._given(prompt.id)
+        self._used_here(prompt.parent, prompt.message, *origins(prompt.origins))
 
-    def _start(self, number: Any, scope: Any, name: Any, *more: Any) -> None:
-        _, _, prompt, _, _, _, _, edges, *_ = more
-        self._used_here(scope, prompt, *edges)
-        self._given(number)
-        index = self._uses.calls.begin(self._counted(f"{self._scope_of(scope)}/{name}"))
-        self._calls[number] = index  # type: ignore[assignment]
+    def _start(self, start: table.StartRecord) -> None:
+        self._used_here(start.scope, start.prompt, *start.edges)
+        self._given(start.id)
+        address = f"{self._scope_of(start.scope)}/{start.leaf}"
+        index = self._uses.calls.begin(self._counted(address))
+        self._calls[start.id] = index  # type: ignore[assignment]
         self._spoken(index)
 
     def _spoken(self, index: Any) -> None:
@@ -248,21 +245,21 @@ class First(Pass):
         index = calls.at(address)
         return calls.begin(self._counted(address)) if index is None else index
 
-    def _dispatch(self, call: Any, *fields: Any) -> None:
-        self._spoken(self._call(call))
+    def _dispatch(self, dispatch: table.DispatchRecord) -> None:
+        self._spoken(self._call(dispatch.call))
 
-    def _attempt(self, call: Any, *fields: Any) -> None:
-        self._spoken(self._call(call))
+    def _retry(self, retry: table.RetryRecord) -> None:
+        self._spoken(self._call(retry.call))
 
-    def _chunks(self, call: Any, *fields: Any) -> None:
-        self._spoken(self._call(call))
+    def _chunks(self, delivered: table.ChunksRecord) -> None:
+        self._spoken(self._call(delivered.call))
 
-    def _end(self, call: Any, *fields: Any) -> None:
-        self._spoken(self._call(call))
+    def _end(self, end: table.EndRecord) -> None:
+        self._spoken(self._call(end.call))
 
-    def _delivery(self, reference: Any, at: Any) -> None:
-        if self._use(reference) is None:
-            self._spoken(self._call(reference))
+    def _delivery(self, delivery: table.DeliveryRecord) -> None:
+        if self._use(delivery.call) is None:
+            self._spoken(self._call(delivery.call))
         else:
             self._uses.told.add(self._trace.records)
 
@@ -271,26 +268,31 @@ class First(Pass):
         known = isinstance(reference, int)
         return self._used.get(reference) if known else self._uses.tools.at(reference)
 
-    def _tool(self, number: Any, scope: Any, leaf: Any, *more: Any) -> None:
-        self._used_here(scope)
+    def _tool(self, tool: table.ToolStartRecord) -> None:
+        self._used_here(tool.scope)
         tools = self._uses.tools
-        index = tools.begin(self._counted(f"{self._scope_of(scope)}/{leaf}"))
-        self._used[number] = index  # type: ignore[assignment]
+        index = tools.begin(self._counted(f"{self._scope_of(tool.scope)}/{tool.leaf}"))
+        self._used[tool.id] = index  # type: ignore[assignment]
         tools.last[index] = self._trace.records
 
-    def _result(self, reference: Any, status: Any, value: Any, at: Any) -> None:
-        index = self._use(reference)
+    def _result(self, result: table.ToolEndRecord) -> None:
+        index = self._use(result.call)
         if index is None:
-            raise ValueError(f"a result is that of no tool call: {reference!r}")
+            raise ValueError(f"a result is that of no tool call: {result.call!r}")
         self._uses.tools.last[index] = self._trace.records
-        if status == ANSWERED:
-            self._used_here(value)
+        if result.status == ANSWERED:
+            self._used_here(result.value)
 
-    def _observation(self, *fields: Any) -> None:
-        self._uses.kinds.add("O")
+    def _observation(self, seen: table.ObservationRecord) -> None:
+        self._uses.kinds.add(table.ObservationRecord)
 
-    def _warning(self, *fields: Any) -> None:
-        self._uses.kinds.add("W")
+    def _warning(self, warning: table.WarningRecord) -> None:
+        self._uses.kinds.add(table.WarningRecord)
+
+
+def bare(scope: table.ScopeRecord) -> table.ScopeRecord:
+    """*scope* without its metadata, which most readers do not need."""
+    return scope if scope.metadata is None else scope._replace(metadata=None)
 
 
 def parts(more: Any) -> Iterator[Any]:

@@ -15,11 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from appl.tracing.format import block, store
+from appl.tracing.format import block, store, table
 from appl.tracing.format.allowance import RECORD, Allowance
 from appl.tracing.format.record import ANSWERED
 from appl.tracing.format.store import regular_file
-from appl.tracing.reading.lastuse import First, Pass, Uses, origins, parts
+from appl.tracing.reading.lastuse import First, Pass, Uses, bare, origins, parts
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import (
     Call,
@@ -122,14 +122,14 @@ class Passes:
         """What the program saw of the outside world."""
         if self._whole is not None:
             yield from self._whole.observations
-        elif "O" in self._uses.kinds:
+        elif table.ObservationRecord in self._uses.kinds:
             yield from self._pass(_Observations)
 
     def warnings(self) -> Iterator[tuple[str, str]]:
         """What the run warned of: addresses and texts."""
         if self._whole is not None:
             yield from self._whole.warnings
-        elif "W" in self._uses.kinds:
+        elif table.WarningRecord in self._uses.kinds:
             yield from self._pass(_Warnings)
 
     def _pass(self, kind: Any, *given: Any) -> Iterator[Any]:
@@ -199,7 +199,7 @@ class _Named:
 class _Calls(Pass):
     """The calls with their prompts."""
 
-    kinds = frozenset("HITXUBGMLNPSDACEVFROZ")
+    wants = table.EVERY - {table.WarningRecord}
 
     def __init__(self, trace: Trace, allowance: Allowance, uses: Uses) -> None:
         self._waiting = deque[_Held]()
@@ -224,7 +224,7 @@ class _Calls(Pass):
         if trace.by_address.get(call.address) is call:
             del trace.by_address[call.address]
         if held.number is not None and self._calls.get(held.number) is call:
-            if self._uses.over(self._process, held.number, trace.records - 1):
+            if self._uses.over(self._processes, held.number, trace.records - 1):
                 del self._calls[held.number]
             else:
                 named = _Named(call, self._quotes(held.index))
@@ -288,34 +288,31 @@ class _Calls(Pass):
             self._allowance.taken -= known.taken
             del self._calls[number]
 
-    def _scope(
-        self, number: Any, parent: Any, leaf: Any, name: Any, file: Any, line: Any, at: Any,
-        about: Any = None,
-    ) -> None:  # fmt: skip
+    def _scope(self, scope: table.ScopeRecord) -> None:
         before = self._spent
-        super()._scope(number, parent, leaf, name, file, line, at)
+        super()._scope(bare(scope))
         self._trace.scopes.pop()
-        self._keeps(number, self._scopes, before)
-        self._release(self._scopes, parent)
+        self._keeps(scope.id, self._scopes, before)
+        self._release(self._scopes, scope.parent)
 
-    def _medium(self, number: Any, *fields: Any) -> None:
+    def _medium(self, medium: table.MediumRecord) -> None:
         before = self._spent
-        super()._medium(number, *fields)
-        self._keeps(number, self._media, before)
+        super()._medium(medium)
+        self._keeps(medium.id, self._media, before)
 
-    def _message(self, number: Any, role: Any, content: Any, more: Any = None) -> None:
+    def _message(self, message: table.MessageRecord) -> None:
         before = self._spent
-        super()._message(number, role, content, more)
-        self._keeps(number, self._messages, before)
-        self._parts_used(more)
-        self._release_call(content)
+        super()._message(message)
+        self._keeps(message.id, self._messages, before)
+        self._parts_used(message.more)
+        self._release_call(message.content)
 
-    def _longer(self, number: Any, base: Any, added: Any, more: Any = None) -> None:
+    def _longer(self, longer: table.LongerRecord) -> None:
         before = self._spent
-        super()._longer(number, base, added, more)
-        self._keeps(number, self._ropes, before)
-        self._message_used(base)
-        self._parts_used(more)
+        super()._longer(longer)
+        self._keeps(longer.id, self._ropes, before)
+        self._message_used(longer.message)
+        self._parts_used(longer.more)
 
     def _parts_used(self, more: Any) -> None:
         for number in parts(more):
@@ -325,24 +322,21 @@ class _Calls(Pass):
     def _message_used(self, number: Any) -> None:
         self._release(self._ropes if number in self._ropes else self._messages, number)
 
-    def _node(
-        self, number: Any, parent: Any, message: Any, digest: Any, told: Any = None
-    ) -> None:  # fmt: skip
+    def _prompt(self, prompt: table.PromptRecord) -> None:
         before = self._spent
-        super()._node(number, parent, message, digest, told)
-        self._keeps(number, self._nodes, before)
-        self._release(self._nodes, parent)
-        self._message_used(message)
-        for origin in origins(told):
+        super()._prompt(prompt)
+        self._keeps(prompt.id, self._nodes, before)
+        self._release(self._nodes, prompt.parent)
+        self._message_used(prompt.message)
+        for origin in origins(prompt.origins):
             self._release_call(origin)
 
-    def _start(self, number: Any, scope: Any, name: Any, *more: Any) -> None:
-        super()._start(number, scope, name, *more)
-        self._waiting[-1].number = number
-        _, _, prompt, _, _, _, _, edges, *_ = more
-        self._release(self._nodes, prompt)
-        self._release(self._scopes, scope)
-        for edge in edges:
+    def _start(self, start: table.StartRecord) -> None:
+        super()._start(start)
+        self._waiting[-1].number = start.id
+        self._release(self._nodes, start.prompt)
+        self._release(self._scopes, start.scope)
+        for edge in start.edges:
             self._release_call(edge)
 
     def _add(self, call: Call) -> None:
@@ -355,37 +349,43 @@ class _Calls(Pass):
         self._about = super()._call(reference)
         return self._about
 
-    def _delivery(self, reference: Any, at: Any) -> None:
+    def _delivery(self, delivery: table.DeliveryRecord) -> None:
         if self._trace.records in self._uses.told:
             self.deliveries += 1
         else:
-            super()._delivery(reference, at)
+            super()._delivery(delivery)
 
     def _use(self, reference: Any) -> None:
         return None
 
-    def _tool(self, *fields: Any) -> None:
+    def _tool(self, tool: table.ToolStartRecord) -> None:
         self._positions += 1
 
-    def _result(self, reference: Any, status: Any, value: Any, at: Any) -> None:
+    def _result(self, result: table.ToolEndRecord) -> None:
         self._ends += 1
-        if status == ANSWERED:  # else *value* is an error
-            self._release(self._messages, value)
+        if result.status == ANSWERED:  # else the value is an error
+            self._release(self._messages, result.value)
 
-    def _observation(self, *fields: Any) -> None:
+    def _observation(self, seen: table.ObservationRecord) -> None:
         self.deliveries += 1
 
 
 class _Answers(_Calls):
     """The calls without what they were asked, and what they were streamed in."""
 
-    kinds = _Calls.kinds - frozenset("GMLNU")
+    wants = _Calls.wants - {
+        table.MediumRecord,
+        table.MessageRecord,
+        table.LongerRecord,
+        table.PromptRecord,
+        table.LineRecord,
+    }
 
     def _forget(self) -> None:
         super()._forget()
         self._nodes = NoPrompts()
 
-    def _stream(self, call: Call, cuts: Any, said: Any = None, *later: Any) -> None:
+    def _stream(self, call: Call, lengths: Any, texts: Any) -> None:
         pass
 
     def _quotes(self, index: int) -> bool:
@@ -417,7 +417,22 @@ class _Chosen(_Calls):
 class _Tools(Pass):
     """The calls of tools."""
 
-    kinds = frozenset("HITXBGMSEFRZ")
+    wants = frozenset(
+        {
+            table.HeaderRecord,
+            table.ProcessRecord,
+            table.FileRecord,
+            table.ScopeRecord,
+            table.PieceRecord,
+            table.MediumRecord,
+            table.MessageRecord,
+            table.StartRecord,
+            table.EndRecord,
+            table.ToolStartRecord,
+            table.ToolEndRecord,
+            table.CloseRecord,
+        }
+    )
 
     def __init__(self, trace: Trace, allowance: Allowance, uses: Uses) -> None:
         self._waiting = deque[tuple[int, ToolUse]]()
@@ -433,34 +448,39 @@ class _Tools(Pass):
                 self._trace.tools.pop(used.address, None)
                 yield used
 
-    def _scope(self, *fields: Any) -> None:
-        super()._scope(*fields[:7])
+    def _scope(self, scope: table.ScopeRecord) -> None:
+        super()._scope(bare(scope))
         self._trace.scopes.pop()
 
-    def _message(self, number: Any, role: Any, content: Any, more: Any = None) -> None:
+    def _message(self, message: table.MessageRecord) -> None:
         """Of the messages, only what tools gave is needed."""
-        if role == "tool":
-            super()._message(number, role, content, more)
-            if self._over(number):
-                del self._messages[number]
+        if message.role == "tool":
+            super()._message(message)
+            if self._over(message.id):
+                del self._messages[message.id]
 
-    def _start(self, *fields: Any) -> None:
+    def _start(self, start: table.StartRecord) -> None:
         self._positions += 1
 
-    def _end(self, *fields: Any) -> None:
+    def _end(self, end: table.EndRecord) -> None:
         self._ends += 1
 
-    def _tool(self, *fields: Any) -> None:
-        super()._tool(*fields)
+    def _tool(self, tool: table.ToolStartRecord) -> None:
+        super()._tool(tool)
         used = self._trace.tools[next(reversed(self._trace.tools))]
         self._allowance.spend(2 * RECORD + self._scratch.taken)
         self._waiting.append((self._begun, used))
         self._begun += 1
 
-    def _result(self, reference: Any, status: Any, value: Any, at: Any) -> None:
-        super()._result(reference, status, value, at)
-        if status == ANSWERED and self._over(value):
-            del self._messages[value]
+    def _result(self, result: table.ToolEndRecord) -> None:
+        super()._result(result)
+        if result.status == ANSWERED and self._over(result.value):
+            del self._messages[result.value]
+
+
+_COMMON: frozenset[table.Kind] = frozenset(
+    {table.HeaderRecord, table.ProcessRecord, table.CloseRecord}
+)
 
 
 class _Listed(Pass):
@@ -484,16 +504,17 @@ class _Listed(Pass):
 class _Scopes(_Listed):
     """The functions and tasks."""
 
-    kinds, listed = frozenset("HITXBZ"), "scopes"
+    wants = _COMMON | {table.FileRecord, table.ScopeRecord, table.PieceRecord}
+    listed = "scopes"
 
 
 class _Observations(_Listed):
     """What the program saw."""
 
-    kinds, listed = frozenset("HIBOZ"), "observations"
+    wants, listed = _COMMON | {table.PieceRecord, table.ObservationRecord}, "observations"
 
 
 class _Warnings(_Listed):
     """What the run warned of."""
 
-    kinds, listed = frozenset("HIWZ"), "warnings"
+    wants, listed = _COMMON | {table.WarningRecord}, "warnings"

@@ -14,6 +14,7 @@ from appl.errors import NotATrace, TraceError, nearest
 from appl.tracing.format import block, codec
 from appl.tracing.format.record import FORMAT, checked
 from appl.tracing.format.store import regular_file
+from appl.tracing.format.table import CloseRecord, HeaderRecord, ProcessRecord, as_record
 from appl.tracing.keeping.trust import imported
 from appl.tracing.reading.trace import State, Trace, with_known_cost
 from appl.tracing.recording.recorder import home
@@ -134,16 +135,18 @@ def _closed(path: Path) -> RunSummary | None:
     if blocks is None:
         return None
     try:
-        first = list(codec.unpack(blocks[0]))
-        last = list(codec.unpack(blocks[-1]))
-        if first[0][0] != "H" or last[-1][0] != "Z":
+        first, last = list(codec.unpack(blocks[0])), list(codec.unpack(blocks[-1]))
+        head, process, close = map(as_record, (first[0], first[1], last[-1]))
+        if not isinstance(head, HeaderRecord) or not isinstance(process, ProcessRecord):
             return None
-        began, (_, reason, _, at, totals) = checked(int, first[1][5]), last[-1]
-        header = checked(dict, codec.revive(first[0][1], lambda _: ""))
+        if not isinstance(close, CloseRecord):
+            return None
+        began, at = checked(int, process.wall_ns), close.at
+        header = checked(dict, codec.revive(head.facts, lambda _: ""))
         if checked(int, header["format"]) > FORMAT:
             return None
-        stamp, reason = _stamp(began), checked(str, reason)
-        totals = with_known_cost(checked(dict, totals))
+        stamp, reason = _stamp(began), checked(str, close.reason)
+        totals = with_known_cost(checked(dict, close.totals))
         return RunSummary(path, "finished", reason, stamp, at / 1e6, header, totals)
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
         return None

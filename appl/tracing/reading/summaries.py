@@ -16,10 +16,12 @@ from typing import Any
 
 from appl.errors import TraceCorrupt, TraceError
 from appl.tracing.explaining import costs
-from appl.tracing.format import block, codec, store
+from appl.tracing.format import block, codec, store, table
 from appl.tracing.format.allowance import RECORD, Allowance
 from appl.tracing.format.record import checked
 from appl.tracing.format.store import regular_file
+from appl.tracing.format.table import as_record
+from appl.tracing.reading.lastuse import bare
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import (
     BAD,
@@ -37,9 +39,27 @@ _OCCURRENCE = re.compile(r"\.\d+(?=/|\Z)")
 _FUNCTIONS, _WARNINGS = 10_000, 100
 _RESULTS, _SHOWN = 4096, 400
 _TOLD = ("of", "name", "error")  # of the result of a tool, besides its text
-_UNREAD = frozenset("BGLNUC")  # what only prompts need
+_UNREAD = table.tags(
+    [
+        table.PieceRecord,
+        table.MediumRecord,
+        table.LongerRecord,
+        table.PromptRecord,
+        table.LineRecord,
+        table.ChunksRecord,
+    ]
+)  # what only prompts need
+_MESSAGE, _ROLE = table.tag_of(table.MessageRecord), table.MessageRecord._fields.index("role")
 _WIDEST = 4  # bytes of a character
-_PLAIN = frozenset("SDEVX")
+_PLAIN = table.tags(
+    [
+        table.StartRecord,
+        table.DispatchRecord,
+        table.EndRecord,
+        table.DeliveryRecord,
+        table.ScopeRecord,
+    ]
+)
 _CALL = 4 * RECORD  # bytes of a call that is under way, besides its address
 
 
@@ -225,11 +245,11 @@ class _Passing(Builder):
             for fields in self._unpacked(raw):
                 trace.records += 1
                 tag = fields[0]
-                if tag in _UNREAD or (tag == "M" and fields[2] != "tool"):
+                if tag in _UNREAD or (tag == _MESSAGE and fields[_ROLE] != "tool"):
                     self.closed = False
                 elif tag in _PLAIN:
                     self._masks, self.closed = (), False
-                    known[tag](*fields[1:])
+                    known[tag](as_record(fields))
                 else:
                     self._record(fields)
         except TraceError:
@@ -272,11 +292,13 @@ class _Passing(Builder):
         self._allowance.spend(_CALL + _WIDEST * len(call.address))
         self._summary.began(call)
 
-    def _message(self, number: Any, role: Any, content: Any, more: Any = None) -> None:
+    def _message(self, message: table.MessageRecord) -> None:
         """What a tool gave, as its result refers to it soon after."""
-        if role == "tool":
-            told = {name: more[name] for name in _TOLD if name in more} if more else None
-            super()._message(number, role, str(self._long(content))[:_SHOWN], told)
+        if message.role == "tool":
+            more = message.more
+            kept = {name: more[name] for name in _TOLD if name in more} if more else None
+            content = str(self._long(message.content))[:_SHOWN]
+            super()._message(message._replace(content=content, more=kept))
             while len(self._messages) > _RESULTS:
                 del self._messages[next(iter(self._messages))]
 
@@ -290,21 +312,21 @@ class _Passing(Builder):
         self._allowance.taken -= sum(self._takes.values())
         self._takes = {}
 
-    def _incarnation(self, *fields: Any) -> None:
+    def _process(self, process: table.ProcessRecord) -> None:
         self._allowance.spend(RECORD)
-        super()._incarnation(*fields)
+        super()._process(process)
 
-    def _text(self, number: Any, text: Any) -> None:
+    def _source_file(self, file: table.FileRecord) -> None:
         self._allowance.spend(RECORD)
-        super()._text(number, text)
+        super()._source_file(file)
 
-    def _params(self, number: Any, model: Any, sampling: Any) -> None:
+    def _params(self, params: table.ParametersRecord) -> None:
         self._allowance.spend(RECORD)
-        super()._params(number, model, sampling)
+        super()._params(params)
 
-    def _header(self, header: Any) -> None:
+    def _header(self, header: table.HeaderRecord) -> None:
         super()._header(header)
-        self._counted(header)
+        self._counted(header.facts)
         self._summary.costs.terms = costs.terms_of(self._trace.header)
 
     def _long(self, value: Any) -> Any:
@@ -313,25 +335,22 @@ class _Passing(Builder):
         _, length, is_text = value["$blob"]
         return f"(a text of {length} bytes)" if is_text else b""
 
-    def _scope(
-        self, number: Any, parent: Any, leaf: Any, name: Any, file: Any, line: Any, at: Any,
-        about: Any = None,
-    ) -> None:  # fmt: skip
-        super()._scope(number, parent, leaf, name, file, line, at)
-        scope = self._trace.scopes.pop()
+    def _scope(self, scope: table.ScopeRecord) -> None:
+        super()._scope(bare(scope))
+        made = self._trace.scopes.pop()
         self._allowance.spend(RECORD)
         if len(self._summary.scopes) < 4 * self._summary.most:
-            self._summary.scopes[scope.address] = scope
+            self._summary.scopes[made.address] = made
 
     def _add(self, call: Call) -> None:
         self._trace.by_address[call.address] = call
         self._begun(call)
 
-    def _start(self, number: Any, *fields: Any) -> None:
+    def _start(self, start: table.StartRecord) -> None:
         before, rows = self._allowance.taken, len(self._summary.rows)
-        super()._start(number, *fields)
+        super()._start(start)
         if len(self._summary.rows) == rows:  # else it is shown, and so is never let go of
-            self._takes[number] = self._allowance.taken - before
+            self._takes[start.id] = self._allowance.taken - before
 
     def _address(self, reference: Any) -> str:
         if not isinstance(reference, int):
@@ -339,48 +358,50 @@ class _Passing(Builder):
         known = self._calls.get(reference)
         return known.address if known is not None else str(reference)
 
-    def _dispatch(self, call: Any, number: Any, at: Any, waited: Any = None) -> None:
+    def _dispatch(self, dispatch: table.DispatchRecord) -> None:
         self._allowance.spend(RECORD)
-        super()._dispatch(call, number, at)
+        super()._dispatch(dispatch if dispatch.waited is None else dispatch._replace(waited=None))
 
-    def _attempt(self, call: Any, number: Any, error: Any, *more: Any) -> None:
+    def _retry(self, retry: table.RetryRecord) -> None:
         self._allowance.spend(2 * RECORD)
-        self._counted(error)
-        super()._attempt(call, number, error, *more)
+        self._counted(retry.error)
+        super()._retry(retry)
 
-    def _end(self, reference: Any, status: Any, value: Any, at: Any, *later: Any) -> None:
-        self._let_go(reference, value)
-        super()._end(reference, status, value, at, *later)
+    def _end(self, end: table.EndRecord) -> None:
+        reference = end.call
+        self._let_go(reference, end.value)
+        super()._end(end)
         call = self._call(reference)
         self._over(call)
-        self._summary.last_us = max(self._summary.last_us, at)
+        self._summary.last_us = max(self._summary.last_us, end.at)
         if call.response is not None and self._summary.undelivered >= 0:
             self._summary.undelivered += 1
         del self._trace.by_address[call.address]
         if isinstance(reference, int):
             del self._calls[reference]
 
-    def _stream(self, call: Call, cuts: Any, said: Any = None, *later: Any) -> None:
+    def _stream(self, call: Call, lengths: Any, texts: Any) -> None:
         """What it was streamed in is not shown."""
 
-    def _delivery(self, reference: Any, at: Any) -> None:
+    def _delivery(self, delivery: table.DeliveryRecord) -> None:
         self.deliveries += 1
-        self._summary.last_us = max(self._summary.last_us, at)
+        self._summary.last_us = max(self._summary.last_us, delivery.at)
         self._summary.undelivered = max(self._summary.undelivered - 1, 0)
 
-    def _tool(self, number: Any, *fields: Any) -> None:
+    def _tool(self, tool: table.ToolStartRecord) -> None:
         before, rows = self._allowance.taken, len(self._summary.rows)
-        super()._tool(number, *fields)
+        super()._tool(tool)
         _, used = self._trace.tools.popitem()
         self._begun(used)
         if len(self._summary.rows) == rows:
-            self._takes["F", number] = self._allowance.taken - before
+            self._takes[table.ToolStartRecord, tool.id] = self._allowance.taken - before
 
-    def _result(self, reference: Any, status: Any, value: Any, at: Any) -> None:
+    def _result(self, result: table.ToolEndRecord) -> None:
+        _, reference, status, value, at = result
         used = self._used.pop(reference, None)
         if used is None:
             return
-        self._let_go(("F", reference), value)
+        self._let_go((table.ToolStartRecord, reference), value)
         used.outcome = ("answered", "failed", "cancelled")[status]
         if status:
             used.error = self._error(value)
@@ -389,13 +410,13 @@ class _Passing(Builder):
         used.ended = at
         self._over(used)
 
-    def _observation(self, *fields: Any) -> None:
-        super()._observation(*fields)
+    def _observation(self, seen: table.ObservationRecord) -> None:
+        super()._observation(seen)
         self._summary.last_us = max(self._summary.last_us, self._trace.observations.pop().at)
 
-    def _warning(self, address: Any, message: Any, at: Any) -> None:
+    def _warning(self, warning: table.WarningRecord) -> None:
         if len(self._trace.warnings) < _WARNINGS:
-            super()._warning(address, message, at)
+            super()._warning(warning)
 
     def finish(self) -> Summary:
         """The summary, when all is read. Raises ``TraceCorrupt``."""

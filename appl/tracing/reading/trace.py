@@ -32,23 +32,33 @@ from appl.prompt import (
     tagged,
 )
 from appl.prompt.notebook import Bundle
-from appl.tracing.format import block, codec, keys, record, store
+from appl.tracing.format import block, codec, keys, record, store, table
 from appl.tracing.format.allowance import RECORD, Allowance, of_file
 from appl.tracing.format.chunks import Texts, check, rebuilt, texts_of
 from appl.tracing.format.record import checked, optional, word
-from appl.tracing.format.sealing import REDACTED, SEALED, Sealer
+from appl.tracing.format.sealing import REDACTED, Sealer
 from appl.tracing.format.store import regular_file
+from appl.tracing.format.table import MASKED, SEALED, as_record, chosen, tag_of, width
 from appl.tracing.reading import notebook
 from appl.tracing.reading.spans import Span, cut, spans_of
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.recording.secret import MASKED
 
 State = Literal["running", "finished", "crashed"]
 _MANY = 1 << 31
 _EDGE = 128
 _RECENT = 64  # attempts of one call that may be under way at once
-_TAKES = {"S": (16, 512), "D": (4, 256), "N": (5, 448), "V": (3, 64)}
-"""Of the most frequent records, those with so many fields are made into so many bytes at most."""
+_CLOSE = tag_of(table.CloseRecord)
+_TAKES = {
+    tag_of(kind): (width(kind), size)
+    for kind, size in (
+        (table.StartRecord, 512),
+        (table.DispatchRecord, 256),
+        (table.PromptRecord, 448),
+        (table.DeliveryRecord, 64),
+    )
+}
+"""Of the most frequent records: the number of fields without optional ones, and the most memory in
+bytes that such a record takes."""
 
 _DECIMAL = 2_000
 """Bits of an integer that is written in decimal digits."""
@@ -505,18 +515,35 @@ class Builder:
         self.deliveries = self._positions = self._ends = 0
         self._masks: tuple[str, ...] = ()
         self._forget()
-        self._handlers: dict[str, Callable[..., None]] = {
-            "H": self._header, "I": self._incarnation, "T": self._text, "X": self._scope,
-            "U": self._line, "B": self._piece, "G": self._medium, "M": self._message,
-            "L": self._longer, "N": self._node, "P": self._params, "S": self._start,
-            "D": self._dispatch, "A": self._attempt, "C": self._chunks, "E": self._end,
-            "V": self._delivery, "F": self._tool, "R": self._result, "O": self._observation,
-            "W": self._warning, "Z": self._close,
-        }  # fmt: skip
+        handlers: dict[table.Kind, Callable[[Any], None]] = {
+            table.HeaderRecord: self._header,
+            table.ProcessRecord: self._process,
+            table.FileRecord: self._source_file,
+            table.ScopeRecord: self._scope,
+            table.LineRecord: self._line,
+            table.PieceRecord: self._piece,
+            table.MediumRecord: self._medium,
+            table.MessageRecord: self._message,
+            table.LongerRecord: self._longer,
+            table.PromptRecord: self._prompt,
+            table.ParametersRecord: self._params,
+            table.StartRecord: self._start,
+            table.DispatchRecord: self._dispatch,
+            table.RetryRecord: self._retry,
+            table.ChunksRecord: self._chunks,
+            table.EndRecord: self._end,
+            table.DeliveryRecord: self._delivery,
+            table.ToolStartRecord: self._tool,
+            table.ToolEndRecord: self._result,
+            table.ObservationRecord: self._observation,
+            table.WarningRecord: self._warning,
+            table.CloseRecord: self._close,
+        }
+        self._handlers = {tag_of(kind): handler for kind, handler in handlers.items()}
 
     def _forget(self) -> None:
         """Begin a new space of numbers: each process that writes counts from 1."""
-        self._texts: dict[int, str] = {}
+        self._files: dict[int, str] = {}
         self._lines: dict[int, tuple[str, int]] = {}
         self._scopes: dict[int, str] = {}
         self._pieces: dict[int, list[bytes]] = {}
@@ -548,26 +575,26 @@ class Builder:
             ) from None
 
     def _record(self, fields: Any) -> None:
-        tag, *rest = fields
         self._masks = ()
-        if tag == SEALED:
-            tag, *rest = self._opened(*rest)
-        if tag == MASKED:
-            names, inner = rest
+        if fields[0] == SEALED:
+            _, sealed, names, shown = fields
+            fields = self._opened(sealed, names, shown)
+        if fields[0] == MASKED:
+            _, names, fields = fields
             self._masks = tuple(checked(str, name) for name in names)
             if self._sealer is not None:  # with the key, what only its owner may read is no gap
                 self._masks = tuple(name for name in self._masks if name != REDACTED)
             self._trace.masked += 1
-            tag, *rest = inner
-        self.closed = tag == "Z"
+        tag = fields[0]
+        self.closed = tag == _CLOSE
         handler = self._handlers.get(tag)
         if handler is not None:
-            handler(*rest)
+            handler(as_record(fields))
 
     def _opened(self, sealed: Any, names: Any, shown: Any) -> Any:
         """The sealed record, where there is a key; else what is shown in its place."""
-        if shown[0] == "H":
-            self._header(shown[1])
+        for header in chosen([shown], table.HeaderRecord):
+            self._header(header)
         if self._sealer is None:
             return (MASKED, names, shown)
         record = self._sealer.open(checked(bytes, sealed), codec.pack(shown))
@@ -583,8 +610,8 @@ class Builder:
         if self._trace.key is not None and privacy.get("mode") == REDACTED:
             self._sealer = Sealer(self._trace.key)
 
-    def _header(self, header: Any) -> None:
-        self._trace.header = checked(dict, codec.revive(header, self._long))
+    def _header(self, header: table.HeaderRecord) -> None:
+        self._trace.header = checked(dict, codec.revive(header.facts, self._long))
         written = checked(int, self._trace.header.get("format"))
         if written > record.FORMAT:
             raise TraceTooNew(
@@ -592,16 +619,14 @@ class Builder:
             )
         self._find_key()
 
-    def _incarnation(
-        self, number: Any, pid: Any, host: Any, reason: Any, wall: Any, mono: Any
-    ) -> None:
+    def _process(self, process: table.ProcessRecord) -> None:
         self._forget()
         self._trace.reason, self._trace.error = "", None  # how an earlier process ended is past
-        numbers = (checked(int, value) for value in (wall, mono))
         self._trace.incarnations.append(
             Incarnation(
-                checked(int, number), checked(int, pid), checked(str, host), checked(str, reason),
-                *numbers,
+                checked(int, process.number), checked(int, process.pid), checked(str, process.host),
+                checked(str, process.reason), checked(int, process.wall_ns),
+                checked(int, process.monotonic_ns),
             )
         )  # fmt: skip
 
@@ -610,14 +635,14 @@ class Builder:
         """The index of the process whose records are read."""
         return max(len(self._trace.incarnations) - 1, 0)
 
-    def _text(self, number: Any, text: Any) -> None:
-        self._texts[checked(int, number)] = checked(str, text)
+    def _source_file(self, file: table.FileRecord) -> None:
+        self._files[checked(int, file.id)] = checked(str, file.name)
 
-    def _piece(self, number: Any, index: Any, data: Any) -> None:
-        pieces = self._pieces.setdefault(checked(int, number), [])
-        if index != len(pieces):
-            raise ValueError(f"piece {index} of a long text follows piece {len(pieces) - 1}")
-        pieces.append(checked(bytes, data))
+    def _piece(self, piece: table.PieceRecord) -> None:
+        pieces = self._pieces.setdefault(checked(int, piece.id), [])
+        if piece.place != len(pieces):
+            raise ValueError(f"piece {piece.place} of a long text follows piece {len(pieces) - 1}")
+        pieces.append(checked(bytes, piece.data))
 
     def _long(self, value: Any) -> Any:
         """The text that *value* is or refers to."""
@@ -631,17 +656,15 @@ class Builder:
             raise ValueError(f"a long text has {len(data)} bytes instead of {length}")
         return data.decode("utf-8", "surrogatepass") if is_text else data
 
-    def _scope(
-        self, number: Any, parent: Any, leaf: Any, name: Any, file: Any, line: Any, at: Any,
-        about: Any = None,
-    ) -> None:  # fmt: skip
-        above = self._scope_of(parent)
-        address = f"{above}/{checked(str, leaf)}" if parent != "" else checked(str, leaf)
+    def _scope(self, scope: table.ScopeRecord) -> None:
+        above, leaf = self._scope_of(scope.parent), checked(str, scope.leaf)
+        address = f"{above}/{leaf}" if scope.parent != "" else leaf
         self._allowance.spend(4 * len(address))
-        self._scopes[checked(int, number)] = address
+        self._scopes[checked(int, scope.id)] = address
         self._trace.scopes.append(
-            Scope(address, above, checked(str, name), self._file(file), optional(int, line),
-                  checked(int, at), codec.revive(about, self._long), self._incarnations)
+            Scope(address, above, checked(str, scope.name), self._file(scope.file),
+                  optional(int, scope.line), checked(int, scope.at),
+                  codec.revive(scope.metadata, self._long), self._incarnations)
         )  # fmt: skip
 
     def _scope_of(self, reference: Any) -> str:
@@ -650,17 +673,17 @@ class Builder:
         return str(checked(str, reference))
 
     def _file(self, number: Any) -> str | None:
-        return None if number is None else self._texts[number]
+        return None if number is None else self._files[number]
 
-    def _medium(self, number: Any, kind: Any, url: Any, data: Any, mime: Any, detail: Any) -> None:
-        sort: type[Image | Audio] = {"image": Image, "audio": Audio}[kind]
-        content = checked(bytes, self._long(data))
-        medium = sort.restored(
-            optional(str, url), content, checked(str, mime), optional(str, detail)
-        )
-        self._media[checked(int, number)] = (medium, self._masks)
+    def _medium(self, medium: table.MediumRecord) -> None:
+        sort: type[Image | Audio] = {"image": Image, "audio": Audio}[medium.kind]
+        content = checked(bytes, self._long(medium.data))
+        url, detail = optional(str, medium.url), optional(str, medium.detail)
+        made = sort.restored(url, content, checked(str, medium.mime), detail)
+        self._media[checked(int, medium.id)] = (made, self._masks)
 
-    def _message(self, number: Any, role: Any, content: Any, more: Any = None) -> None:
+    def _message(self, message: table.MessageRecord) -> None:
+        _, number, role, content, more = message
         if role not in ROLES:
             raise ValueError(f"unknown role {role!r}")
         if type(content) is int and role == "assistant" and more is None:
@@ -690,21 +713,20 @@ class Builder:
         )  # fmt: skip
         return message, self._masks + tuple(mask for _, _, masked in media for mask in masked)
 
-    def _longer(self, number: Any, base: Any, added: Any, more: Any = None) -> None:
+    def _longer(self, longer: table.LongerRecord) -> None:
         """A message that goes on; it is put together when somebody reads it."""
-        if base in self._ropes:
-            said, rope, masked = self._ropes[base]
+        if longer.message in self._ropes:
+            said, rope, masked = self._ropes[longer.message]
         else:
-            said, masked = self._messages[base]
+            said, masked = self._messages[longer.message]
             rope = Rope(None, said.content)
-        outline, masks = self._made(said.role, "", more)
-        text = checked(str, self._long(added))
-        before, own = self._spans((more or {}).get("from"), rope, len(text))
+        outline, masks = self._made(said.role, "", longer.more)
+        text = checked(str, self._long(longer.text))
+        before, own = self._spans((longer.more or {}).get("from"), rope, len(text))
         if before:  # what a message was that goes on is told where it does
             rope = Rope(None, said.content, before)
-        longer = Rope(rope, text, own)
         masks = self._marks(masked, masks)
-        self._ropes[checked(int, number)] = (outline, longer, masks)
+        self._ropes[checked(int, longer.id)] = (outline, Rope(rope, text, own), masks)
 
     def _spans(self, told: Any, rope: Rope | None, length: int) -> tuple[Spans, Spans]:
         """The origins of *rope*, if they are told, and of a text of *length* after it.
@@ -731,12 +753,11 @@ class Builder:
         site = self._lines.get(reference)
         return site if site is not None else self._calls[reference].address
 
-    def _line(self, number: Any, file: Any, line: Any) -> None:
-        self._lines[checked(int, number)] = (self._texts[file], checked(int, line))
+    def _line(self, line: table.LineRecord) -> None:
+        self._lines[checked(int, line.id)] = (self._files[line.file], checked(int, line.line))
 
-    def _node(
-        self, number: Any, parent: Any, message: Any, digest: Any, told: Any = None
-    ) -> None:  # fmt: skip
+    def _prompt(self, prompt: table.PromptRecord) -> None:
+        _, number, parent, message, digest, origins = prompt
         above, masks = (None, ()) if parent is None else self._nodes[parent]
         roped = self._ropes.get(message)
         if roped is not None:
@@ -744,7 +765,7 @@ class Builder:
             masks += roped[2]
         else:
             said, masked = self._messages[message]
-            _, spans = self._spans(told, None, len(said.content))
+            _, spans = self._spans(origins, None, len(said.content))
             link, masks = Messages(above, said, spans=spans), masks + masked
         if masks or self._trace.private or roped is not None:  # a rope is not put together here
             link.has_digest(checked(bytes, digest))
@@ -758,22 +779,23 @@ class Builder:
         self._allowance.spend(8 * len(found))
         return found
 
-    def _params(self, number: Any, model: Any, sampling: Any) -> None:
-        text = checked(str, self._long(sampling))
+    def _params(self, params: table.ParametersRecord) -> None:
+        text = checked(str, self._long(params.options))
         if not self._masks:
             checked(dict, json.loads(text))
-        self._parameters[checked(int, number)] = (checked(str, model), text, self._masks)
+        model = checked(str, params.model)
+        self._parameters[checked(int, params.id)] = (model, text, self._masks)
 
-    def _start(
-        self, number: Any, scope: Any, name: Any, ordinal: Any, kind: Any, prompt: Any,
-        params: Any, n: Any, sample: Any, content: Any, edges: Any, file: Any, line: Any, at: Any,
-        timeout: Any, *later: Any,
-    ) -> None:  # fmt: skip
+    def _start(self, start: table.StartRecord) -> None:
+        (
+            _, number, scope, leaf, ordinal, kind, prompt, params, n, sample, content, edges, file,
+            line, at, timeout,
+        ) = start  # fmt: skip
         messages, masks = (None, ()) if prompt is None else self._nodes[prompt]
         model, sampling, more = self._parameters[params]
         self._allowance.spend(_EDGE * len(edges))
         call = Call(
-            address=f"{self._scope_of(scope)}/{checked(str, name)}",
+            address=f"{self._scope_of(scope)}/{checked(str, leaf)}",
             ordinal=checked(int, ordinal), kind=word(kind), model=model,
             sampling=sampling, messages=messages, n=checked(int, n), sample=checked(int, sample),
             content=checked(bytes, content), edges=tuple(self._address(edge) for edge in edges),
@@ -807,21 +829,21 @@ class Builder:
             self._add(found)
         return found
 
-    def _dispatch(self, call: Any, number: Any, at: Any, waited: Any = None) -> None:
+    def _dispatch(self, dispatch: table.DispatchRecord) -> None:
+        _, call, number, at, waited = dispatch
         waits = {checked(str, why): checked(int, took) for why, took in (waited or {}).items()}
         self._call(call).attempts.append(
             Attempt(checked(int, number), checked(int, at), waited=waits)
         )
 
-    def _attempt(self, call: Any, number: Any, error: Any, at: Any, wait: Any = 0) -> None:
-        attempts = self._call(call).attempts
-        found = next(
-            (each for each in reversed(attempts[-_RECENT:]) if each.number == number), None
-        )
+    def _retry(self, retry: table.RetryRecord) -> None:
+        attempts, number = self._call(retry.call).attempts, retry.attempt
+        recent = reversed(attempts[-_RECENT:])
+        found = next((attempt for attempt in recent if attempt.number == number), None)
         if found is None:
-            found = Attempt(checked(int, number), checked(int, at))
+            found = Attempt(checked(int, number), checked(int, retry.at))
             attempts.append(found)
-        found.error, found.wait = self._error(error), checked(int, wait)
+        found.error, found.wait = self._error(retry.error), checked(int, retry.wait)
 
     def _error(self, data: Any) -> BaseException:
         def revived(value: Any) -> Any:
@@ -829,7 +851,8 @@ class Builder:
 
         return record.error_from(data, revived, self._long)
 
-    def _end(self, reference: Any, status: Any, value: Any, at: Any, *later: Any) -> None:
+    def _end(self, end: table.EndRecord) -> None:
+        _, reference, status, value, at, lengths, texts, about = end
         call = self._call(reference)
         if status == record.ANSWERED:
             call.outcome, call.response = "answered", record.response_from(value, self._long)
@@ -844,35 +867,32 @@ class Builder:
         if self._masks and isinstance(reference, int):
             self._answer_masks[reference] = self._masks
         self._ends += 1
-        about = later[-1] if later and isinstance(later[-1], dict) else None
         if about is not None:
-            later = later[:-1]
             call.first = optional(int, about.get("first"))
             call.source = optional(str, about.get("source"))
             call.of = optional(str, about.get("of"))
-        if later:
-            self._stream(call, *later)
+        if lengths is not None:
+            self._stream(call, lengths, texts)
 
-    def _stream(self, call: Call, cuts: Any, said: Any = None, *later: Any) -> None:
-        if said is not None:
+    def _stream(self, call: Call, lengths: Any, texts: Any) -> None:
+        if texts is not None:
             call.begun = {
                 (checked(int, sample), checked(int, kind)): checked(str, self._long(text))
-                for sample, kind, text in said
+                for sample, kind, text in texts
             }
-        call.cuts = checked(list, cuts)
+        call.cuts = checked(list, lengths)
         if not call.lost:
             check(call.cuts, call._whole())
 
-    def _chunks(self, reference: Any, count: Any, at: Any) -> None:
-        if not 0 < checked(int, count) < _MANY:
+    def _chunks(self, delivered: table.ChunksRecord) -> None:
+        count = checked(int, delivered.chunks)
+        if not 0 < count < _MANY:
             raise ValueError(f"{count} chunks were delivered")
-        self._call(reference).shown.append((self.deliveries, count))
+        self._call(delivered.call).shown.append((self.deliveries, count))
         self.deliveries += 1
 
-    def _tool(
-        self, number: Any, scope: Any, leaf: Any, name: Any, arguments: Any, effect: Any, file: Any,
-        line: Any, at: Any,
-    ) -> None:  # fmt: skip
+    def _tool(self, tool: table.ToolStartRecord) -> None:
+        _, number, scope, leaf, name, arguments, effect, file, line, at = tool
         used = ToolUse(
             f"{self._scope_of(scope)}/{checked(str, leaf)}", checked(str, name),
             checked(str, self._long(arguments)), checked(str, effect), self._file(file),
@@ -889,7 +909,8 @@ class Builder:
             return self._used.get(reference)
         return self._trace.tools.get(checked(str, reference))
 
-    def _result(self, reference: Any, status: Any, value: Any, at: Any) -> None:
+    def _result(self, result: table.ToolEndRecord) -> None:
+        _, reference, status, value, at = result
         used = self._use(reference)
         if used is None:
             raise ValueError(f"a result is that of no tool call: {reference!r}")
@@ -905,11 +926,11 @@ class Builder:
         used.masked += self._masks
         self._ends += 1
 
-    def _delivery(self, reference: Any, at: Any) -> None:
-        call: Call | ToolUse = self._use(reference) or self._call(reference)
+    def _delivery(self, delivery: table.DeliveryRecord) -> None:
+        call: Call | ToolUse = self._use(delivery.call) or self._call(delivery.call)
         if call.delivered is None:
             call.delivered = self.deliveries
-            call.delivered_at = self._by_clock_of(call, checked(int, at))
+            call.delivered_at = self._by_clock_of(call, checked(int, delivery.at))
         self.deliveries += 1
 
     def _by_clock_of(self, call: Call | ToolUse, at: int) -> int:
@@ -919,7 +940,8 @@ class Builder:
             return at
         return (trace.wall(at, now) - trace.wall(0, call.incarnation)) // 1000
 
-    def _observation(self, address: Any, ordinal: Any, kind: Any, value: Any, at: Any) -> None:
+    def _observation(self, seen: table.ObservationRecord) -> None:
+        _, address, ordinal, kind, value, at = seen
         self._trace.observations.append(
             Observation(
                 checked(str, address), checked(int, ordinal), checked(str, kind),
@@ -929,12 +951,13 @@ class Builder:
         )  # fmt: skip
         self.deliveries += 1
 
-    def _warning(self, address: Any, message: Any, at: Any) -> None:
-        self._trace.warnings.append((checked(str, address), checked(str, message)))
+    def _warning(self, warning: table.WarningRecord) -> None:
+        message = checked(str, warning.message)
+        self._trace.warnings.append((checked(str, warning.address), message))
 
-    def _close(self, reason: Any, error: Any, at: Any, totals: Any) -> None:
-        self._trace.reason = checked(str, reason)
-        self._trace.error = None if error is None else self._error(error)
+    def _close(self, close: table.CloseRecord) -> None:
+        self._trace.reason = checked(str, close.reason)
+        self._trace.error = None if close.error is None else self._error(close.error)
 
 
 class NoPrompts(dict[int, Any]):

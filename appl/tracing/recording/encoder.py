@@ -41,10 +41,11 @@ from appl.runtime.event import (
     ToolStarted,
     Warned,
 )
-from appl.tracing.format import chunks, codec, record
+from appl.tracing.format import chunks, codec, record, table
+from appl.tracing.format.table import MASKED
 from appl.tracing.recording.memo import Answers, Memo, Ropes, Said
 from appl.tracing.recording.privacy import Redact
-from appl.tracing.recording.secret import MASKED, Masker
+from appl.tracing.recording.secret import Masker
 from appl.tracing.recording.sums import Sums
 
 if TYPE_CHECKING:
@@ -60,6 +61,27 @@ _TINY = 1 << 6
 """Characters that stay in their record however many others it has."""
 _CANCELLED = CallCancelled("cancelled")
 """What stands for the error that is not told."""
+
+_file_row = table.row(table.FileRecord)
+_line_row = table.row(table.LineRecord)
+_scope_row = table.row(table.ScopeRecord)
+_piece_row = table.row(table.PieceRecord)
+_medium_row = table.row(table.MediumRecord)
+_message_row = table.row(table.MessageRecord)
+_longer_row = table.row(table.LongerRecord)
+_prompt_row = table.row(table.PromptRecord)
+_parameters_row = table.row(table.ParametersRecord)
+_start_row = table.row(table.StartRecord)
+_dispatch_row = table.row(table.DispatchRecord)
+_retry_row = table.row(table.RetryRecord)
+_chunks_row = table.row(table.ChunksRecord)
+_end_row = table.row(table.EndRecord)
+_delivery_row = table.row(table.DeliveryRecord)
+_tool_start_row = table.row(table.ToolStartRecord)
+_tool_end_row = table.row(table.ToolEndRecord)
+_observation_row = table.row(table.ObservationRecord)
+_warning_row = table.row(table.WarningRecord)
+_close_row = table.row(table.CloseRecord)
 
 
 @dataclass(slots=True)
@@ -225,14 +247,16 @@ class EventEncoder:
         """Each of the records that can be packed; one of them cannot."""
         lost = dict[int, str]()
         for fields in made:
-            if fields[0] == "M" and fields[3] in lost:
-                fields = (*fields[:3], lost[fields[3]])
+            kept = table.as_record([*fields]) if fields[0] != MASKED else None
+            if isinstance(kept, table.MessageRecord) and type(kept.content) is int:
+                content = lost.get(kept.content, kept.content)
+                fields = table.stored(kept._replace(content=content))
             try:
                 yield codec.pack(fields)
             except Exception as error:
                 self._failed(f"a record {fields[0]}", error)
-                if fields[0] == "E":
-                    lost |= self._answers.without(fields[1])
+                if isinstance(kept, table.EndRecord) and type(kept.call) is int:
+                    lost |= self._answers.without(kept.call)
 
     def first_chunk(self, address: str, at: int) -> None:
         """A chunk came; they are written when the call has ended, as they may yet be a secret."""
@@ -244,9 +268,6 @@ class EventEncoder:
         return {number: each for some in known for each, number in some.items()}
 
     # -- one method per event --------------------------------------------------------------
-
-    def _put(self, *fields: Any) -> None:
-        self._records.append(fields)
 
     def _at(self, nanoseconds: int) -> int:
         return (nanoseconds - self._began) // 1000
@@ -264,19 +285,20 @@ class EventEncoder:
         at = self._at(event.at)
         masks: list[str] = []
         big = partial(self._long, masks=masks)
-        about = (codec.shortened(event.metadata, big),) if event.metadata else ()
-        fields = ("X", number, parent, name, event.name, file, event.line, at, *about)
+        about = codec.shortened(event.metadata, big) if event.metadata else None
+        fields = _scope_row(number, parent, name, event.name, file, event.line, at, about)
         self._records.append(_masked(fields, masks))
         self._scopes.put(event.address, number)
 
     def _file(self, file: str | None) -> int | None:
-        """The number of *file*."""
-        if file is None:
-            return None
+        return None if file is None else self._file_id(file)
+
+    def _file_id(self, file: str) -> int:
+        """The number of *file*, which may be new."""
         number = self._texts.find(file)
         if number is None:
             number = next(self._ids)
-            self._put("T", number, file)
+            self._records.append(_file_row(number, file))
             self._texts.put(file, number)
         return number
 
@@ -292,8 +314,8 @@ class EventEncoder:
         scope, _, name = address.rpartition("/")
         edges = [self._call(each) for each in event.edges[:_MAX_EDGES]] if event.edges else ()
         number = next(self._ids)
-        self._records.append((
-            "S", number, self._scopes.find(scope) or scope, name,
+        self._records.append(_start_row(
+            number, self._scopes.find(scope) or scope, name,
             request.ordinal, event.kind, prompt, params, request.n, request.sample, request.digest,
             edges, file, event.line, (event.at - self._began) // 1000, request.timeout,
         ))  # fmt: skip
@@ -330,13 +352,13 @@ class EventEncoder:
         if message is None:
             message = self._short(said)
         spans = link.spans
-        of = self._origins(spans) if spans else ()
-        key = (parent, message, *of[0]) if of else (parent, message)
+        origins = self._origins(spans) if spans else None
+        key = (parent, message, *origins) if origins else (parent, message)
         if not is_new:
             number = self._nodes.find(key)
         if number is None:
             number = next(self._ids)
-            self._records.append(("N", number, parent, message, link.digest, *of))
+            self._records.append(_prompt_row(number, parent, message, link.digest, origins))
             self._nodes.put(key, number)
         return number
 
@@ -345,14 +367,14 @@ class EventEncoder:
         key = link.digest, link.trail
         number = self._nodes.find(key)
         if number is None:
-            of: tuple[list[Any], ...] = ()
+            origins: list[Any] | None = None
             if said is not None:
                 message = self._message(said)
-                of = self._origins(link.spans)
+                origins = self._origins(link.spans)
             else:
                 message = self._message(link.message) if self._whole else self._longer(link)
             number = next(self._ids)
-            self._records.append(("N", number, parent, message, key[0], *of))
+            self._records.append(_prompt_row(number, parent, message, key[0], origins))
             self._nodes.put(key, number)
         return number
 
@@ -376,19 +398,20 @@ class EventEncoder:
             later.insert(0, rope)  # of the message that goes on, the origins are told here
         masks: list[str] = []
         more = self._more(link.outline, masks) if not link.outline.bare else {}
-        for origins in self._origins(joined((len(r.added), r.spans) for r in later)):
+        origins = self._origins(joined((len(r.added), r.spans) for r in later))
+        if origins:
             more["from"] = origins
         number, stored = next(self._ids), self._long(added, masks)
-        fields = ("L", number, base, stored, more) if more else ("L", number, base, stored)
+        fields = _longer_row(number, base, stored, more or None)
         self._records.append(_masked(fields, masks))
         self._ropes.put(link.rope, number)
         return number
 
-    def _origins(self, spans: Spans) -> tuple[list[Any], ...]:
-        """What the records say of *spans*: lengths and numbers in turn, or nothing."""
+    def _origins(self, spans: Spans) -> list[Any] | None:
+        """Lengths and origins of *spans* in turn, by number; None if nothing is known of them."""
         if len(spans) == 2:
             one = self._origin(spans[1])
-            return () if one is None else ([spans[0], one],)
+            return None if one is None else [spans[0], one]
         found: list[Any] = []
         for length, origin in zip(spans[::2], spans[1::2], strict=True):
             number = self._origin(origin)
@@ -396,7 +419,7 @@ class EventEncoder:
                 found[-2] += length
             else:
                 found += (length, number)
-        return (found,) if len(found) > 2 or (found and found[1] is not None) else ()
+        return found if len(found) > 2 or (found and found[1] is not None) else None
 
     def _origin(self, origin: Origin) -> int | str | None:
         if not isinstance(origin, tuple):
@@ -412,9 +435,9 @@ class EventEncoder:
     def _line(self, file: str, line: int) -> int:
         number = self._lines.get((file, line))
         if number is None:
-            of = self._file(file)
+            of = self._file_id(file)
             number = next(self._ids)
-            self._put("U", number, of, line)
+            self._records.append(_line_row(number, of, line))
             self._lines[file, line] = number
         return number
 
@@ -434,7 +457,7 @@ class EventEncoder:
             answer = self._answers.find(content) if message.bare else None
             number = next(self._ids)
             if answer is not None and message.role == "assistant":
-                self._records.append(("M", number, "assistant", answer))
+                self._records.append(_message_row(number, "assistant", answer))
             else:
                 self._records.append(self._unusual(number, message))
             self._messages.put(key, number)
@@ -446,9 +469,9 @@ class EventEncoder:
         number = next(self._ids)
         answer = self._answers.find(content) if role == "assistant" else None
         if answer is not None:
-            self._records.append(("M", number, role, answer))
+            self._records.append(_message_row(number, role, answer))
         elif self.redact is None:
-            self._records.append(("M", number, role, content))
+            self._records.append(_message_row(number, role, content))
         else:
             self._records.append(self._unusual(number, Message(role, content)))
         self._messages.put(said, number)
@@ -459,9 +482,9 @@ class EventEncoder:
         masks: list[str] = []
         self._inline = 0
         shown = self.redacted(message, masks)
-        more = [self._more(shown, masks)] if not shown.bare else ()
+        more = self._more(shown, masks) if not shown.bare else None
         stored = self._long(shown.content, masks)
-        return _masked(("M", number, message.role, stored, *more), masks)
+        return _masked(_message_row(number, message.role, stored, more), masks)
 
     def _more(self, message: Message, masks: list[str]) -> dict[str, Any]:
         """What a message has besides role and text."""
@@ -485,7 +508,8 @@ class EventEncoder:
             masks: list[str] = []
             data = self._long(medium.data, masks)
             number = next(self._ids)
-            fields = ("G", number, medium.kind, medium.url, data, medium.mime, medium.detail)
+            about = medium.kind, medium.url, data, medium.mime, medium.detail
+            fields = _medium_row(number, *about)
             self._records.append(_masked(fields, masks))
             self._media.put(medium.digest, number)
         return number
@@ -520,7 +544,7 @@ class EventEncoder:
             data = self._masker._clean_bytes(text, masks)
         number = next(self._ids)
         for index, start in enumerate(range(0, len(data), LONG_TEXT)):
-            self._put("B", number, index, data[start : start + LONG_TEXT])
+            self._records.append(_piece_row(number, index, data[start : start + LONG_TEXT]))
             self._flush()
         return {"$blob": [number, len(data), is_text]}
 
@@ -532,19 +556,18 @@ class EventEncoder:
             number = next(self._ids)
             masks: list[str] = []
             stored = self._long(key[1], masks)
-            self._records.append(_masked(("P", number, request.model, stored), masks))
+            self._records.append(_masked(_parameters_row(number, request.model, stored), masks))
             self._params.put(key, number)
         self._last_params = request.sampling, request.model, number
         return number
 
     def _dispatched(self, event: CallDispatched) -> None:
-        more = self._waited(event.waited) if event.waited else ()
+        waited = self._waited(event.waited) if event.waited else None
         call, at = self._calls.find(event.address), (event.at - self._began) // 1000
-        self._records.append(("D", call or event.address, event.attempt, at, *more))
+        self._records.append(_dispatch_row(call or event.address, event.attempt, at, waited))
 
-    def _waited(self, nanoseconds: Mapping[str, int]) -> tuple[dict[str, int], ...]:
-        waited = {why: took // 1000 for why, took in nanoseconds.items() if took >= 1000}
-        return (waited,) if waited else ()
+    def _waited(self, nanoseconds: Mapping[str, int]) -> dict[str, int] | None:
+        return {why: took // 1000 for why, took in nanoseconds.items() if took >= 1000} or None
 
     def _with_error(self, item: WithError) -> None:
         event = item.event
@@ -559,7 +582,7 @@ class EventEncoder:
         else:
             assert isinstance(event, AttemptFailed)
             wait, at = round(event.wait_s * 1e6), self._at(event.at)
-            fields = ("A", self._call(event.address), event.attempt, error, at, wait)
+            fields = _retry_row(self._call(event.address), event.attempt, error, at, wait)
             self._records.append(_masked(fields, masks))
             self.totals.attempts_failed += 1
 
@@ -573,12 +596,13 @@ class EventEncoder:
         text, address = response.samples[0].text, event.address
         self._size += len(text)
         data = record.response_data(response)
-        later = (chunks.lengths(event.chunks),) if event.chunks else ()
-        if self._firsts or event.source is not None:
-            later = (*later, *self._about_end(event))
+        lengths = chunks.lengths(event.chunks) if event.chunks else None
+        is_usual = not self._firsts and event.source is None
+        about = None if is_usual else self._about_end(event)
         at = (event.at - self._began) // 1000
         call = self._calls.find(address)
-        self._records.append(("E", call or address, record.ANSWERED, data, at, *later))
+        ended = _end_row(call or address, record.ANSWERED, data, at, lengths, None, about)
+        self._records.append(ended)
         if call is not None and len(text) > _TINY and not self._whole:
             self._answers.put(text, call)
 
@@ -590,8 +614,7 @@ class EventEncoder:
         if masks and self.redact is not None:
             untold = [(text, reason, None, *more) for text, reason, _, *more in data[0]]
             data = (untold, *data[1:])
-        later = (chunks.lengths(event.chunks),) if event.chunks else ()
-        self._end(event, record.ANSWERED, data, (*later, *self._about_end(event)), masks)
+        self._end(event, record.ANSWERED, data, None, masks)
 
     def _call_failed(self, event: CallEnded, error: Any, masks: list[str]) -> None:
         """What was said until then is kept, as there is no answer that holds it."""
@@ -604,30 +627,31 @@ class EventEncoder:
             self.totals.recall(None)
         else:
             self.totals.failed += 1
-        later: tuple[Any, ...] = ()
+        texts = None
         if event.chunks:
-            said = [
+            texts = [
                 (sample, kind, self._answer(text, masks))
                 for (sample, kind), text in chunks.texts(event.chunks).items()
             ]
-            later = chunks.lengths(event.chunks), said
-        self._end(event, status, error, (*later, *self._about_end(event)), masks)
+        self._end(event, status, error, texts, masks)
 
     def _end(
-        self, event: CallEnded, status: int, value: Any, later: tuple[Any, ...], masks: list[str]
+        self, event: CallEnded, status: int, value: Any, texts: list[Any] | None, masks: list[str]
     ) -> None:
-        fields = ("E", self._call(event.address), status, value, self._at(event.at), *later)
+        lengths = chunks.lengths(event.chunks) if event.chunks else None
+        call, at, about = self._call(event.address), self._at(event.at), self._about_end(event)
+        fields = _end_row(call, status, value, at, lengths, texts, about)
         self._records.append(_masked(fields, masks))
 
-    def _about_end(self, event: CallEnded) -> tuple[dict[str, Any], ...]:
-        """What else there is to say about a call that ended."""
+    def _about_end(self, event: CallEnded) -> dict[str, Any] | None:
+        """When the first chunk of a call came, and which other call it was answered from."""
         about: dict[str, Any] = {}
         first = self._firsts.pop(event.address, None)
         if first is not None:
             about["first"] = self._at(first)
         if event.source is not None:
             about |= {"source": event.source.kind, "of": event.source.of}
-        return (about,) if about else ()
+        return about or None
 
     def _count(self, event: CallEnded, response: Response) -> None:
         if event.source is None:
@@ -636,7 +660,8 @@ class EventEncoder:
             self.totals.recall(response)
 
     def _chunks_delivered(self, event: ChunksDelivered) -> None:
-        self._put("C", self._call(event.address), event.count, self._at(event.at))
+        fields = _chunks_row(self._call(event.address), event.count, self._at(event.at))
+        self._records.append(fields)
 
     def _answer(self, text: str | bytes, masks: list[str]) -> Any:
         assert isinstance(text, str)
@@ -644,15 +669,15 @@ class EventEncoder:
 
     def _delivered(self, event: Delivered) -> None:
         call, at = self._calls.find(event.address), (event.at - self._began) // 1000
-        self._records.append(("V", call or event.address, at))
+        self._records.append(_delivery_row(call or event.address, at))
 
     def _tool_started(self, event: ToolStarted) -> None:
         masks: list[str] = []
         scope, _, leaf = event.address.rpartition("/")
         file, number = self._file(event.file), next(self._ids)
         arguments = self._long(self._arguments(event, masks), masks)
-        fields = (
-            "F", number, self._scopes.find(scope) or scope, leaf, event.name, arguments,
+        fields = _tool_start_row(
+            number, self._scopes.find(scope) or scope, leaf, event.name, arguments,
             event.effect, file, event.line, self._at(event.at),
         )  # fmt: skip
         self._records.append(_masked(fields, masks))
@@ -669,17 +694,18 @@ class EventEncoder:
         self._tool_result(event, record.ANSWERED, self._message(event.message), [])
 
     def _tool_result(self, event: ToolEnded, status: int, value: Any, masks: list[str]) -> None:
-        fields = ("R", self._call(event.address), status, value, self._at(event.at))
+        fields = _tool_end_row(self._call(event.address), status, value, self._at(event.at))
         self._records.append(_masked(fields, masks))
 
     def _observed(self, event: Observed) -> None:
         masks: list[str] = []
         value = codec.shortened(event.value, partial(self._long, masks=masks))
-        fields = ("O", event.address, event.ordinal, event.kind, value, self._at(event.at))
+        at = self._at(event.at)
+        fields = _observation_row(event.address, event.ordinal, event.kind, value, at)
         self._records.append(_masked(fields, masks))
 
     def _warned(self, event: Warned) -> None:
-        self._put("W", event.address, event.message, self._at(event.at))
+        self._records.append(_warning_row(event.address, event.message, self._at(event.at)))
 
     def _encoded(self, item: bytes) -> None:
         self._flush()
@@ -689,7 +715,8 @@ class EventEncoder:
         self.totals.forget(item.call)
 
     def _closing(self, item: Closing) -> None:
-        self._put("Z", item.reason, item.error, self._at(item.at), self.totals.as_data())
+        at, totals = self._at(item.at), self.totals.as_data()
+        self._records.append(_close_row(item.reason, item.error, at, totals))
         self._closed = True
         raise _Closed
 

@@ -7,7 +7,8 @@ keyed digest stands for each, by which another run can be checked, and nothing i
 
 Invariant: records pass here on their way to the file, after secrets were masked, and no other way;
 a content digest is stored as its HMAC under the run key, so that nobody can try texts against it.
-A kind of record, or a field of one, that is not listed here is refused: it may hold a text.
+A kind of record, or a field of one, that the table does not know is refused, and so is a field that
+declares no content: it may hold a text.
 """
 
 from __future__ import annotations
@@ -19,11 +20,36 @@ from typing import Any, Final, Literal
 
 from appl.backend import NUMBERS
 from appl.prompt import Message, digest_of
-from appl.tracing.format import codec, record
+from appl.tracing.format import codec
 from appl.tracing.format.allowance import unlimited
 from appl.tracing.format.keys import RunKey
-from appl.tracing.format.sealing import REDACTED, SEALED, Sealer
-from appl.tracing.recording.secret import MASKED
+from appl.tracing.format.record import ANSWERED, FACTS
+from appl.tracing.format.sealing import REDACTED, Sealer
+from appl.tracing.format.table import (
+    EVERY,
+    KINDS,
+    MASKED,
+    SEALED,
+    CloseRecord,
+    Content,
+    EndRecord,
+    FileRecord,
+    HeaderRecord,
+    Kind,
+    LongerRecord,
+    MediumRecord,
+    MessageRecord,
+    ObservationRecord,
+    PieceRecord,
+    Record,
+    RetryRecord,
+    ToolEndRecord,
+    ToolStartRecord,
+    as_record,
+    contents_of,
+    stored,
+    tag_of,
+)
 
 Mode = Literal["full", "redacted", "digests"]
 SHARED: Final = "shared"
@@ -32,14 +58,20 @@ Redact = Callable[[Message], Message]
 
 _PARAMETERS = NUMBERS | {"normalize"}
 """Parameters that say nothing of what is talked about."""
-_LASTING = frozenset("HEAFORZG")
+_LASTING = frozenset(
+    {
+        HeaderRecord, EndRecord, RetryRecord, ToolStartRecord, ToolEndRecord, ObservationRecord,
+        CloseRecord, MediumRecord,
+    }
+)  # fmt: skip
 """Kinds of records whose originals a replay may need."""
+_PIECE = tag_of(PieceRecord)
+_NOTHING = stored(FileRecord("T", 0, ""))
+"""What is shown in place of a piece of a text."""
+_STAYS = frozenset({Content.PLAIN, Content.OWNER, Content.PATH})
+_UNMARKED = frozenset({Content.DIGEST, Content.ORIGINS})
+"""Contents that no replay misses: a record of which only these are changed is not marked."""
 
-_FIELDS: Final = {
-    "H": 2, "I": 7, "T": 3, "U": 4, "X": 9, "B": 4, "G": 7, "M": 5, "L": 5, "N": 6, "P": 4, "S": 16,
-    "D": 5, "A": 6, "C": 4, "E": 8, "V": 3, "F": 10, "R": 5, "O": 6, "W": 4, "Z": 5,
-}  # fmt: skip
-"""The most fields of each kind of record that is known here, its tag included."""
 _MORE = frozenset(["media", "calls", "of", "name", "error", "from"])
 _ABOUT = frozenset(["first", "source", "of"])
 
@@ -51,7 +83,8 @@ _ENTRY = frozenset(["kind", "file", "function", "argv", "argc", "directory"])
 
 _WORD = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
-Shown = Callable[[list[Any]], list[Any]]
+Show = Callable[[Any, Any], Any]
+"""What is shown of a value, which is a field of a record."""
 
 
 class Veil:
@@ -65,12 +98,20 @@ class Veil:
     ) -> None:
         self._mode, self._key, self._redact = mode, key, redact
         self._sealer = Sealer(key) if mode == "redacted" else None
-        self._shown: dict[str, Shown] = {
-            "H": self._header, "X": self._scope, "G": self._medium, "M": self._message,
-            "L": self._message, "N": self._node, "P": self._parameters, "S": self._start,
-            "A": self._attempt, "E": self._end, "F": self._tool, "R": self._result,
-            "O": self._observation, "W": self._warning, "Z": self._close,
+        shows: dict[Content, Show] = {
+            Content.FACTS: self._facts, Content.TEXT: self._any_text, Content.ERROR: self._error,
+            Content.ANSWER: self._answer, Content.RESULT: self._result, Content.ABOUT: self._about,
+            Content.OBSERVED: self._observed, Content.OPTIONS: self._options,
+            Content.WORD: self._word, Content.DIGEST: self._digest,
+            Content.BYTES: lambda value, record: b"",
+            Content.LEFT_OUT: lambda value, record: None,
+            Content.ORIGINS: lambda value, record: None,
         }  # fmt: skip
+        self._plans = {
+            kind: {name: shows[content] for name, content in fields.items()}
+            for kind, fields in _SHIELDED.items()
+            if kind not in (PieceRecord, MessageRecord, LongerRecord)  # shown as a whole
+        }
 
     def about(self) -> dict[str, str]:
         """What the header says of it."""
@@ -83,23 +124,35 @@ class Veil:
     def _item(self, item: bytes) -> Iterator[bytes]:
         for each in codec.unpack(item, unlimited()):
             names, fields = ([], each) if each[0] != MASKED else each[1:]
-            if fields[0] != "B":
+            if fields[0] != _PIECE:
                 yield self._record(names, fields)
             elif self._sealer is not None:  # a piece of a long text, whose record follows
-                yield self._sealed(self._sealer, each, names, ["T", 0, ""])
+                yield self._sealed(self._sealer, each, names, _NOTHING)
 
     def _record(self, names: list[str], fields: list[Any]) -> bytes:
-        _check(fields)
-        make = self._shown.get(fields[0])
-        shown = make(list(fields)) if make is not None else fields
-        if shown == fields or fields[0] in ("N", "S"):  # of these two only a digest is changed
-            return codec.pack((MASKED, names, shown) if names else shown)
-        names = sorted({*names, REDACTED})
-        if self._sealer is not None and _lasts(fields):
-            return self._sealed(self._sealer, _original(names, fields), names, shown)
-        return codec.pack((MASKED, names, shown))
+        record = _known(fields)
+        shown = self._shown(record)
+        if shown == record or _UNMARKED.issuperset(_SHIELDED[type(record)].values()):
+            kept = stored(shown)
+            return codec.pack((MASKED, names, kept) if names else kept)
+        names, kept = sorted({*names, REDACTED}), stored(shown)
+        if self._sealer is not None and _lasts(record):
+            return self._sealed(self._sealer, _original(names, fields), names, kept)
+        return codec.pack((MASKED, names, kept))
 
-    def _sealed(self, sealer: Sealer, original: Any, names: list[str], shown: list[Any]) -> bytes:
+    def _shown(self, record: Record) -> Record:
+        """What is shown of *record*, each field by its content."""
+        if isinstance(record, MessageRecord):
+            content, more = self._message(record, record.content, record.role)
+            return record._replace(content=content, more=more)
+        if isinstance(record, LongerRecord):
+            text, more = self._message(record, record.text, "user")
+            return record._replace(text=text, more=more)
+        plan = self._plans[type(record)]
+        changed = {name: show(getattr(record, name), record) for name, show in plan.items()}
+        return record._replace(**changed) if changed else record
+
+    def _sealed(self, sealer: Sealer, original: Any, names: list[str], shown: Any) -> bytes:
         sealed = sealer.seal(codec.pack(original), codec.pack(shown))
         return codec.pack((SEALED, sealed, sorted({*names, REDACTED}), shown))
 
@@ -129,84 +182,74 @@ class Veil:
         except Exception as error:
             return f"[redaction failed: {type(error).__name__}]", None
 
-    def _error(self, error: Any) -> Any:
+    def _any_text(self, value: Any, record: Record) -> str:
+        return self.text(value)
+
+    def _error(self, error: Any, record: Record) -> Any:
         if not isinstance(error, list):
             return error
         actual, known, message, args, *facts = error
-        _check_names("error", facts[0] if facts else {}, frozenset(record.FACTS))
+        _check_names("error", facts[0] if facts else {}, frozenset(FACTS))
         said = [self.text(each) if isinstance(each, str | dict) else None for each in args]
         return [actual, known, self.text(message), said, *facts]
 
     def _calls(self, calls: Any) -> list[Any]:
-        return [[_word(at), _word(name), self.text(given)] for at, name, given in calls]
+        return [[_name(id), _name(name), self.text(words)] for id, name, words in calls]
 
-    # -- one method a kind: the fields that are shown ----------------------------------------
+    # -- one method for each content: what is shown of a field ---------------------------------
 
-    def _header(self, fields: list[Any]) -> list[Any]:
-        header = dict(fields[1])
-        _check_names("H", header, _HEADER)
-        entry = header.get("entry")
+    def _facts(self, facts: Any, record: Record) -> Any:
+        _check_names(record.tag, facts, _HEADER)
+        entry = facts.get("entry")
         if isinstance(entry, dict):
-            _check_names("H", entry, _ENTRY)
+            _check_names(record.tag, entry, _ENTRY)
         if isinstance(entry, dict) and entry.get("argv"):
-            header["entry"] = {**entry, "argv": [self.text(word, "user") for word in entry["argv"]]}
-        return ["H", header]
+            words = [self.text(word, "user") for word in entry["argv"]]
+            return {**facts, "entry": {**entry, "argv": words}}
+        return facts
 
-    def _scope(self, fields: list[Any]) -> list[Any]:
-        return fields[:8]
-
-    def _medium(self, fields: list[Any]) -> list[Any]:
-        tag, number, kind, _, _, mime, detail = fields
-        return [tag, number, kind, None, b"", mime, detail]
-
-    def _message(self, fields: list[Any]) -> list[Any]:
-        tag, number, of, content, *more = fields
-        if isinstance(content, int):  # an answer said again: what is left of it is shown
-            return fields
-        role = of if tag == "M" else "user"
-        known = dict(more[0]) if more else {}
-        _check_names(tag, known, _MORE)
-        known.pop("from", None)
-        name = known.pop("name", None)
-        if "calls" in known:
-            known["calls"] = self._calls(known["calls"])
+    def _message(
+        self, record: MessageRecord | LongerRecord, content: Any, role: str
+    ) -> tuple[Any, dict[str, Any] | None]:
+        """The text of a message and the details that are shown of it."""
+        if isinstance(content, int) and record.more is None:  # an answer, as it is shown there
+            return content, None
+        more = dict(record.more or {})
+        _check_names(record.tag, more, _MORE)
+        more.pop("from", None)
+        name = more.pop("name", None)
+        if "calls" in more:
+            more["calls"] = self._calls(more["calls"])
         if self._redact is None or not isinstance(content, str):
             text, name = self.text(content, role), None
         else:
             text, name = self._left(self._redact, content, role, name)
-        known |= {"name": name} if name else {}
-        return [tag, number, of, text, *([known] if known else [])]
+        more |= {"name": name} if name else {}
+        return text, more or None
 
-    def _node(self, fields: list[Any]) -> list[Any]:
-        return [*fields[:4], self._key.digest(fields[4])]
+    def _digest(self, digest: Any, record: Record) -> bytes:
+        return self._key.digest(digest)
 
-    def _parameters(self, fields: list[Any]) -> list[Any]:
-        tag, number, model, canonical = fields
+    def _options(self, canonical: Any, record: Record) -> str:
         try:
-            given = json.loads(canonical)
+            options = json.loads(canonical)
         except (TypeError, ValueError):
-            return [tag, number, model, "{}"]
-        kept = {name: value for name, value in given.items() if name in _PARAMETERS}
-        if kept == given:
-            return fields
-        told = json.dumps({**kept, "redacted": sorted({*given} - _PARAMETERS)}, sort_keys=True)
-        return [tag, number, model, told]
+            return "{}"
+        kept = {name: value for name, value in options.items() if name in _PARAMETERS}
+        if kept == options:
+            return str(canonical)
+        told = {**kept, "redacted": sorted({*options} - _PARAMETERS)}
+        return json.dumps(told, sort_keys=True)
 
-    def _start(self, fields: list[Any]) -> list[Any]:
-        return [*fields[:10], self._key.digest(fields[10]), *fields[11:]]
-
-    def _attempt(self, fields: list[Any]) -> list[Any]:
-        return [*fields[:3], self._error(fields[3]), *fields[4:]]
-
-    def _end(self, fields: list[Any]) -> list[Any]:
-        tag, call, status, value, at, *later = fields
-        facts = [later[-1]] if later and isinstance(later[-1], dict) else []
-        _check_names(tag, facts[0] if facts else {}, _ABOUT)
-        if status != 0:
-            return [tag, call, status, self._error(value), at, *facts]
+    def _answer(self, value: Any, end: EndRecord) -> Any:
+        if end.status != ANSWERED:
+            return self._error(value, end)
         samples, usage, model, _, method, *rest = value
-        said = [self._sample(sample) for sample in samples]
-        return [tag, call, status, [said, usage, model, None, method, *rest], at, *facts]
+        return [[self._sample(sample) for sample in samples], usage, model, None, method, *rest]
+
+    def _about(self, about: Any, record: Record) -> Any:
+        _check_names(record.tag, about or {}, _ABOUT)
+        return about
 
     def _sample(self, sample: Any) -> list[Any]:
         text, reason, _, *more = sample
@@ -216,30 +259,43 @@ class Veil:
         thought = None if reasoning is None else self.text(reasoning)
         return [self.text(text), reason, None, self._calls(calls), thought]
 
-    def _tool(self, fields: list[Any]) -> list[Any]:
-        return [*fields[:4], _word(fields[4]), self.text(fields[5]), *fields[6:]]
+    def _word(self, name: Any, record: Record) -> Any:
+        return _name(name)
 
-    def _result(self, fields: list[Any]) -> list[Any]:
-        return fields if fields[2] == 0 else [*fields[:3], self._error(fields[3]), *fields[4:]]
+    def _result(self, value: Any, end: ToolEndRecord) -> Any:
+        return value if end.status == ANSWERED else self._error(value, end)
 
-    def _observation(self, fields: list[Any]) -> list[Any]:
-        value = fields[4]
-        told = value is None or isinstance(value, bool | int | float)
-        return fields if told else [*fields[:4], None, *fields[5:]]
-
-    def _warning(self, fields: list[Any]) -> list[Any]:
-        return [*fields[:2], self.text(fields[2]), *fields[3:]]
-
-    def _close(self, fields: list[Any]) -> list[Any]:
-        return [*fields[:2], self._error(fields[2]), *fields[3:]]
+    def _observed(self, value: Any, record: Record) -> Any:
+        is_harmless = value is None or isinstance(value, bool | int | float)
+        return value if is_harmless else None
 
 
-def _check(fields: list[Any]) -> None:
-    """Refuse a record that may say more than is known here. Raises ``ValueError``."""
-    kind = fields[0]
-    if len(fields) > _FIELDS.get(kind, 0):
-        what = f"a field that a record {kind!r:.20} did not have" if kind in _FIELDS else "its kind"
-        raise ValueError(f"a record {kind!r:.20} may hold a text: {what} is not known")
+def shielded(kind: Kind) -> dict[str, Content]:
+    """The fields of *kind* of which something else may be shown. Raises ``ValueError``."""
+    found: dict[str, Content] = {}
+    for name, content in contents_of(kind).items():
+        if content is None:
+            raise ValueError(f"a record {tag_of(kind)!r} may hold a text: {name} has no content")
+        if content not in _STAYS:
+            found[name] = content
+    return found
+
+
+_SHIELDED = {kind: shielded(kind) for kind in EVERY}
+
+
+def _known(fields: list[Any]) -> Record:
+    """The record of *fields*; one that may say more than is known here is refused.
+
+    Raises ``ValueError``.
+    """
+    tag = fields[0]
+    kind = KINDS.get(tag)
+    if kind is None or len(fields) > len(kind._fields):
+        what = "its kind" if kind is None else f"a field that a record {tag!r:.20} did not have"
+        raise ValueError(f"a record {tag!r:.20} may hold a text: {what} is not known")
+    record: Record = as_record(fields)
+    return record
 
 
 def _check_names(kind: str, found: Mapping[str, Any], known: frozenset[str]) -> None:
@@ -248,7 +304,7 @@ def _check_names(kind: str, found: Mapping[str, Any], known: frozenset[str]) -> 
         raise ValueError(f"a record {kind!r} may hold a text: {unknown[0]!r:.40} is not known")
 
 
-def _word(name: Any) -> Any:
+def _name(name: Any) -> Any:
     """A name or an id that a model wrote, where it is one."""
     return name if isinstance(name, str) and _WORD.fullmatch(name) else "[name]"
 
@@ -258,9 +314,11 @@ def digest_shown(key: RunKey, text: str) -> str:
     return f"[{len(text)} characters, hm:{key.digest(digest_of(text)).hex()}]"
 
 
-def _lasts(fields: list[Any]) -> bool:
+def _lasts(record: Record) -> bool:
     """Whether a replay may need the record as it was; of messages, those are results of tools."""
-    return fields[0] in _LASTING or (fields[0] == "M" and fields[2] == "tool")
+    if isinstance(record, MessageRecord):
+        return record.role == "tool"
+    return type(record) in _LASTING
 
 
 def _original(names: list[str], fields: list[Any]) -> Any:

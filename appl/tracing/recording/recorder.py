@@ -30,15 +30,16 @@ from appl.runtime.event import (
     ToolEnded,
     ToolStarted,
 )
-from appl.tracing.format import codec, keys, record
+from appl.tracing.format import codec, keys, record, table
 from appl.tracing.format.allowance import unlimited
 from appl.tracing.format.signing import Owner
 from appl.tracing.format.store import QUEUE_BYTES, Committed, Durability, Fault, Writer
 from appl.tracing.recording.encoder import HOLDS, Closing, EventEncoder
 from appl.tracing.recording.privacy import Mode, Redact, Veil
-from appl.tracing.recording.secret import MASKED, Masker
+from appl.tracing.recording.secret import Masker
 from appl.tracing.recording.sums import Sums
 
+_header_row, _process_row = table.row(table.HeaderRecord), table.row(table.ProcessRecord)
 _NAMES_SHOWN = 5
 _WEIGHT = 512
 """Bytes that an event is taken to hold besides its text, for the limit of the queue."""
@@ -151,15 +152,10 @@ class Recorder:
         self._error = TraceWriteError(f"{what} cannot be recorded to {self.path}: {error}")
 
     def _open(self, header: dict[str, Any], append: bool, reason: str) -> None:
-        first = b"" if append else codec.pack(("H", codec.plain(self._header(header))))
-        beginning = (
-            "I",
-            self._writer.blocks,
-            os.getpid(),
-            os.uname().nodename,
-            reason,
-            self._wall,
-            self._began,
+        first = b"" if append else codec.pack(_header_row(codec.plain(self._header(header))))
+        host = os.uname().nodename
+        beginning = _process_row(
+            self._writer.blocks, os.getpid(), host, reason, self._wall, self._began
         )
         self._writer.append(first + codec.pack(beginning))
         self._writer.barrier()
@@ -277,10 +273,14 @@ class Recorder:
             if isinstance(item, bytes) and len(item) > codec.MAX_RAW:  # why it is not saved
                 records += 1
             elif isinstance(item, bytes):
-                inner = [_inner(each) for each in codec.unpack(item, unlimited())]
+                inner = list(codec.unpack(item, unlimited()))
                 records += len(inner)
-                ends = (each for each in inner if each[0] == "E" and each[2] == record.ANSWERED)
-                names += [known.get(each[1], str(each[1])) for each in ends]
+                ends = table.chosen(inner, table.EndRecord)
+                answered = (end.call for end in ends if end.status == record.ANSWERED)
+                names += [
+                    known.get(call, str(call)) if isinstance(call, int) else call
+                    for call in answered
+                ]
             else:
                 records += 1
                 if isinstance(item, CallEnded) and item.response is not None:
@@ -331,10 +331,6 @@ _WEIGHS: dict[type, Callable[[Any], int]] = {
     Observed: _seen,
 }
 """Bytes that an event is taken to hold, where they are not always the same."""
-
-
-def _inner(fields: Any) -> Any:
-    return fields[2] if fields[0] == MASKED else fields
 
 
 def _complain(message: str) -> None:

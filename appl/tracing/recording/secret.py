@@ -16,10 +16,11 @@ from appl.late import late_import
 from appl.prompt.key_shapes import FIRST, LONGEST, may_go_on, without_keys
 from appl.prompt.secret import LONG_ENOUGH as MIN_LENGTH
 from appl.prompt.secret import SecretForms, as_bytes, concealed, from_bytes, values_in
-from appl.tracing.format import codec
+from appl.tracing.format import codec, table
 from appl.tracing.format.allowance import unlimited
+from appl.tracing.format.record import ANSWERED
+from appl.tracing.format.table import MASKED
 
-MASKED = "!"
 _AT_ONCE = 48
 """Literals of one pattern; with more of them the engine takes three times as long."""
 _LEAST = 64
@@ -205,8 +206,11 @@ def _in_environment(environment: Mapping[bytes, bytes]) -> Iterator[tuple[str, s
             yield from values_in(os.fsdecode(name), told).items()
 
 
-def _without_tokens(record: list[Any]) -> list[Any]:
+def _without_tokens(fields: list[Any]) -> Any:
     """A masked answer without its tokens, which spell out the secret piece by piece."""
-    if record[0] == "E" and isinstance(record[3], list) and record[2] == 0:
-        record[3][0] = [[text, reason, None, *more] for text, reason, _, *more in record[3][0]]
-    return record
+    for end in table.chosen([fields], table.EndRecord):
+        if end.status == ANSWERED:
+            samples, *rest = end.value
+            bare = [[text, reason, None, *more] for text, reason, _, *more in samples]
+            return table.stored(end._replace(value=[bare, *rest]))
+    return fields
