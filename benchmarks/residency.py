@@ -27,7 +27,7 @@ import appl
 from appl import gen, ppl
 from appl.runtime.answers.models import Model, Models
 from appl.runtime.run import Run
-from appl.runtime.scheduling import Place
+from appl.runtime.scheduling import BackendEndpoint
 from appl.runtime.scheduling.policy import Policy
 from appl.testing import VirtualClock
 from appl.testing.radix import RadixServer
@@ -92,7 +92,7 @@ def two_places(agents: int, room: int, waits: bool, policy: dict[str, Any]) -> T
     names = {"near": Model("a", None), "far": Model("b", None)}
     models = Models(near.profile, None, names, "a", {"b": far.profile})
     chosen = Policy(clock=clock, **policy)
-    with Run(near, policy=chosen, models=models, places={"b": Place(far, chosen)}):
+    with Run(near, policy=chosen, models=models, places={"b": BackendEndpoint(far, chosen)}):
         served(range(agents), waits, ("near", "far"))
     return clock.now(), near.computed + far.computed
 

@@ -21,7 +21,7 @@ import appl
 from appl import gen, ppl
 from appl.backend import Request, Response, Sample, Sampling, Usage
 from appl.errors import BackendBusy, BackendUnavailable, BudgetExceeded
-from appl.runtime.scheduling import Attempts, Policy
+from appl.runtime.scheduling import Dispatcher, Policy
 from appl.runtime.scheduling.policy import Allowance, Deadlines, Limits, Retries
 from appl.testing import Instant, Late, VirtualClock, running
 
@@ -55,7 +55,7 @@ async def added(policy: Policy) -> float:
     call: Any = _Call(
         request=request, emit=None, timeout=None, run=run, account=None, address=request.address,
     )  # fmt: skip
-    attempts, best = Attempts(backend, policy, most=policy.limits.concurrency), float("inf")
+    attempts, best = Dispatcher(backend, policy, most=policy.limits.concurrency), float("inf")
     for _ in range(ROUNDS):
         start = time.process_time()
         for _ in range(TURNS):

@@ -109,7 +109,10 @@ ALL = [
     *("compositor", "const", "func", "types"),
 ]
 Kind = Literal["import", "type", "late"]
-MAY_TYPE = {"backend": ["price"], "tracing": ["runtime.answers.call", "runtime.scheduling.holding"]}
+MAY_TYPE = {
+    "backend": ["price"],
+    "tracing": ["runtime.answers.call", "runtime.scheduling.call_status"],
+}
 """What a room may import besides, for type checkers only."""
 
 MAY_LATE = {

@@ -16,7 +16,7 @@ from appl.errors import ControlError, nearest
 from appl.runtime.programs import tasks_of
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Allowance
-from appl.runtime.scheduling.holding import Unfinished, When
+from appl.runtime.scheduling.call_status import Unfinished, When
 
 USUAL_CALLS = 500
 _MOST = 1_000_000

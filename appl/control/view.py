@@ -17,8 +17,8 @@ from appl.control.protocol import MOST_CALLS
 from appl.runtime.concurrency.promise import Promise
 from appl.runtime.programs import Program, programs_of
 from appl.runtime.run import Run
-from appl.runtime.scheduling import Holding
-from appl.runtime.scheduling.holding import Unfinished
+from appl.runtime.scheduling import CallStatus
+from appl.runtime.scheduling.call_status import Unfinished
 from appl.tracing.recording.secret import Masker
 
 EXCERPT = 200
@@ -66,7 +66,7 @@ def _about(run: Run, about: About) -> dict[str, Any]:
     }
 
 
-def _counted(holdings: Iterable[Holding]) -> dict[str, Any]:
+def _counted(holdings: Iterable[CallStatus]) -> dict[str, Any]:
     """The number of calls in each stage, and of those that a backend is working on."""
     stages, sent = Counter[str](), 0
     for holding in holdings:
@@ -117,7 +117,7 @@ def _budget(account: Any) -> dict[str, Any]:
     return amounts
 
 
-def _call(holding: Holding, about: About, content: bool) -> dict[str, Any]:
+def _call(holding: CallStatus, about: About, content: bool) -> dict[str, Any]:
     call = holding.call
     found: dict[str, Any] = {
         "call": call.address,

@@ -31,7 +31,7 @@ from appl.runtime.concurrency.promise import Error, Promise, Value
 from appl.runtime.event import Observed
 from appl.runtime.frame import Frame
 from appl.runtime.run import Run, here
-from appl.runtime.scheduling import Holding
+from appl.runtime.scheduling import CallStatus
 from appl.runtime.scheduling.accounts import Account
 
 _CLOSING_S = 10.0
@@ -354,7 +354,7 @@ class DistributedMap:
 
     # -- on the I/O loop
 
-    def held(self) -> Iterator[Holding]:
+    def held(self) -> Iterator[CallStatus]:
         """The calls that run on workers."""
         for hired in tuple(self._hired):
             yield from hired.connection.held()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from appl.runtime.event import AttemptFailed, CallDispatched, CallStarted
-from appl.runtime.scheduling.holding import Holding
+from appl.runtime.scheduling.call_status import CallStatus
 
 if TYPE_CHECKING:
     from appl.runtime.answers.stream import Feed
@@ -41,17 +41,17 @@ class RemoteCall:
         self._end(self)
         return True
 
-    def holding(self, worker: int, backend: str, paused: bool) -> Holding:
+    def holding(self, worker: int, backend: str, paused: bool) -> CallStatus:
         """The call's current state. *paused* says that the whole run holds its attempts back."""
         latest, now = self.latest, time.monotonic_ns()
         if latest is None:
-            return Holding(self, "queue", "paused" if paused else "leave", backend, away=worker)
+            return CallStatus(self, "queue", "paused" if paused else "leave", backend, away=worker)
         since_s = max(now - latest.at, 0) / 1e9
         if isinstance(latest, CallDispatched):
-            return Holding(
+            return CallStatus(
                 self, "worker", "asked", backend, 0, latest.attempt, since_s, away=worker
             )
-        return Holding(
+        return CallStatus(
             self, "worker", "retry", backend, 0, latest.attempt, since_s,
             max(latest.wait_s - since_s, 0.0), latest.error, away=worker,
         )  # fmt: skip

@@ -23,9 +23,9 @@ from appl.runtime.concurrency.fiber import run_on
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, Value
 from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded, CallStarted, Event, Warned
-from appl.runtime.scheduling import Attempts, Holding
+from appl.runtime.scheduling import CallStatus, Dispatcher
 from appl.runtime.scheduling.accounts import Amounts
-from appl.runtime.scheduling.lending import Loan
+from appl.runtime.scheduling.remote_permits import Loan
 
 if TYPE_CHECKING:
     from appl.engine.distributed_map import DistributedMap, HiredWorker
@@ -102,7 +102,7 @@ class WorkerConnection:
         """Have the worker end *call* from outside; the worker then reports that it has ended."""
         self._hired.tell(("end", call.address))
 
-    def held(self) -> Iterator[Holding]:
+    def held(self) -> Iterator[CallStatus]:
         """The calls that the worker has reported as started and not yet as ended."""
         ways = self._run.ways
         backend = next(iter(ways.values())).name if len(ways) == 1 else ""
@@ -180,7 +180,7 @@ class WorkerConnection:
         finally:
             del self._asking[number]
 
-    def _way(self, place: str) -> Attempts:
+    def _way(self, place: str) -> Dispatcher:
         """The route to the backend *place*, opened now if the worker is the first to use it."""
         if place not in self._run.ways and self._run.open_place is not None:
             self._run.open_place(place)

@@ -33,8 +33,8 @@ from appl.runtime.event import Instrument
 from appl.runtime.frame import FRAME, Frame
 from appl.runtime.run import Run
 from appl.runtime.scheduling.accounts import ONE, Account, Amounts
-from appl.runtime.scheduling.lending import Lender, Permit
 from appl.runtime.scheduling.policy import Allowance
+from appl.runtime.scheduling.remote_permits import Lender, Permit
 from appl.runtime.world import World
 
 _SOON_S = 0.002

@@ -40,22 +40,22 @@ from appl.runtime.prompts.state import States
 from appl.runtime.scheduling import (
     Account,
     Allowance,
-    Attempts,
+    BackendEndpoint,
+    BudgetLedger,
     ByPrefix,
     ByProgram,
-    Desk,
+    CallStatus,
+    Dispatcher,
     Fifo,
-    Holding,
+    LegDispatcher,
     Order,
-    Place,
     Placing,
     Policy,
     Scheduler,
     Traffic,
-    Way,
 )
-from appl.runtime.scheduling.holding import Endable, When
-from appl.runtime.scheduling.lending import Lender
+from appl.runtime.scheduling.call_status import Endable, When
+from appl.runtime.scheduling.remote_permits import Lender
 from appl.runtime.world import Expected, Live, Moment, Shared, Stepping, World
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Run:
         order: Order | None = None,
         policy: Policy | None = None,
         traffic: Traffic | None = None,
-        places: Mapping[str, Place] | None = None,
+        places: Mapping[str, BackendEndpoint] | None = None,
         lender: Lender | None = None,
     ) -> None:
         self.backend, self.profile = backend, backend.profile
@@ -122,13 +122,13 @@ class Run:
             io_thread().stop_lending()
         self.caches = Caches()
         self.policy = policy = policy or Policy()
-        own = Place(backend, policy, traffic)
+        own = BackendEndpoint(backend, policy, traffic)
         self._concurrency = concurrency
         self.blueprint: object = None
         self.lender = lender
-        self.ways: dict[str, Attempts] = {}
+        self.ways: dict[str, Dispatcher] = {}
         self.open_place: Callable[[str], object] | None = None  # makes a backend at its first use
-        self.holders: list[Callable[[], Iterable[Holding]]] = []  # in other processes
+        self.holders: list[Callable[[], Iterable[CallStatus]]] = []  # in other processes
         self.scheduler: Scheduler | Placing
         self._own = self._way(self.models.backend if places else "", own, order)
         self.scheduler = self._own[0]
@@ -165,12 +165,12 @@ class Run:
         if isinstance(backend, Shared):
             backend.watched_by(self)
 
-    def add_place(self, name: str, place: Place) -> None:
+    def add_place(self, name: str, place: BackendEndpoint) -> None:
         """Have calls go to one more backend; from any thread, before a call names it."""
         if place.backend.profile.thread_bound:
             io_thread().stop_lending()
         placing = self._placing()
-        placing.add(name, *self._way(name, place, None, placing.desk))
+        placing.add(name, *self._way(name, place, None, placing.ledger))
 
     def follow_routes(self) -> None:
         """Send calls where their models' routes lead; without it the own backend answers all."""
@@ -188,16 +188,20 @@ class Run:
         return self.scheduler
 
     def _way(
-        self, name: str, place: Place, order: Order | None, desk: Desk | None = None
-    ) -> tuple[Scheduler, Way]:
-        """A queue for the backend of *place*; all that *desk* has count for one budget."""
+        self,
+        name: str,
+        place: BackendEndpoint,
+        order: Order | None,
+        ledger: BudgetLedger | None = None,
+    ) -> tuple[Scheduler, LegDispatcher]:
+        """A queue for the backend of *place*; all that *ledger* has count for one budget."""
         backend, policy = place.backend, place.policy
         limits = (backend.profile.concurrency, self._concurrency, policy.limits.concurrency)
-        attempts = Way(
+        attempts = LegDispatcher(
             backend, policy, seed=self.seed,
             most=min((each for each in limits if each is not None), default=None),
             samples=Samples(backend, self.caches, self.look_soon, self.warn),
-            traffic=place.traffic, desk=desk,
+            traffic=place.traffic, ledger=ledger,
         )  # fmt: skip
         attempts.place, attempts.lender = name, self.lender
         self.ways[name] = attempts
@@ -279,18 +283,18 @@ class Run:
 
     # -- for who looks on, and for who intervenes; on the I/O loop
 
-    def holdings(self) -> list[Holding]:
+    def holdings(self) -> list[CallStatus]:
         """Every call that is not answered yet, where it is held, and why.
 
         Of those that another process has, for ``map(engine=…)``, those whose prompts are complete.
         """
         return self._held_here() + [each for holder in self.holders for each in holder()]
 
-    def _held_here(self) -> list[Holding]:
+    def _held_here(self) -> list[CallStatus]:
         """Every call of this process that is not answered yet."""
         found = list(self.scheduler.holdings())
         for call, why, ahead in self.world.held():
-            found.append(Holding(call, "record", why, ahead=ahead))
+            found.append(CallStatus(call, "record", why, ahead=ahead))
         return found
 
     def end_from_outside(self, started: Endable) -> When:

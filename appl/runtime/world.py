@@ -21,7 +21,7 @@ from appl.runtime.event import Event, Observed
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
-    from appl.runtime.scheduling.holding import Why
+    from appl.runtime.scheduling.call_status import Why
 
 Go = Callable[[], None]
 Tell = Callable[[Any], None]

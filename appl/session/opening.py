@@ -29,8 +29,8 @@ from appl.price import total
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import Instrument, wants_chunks
 from appl.runtime.run import Run
-from appl.runtime.scheduling import Place
-from appl.runtime.scheduling.lending import Lender, borrowed
+from appl.runtime.scheduling import BackendEndpoint
+from appl.runtime.scheduling.remote_permits import Lender, borrowed
 from appl.runtime.world import World
 from appl.session.backend_setup import (
     Choice,
@@ -206,7 +206,9 @@ def make_session(
     places = {name: _place(config, name, each) for name, each in others.items()}
     if lender is not None:
         policy, traffic = borrowed(policy), None
-        places = {at: Place(each.backend, borrowed(each.policy)) for at, each in places.items()}
+        places = {
+            at: BackendEndpoint(each.backend, borrowed(each.policy)) for at, each in places.items()
+        }
     run = Run(
         backend, instruments=watching, gate=recording.gate,
         barrier=recording.barrier,
@@ -235,7 +237,7 @@ def _placed(config: Config, run: Run, name: str, backend: Backend) -> None:
     """Make *run* send calls to *backend*, which was made at its first use."""
     place = _place(config, name, backend)
     if run.lender is not None:
-        place = Place(place.backend, borrowed(place.policy))
+        place = BackendEndpoint(place.backend, borrowed(place.policy))
     run.add_place(name, place)
 
 
@@ -264,9 +266,9 @@ def _silent(line: str) -> None:
     """Show nothing: the driver shows the lines of this run."""
 
 
-def _place(config: Config, name: str, backend: Backend) -> Place:
+def _place(config: Config, name: str, backend: Backend) -> BackendEndpoint:
     policy = policy_of(config, name)
-    return Place(backend, policy, traffic_of(config, name, backend.profile, policy))
+    return BackendEndpoint(backend, policy, traffic_of(config, name, backend.profile, policy))
 
 
 def _begin(

@@ -18,7 +18,7 @@ from appl.engine.worker_process import WorkerProcess
 from appl.errors import WorkerLost
 from appl.runtime.event import Instrument
 from appl.runtime.run import Run
-from appl.runtime.scheduling.lending import Lender
+from appl.runtime.scheduling.remote_permits import Lender
 from appl.runtime.world import World
 
 _held: dict[int, Any] = {}

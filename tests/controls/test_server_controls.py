@@ -102,7 +102,7 @@ CONTROLS = {
         f"{HOSTILE}::test_a_question_about_the_server_has_a_deadline_of_its_own",
     ),
     "no deadline for a call": Control(
-        "appl/runtime/scheduling/attempts.py",
+        "appl/runtime/scheduling/dispatcher.py",
         '                late.set("total", total)\n',
         '                late.set("total", total + 1.5)\n',
         f"{MATRIX}::test_silence_and_drips_end_at_the_deadline_of_the_call[openai-whole]",
@@ -120,7 +120,7 @@ CONTROLS = {
         f"{SEAM}[scores]",
     ),
     "no check of what a backend answers": Control(
-        "appl/runtime/scheduling/attempts.py",
+        "appl/runtime/scheduling/dispatcher.py",
         "        check_response(response, self.name)\n",
         "",
         f"{SEAM}[nothing]",

@@ -311,7 +311,7 @@ def test_another_asks_the_same_question() -> None:
 
 def test_several_backends_each_with_its_queue() -> None:
     from appl.runtime.answers.models import Model, Models
-    from appl.runtime.scheduling import Place
+    from appl.runtime.scheduling import BackendEndpoint
 
     first, second = Watched(concurrency=1), Watched(name="other", concurrency=1)
     names = {"small": Model("other", None)}
@@ -324,7 +324,7 @@ def test_several_backends_each_with_its_queue() -> None:
         several = [gen(messages=asked), *(gen("small", messages=asked) for _ in range(2))]
         return [str(each) for each in several]
 
-    with going(first, program, models=models, places={"other": Place(second)}) as made:
+    with going(first, program, models=models, places={"other": BackendEndpoint(second)}) as made:
         first.has("/gen.0")
         second.has("/gen.1")
         eventually(lambda: len(made.why()) == 3)

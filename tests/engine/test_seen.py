@@ -12,7 +12,7 @@ from appl.control import words
 from appl.control.view import About, view
 from appl.errors import CallCancelled
 from appl.runtime.run import Run
-from appl.runtime.scheduling.lending import borrowed
+from appl.runtime.scheduling.remote_permits import borrowed
 from appl.testing.engine import BackendRuns, Threads
 from appl.tracing import Recorder, Trace, profile_data
 from appl.tracing.recording.secret import Masker

@@ -11,7 +11,7 @@ from appl import gen, ppl
 from appl import map as appl_map
 from appl.backend import Request, Response, Sample, Usage
 from appl.errors import BackendUnavailable, BudgetExceeded
-from appl.runtime.scheduling import Account, Attempts, Policy
+from appl.runtime.scheduling import Account, Dispatcher, Policy
 from appl.runtime.scheduling.accounts import Amounts
 from appl.runtime.scheduling.policy import Allowance, Circuit, Limits, Retries
 from appl.testing import Fake, VirtualClock
@@ -101,7 +101,7 @@ def lent(policy, script):
     policy = Policy(**policy, clock=clock)
 
     async def main():
-        task = asyncio.ensure_future(script(Attempts(Fake(words), policy), clock))
+        task = asyncio.ensure_future(script(Dispatcher(Fake(words), policy), clock))
         while not task.done():
             for _ in range(20):
                 await asyncio.sleep(0)

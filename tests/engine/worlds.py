@@ -9,7 +9,7 @@ from typing import Any
 
 from appl.backend import Request
 from appl.runtime.run import Run
-from appl.runtime.scheduling.lending import borrowed
+from appl.runtime.scheduling.remote_permits import borrowed
 from appl.session import replayed
 from appl.testing import Fake, Log
 from appl.testing.engine import BackendRuns

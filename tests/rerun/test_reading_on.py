@@ -15,7 +15,7 @@ from appl.backend import Chunk, Emit, Request, Response, Sample, Usage
 from appl.errors import BackendUnavailable, CallCancelled, DivergenceError
 from appl.runtime.answers.models import Model, Models
 from appl.runtime.run import Run
-from appl.runtime.scheduling import Place, Policy
+from appl.runtime.scheduling import BackendEndpoint, Policy
 from appl.runtime.scheduling.policy import Limits, Retries
 from appl.testing import Fake
 from appl.tracing import Recorder, Replayer, Trace, profile_data
@@ -250,7 +250,7 @@ def with_two(near: Near, far: Far, most: int, *watching: Any, recalled: Any = No
     once = Policy(retries=Retries(attempts=1), circuit=None)
     with Run(
         near, instruments=watching, world=recalled, policy=once, models=models,
-        places={"far": Place(far, once)},
+        places={"far": BackendEndpoint(far, once)},
     ):  # fmt: skip
         asyncio.run(program(most, seen, model="both"))
     return seen

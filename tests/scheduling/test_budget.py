@@ -15,7 +15,7 @@ from appl import gen, ppl
 from appl.backend import Request, Response, Sample, Usage
 from appl.errors import BackendBusy, BackendUnavailable, BudgetExceeded, InvalidOption
 from appl.price import Price
-from appl.runtime.scheduling.accounts import Account, Amounts, Desk
+from appl.runtime.scheduling.accounts import Account, Amounts, BudgetLedger
 from appl.runtime.scheduling.policy import Allowance, Policy, Retries
 from appl.testing import Answer, Late, VirtualClock, running
 
@@ -252,10 +252,10 @@ def test_random_costs_failures_and_cancels_never_pass_any_budget(seed: int) -> N
 
 def test_leaving_the_line_lets_the_next_one_in() -> None:
     async def main() -> None:
-        desk, account = Desk(), Account(Allowance(tokens=100))
-        first = await desk.reserve(account, Amounts(0, 60, 1))
-        large = asyncio.create_task(desk.reserve(account, Amounts(0, 90, 1)))
-        small = asyncio.create_task(desk.reserve(account, Amounts(0, 40, 1)))
+        ledger, account = BudgetLedger(), Account(Allowance(tokens=100))
+        first = await ledger.reserve(account, Amounts(0, 60, 1))
+        large = asyncio.create_task(ledger.reserve(account, Amounts(0, 90, 1)))
+        small = asyncio.create_task(ledger.reserve(account, Amounts(0, 40, 1)))
         await asyncio.sleep(0)
         assert not small.done()  # who came first goes first
         large.cancel()
@@ -271,19 +271,19 @@ def test_leaving_the_line_lets_the_next_one_in() -> None:
 
 def test_a_budget_that_a_run_gets_later_forgets_nobody_who_waits() -> None:
     async def main() -> None:
-        desk, block = Desk(), Account(Allowance(tokens=100))
-        first = await desk.reserve(block, Amounts(0, 100, 1))
-        early = asyncio.create_task(desk.reserve(block, Amounts(0, 50, 1)))
+        ledger, block = BudgetLedger(), Account(Allowance(tokens=100))
+        first = await ledger.reserve(block, Amounts(0, 100, 1))
+        early = asyncio.create_task(ledger.reserve(block, Amounts(0, 50, 1)))
         await asyncio.sleep(0)
-        desk.late = Account(Allowance(calls=10))
-        account = desk.charged(block)
+        ledger.late = Account(Allowance(calls=10))
+        account = ledger.charged(block)
         assert account is not None
-        later = asyncio.create_task(desk.reserve(account, Amounts(0, 50, 1)))
+        later = asyncio.create_task(ledger.reserve(account, Amounts(0, 50, 1)))
         await asyncio.sleep(0)
         first.settle(Amounts(0, 0, 1))
         await asyncio.sleep(0)
         assert early.done() and later.done()
-        assert (block.reserved.tokens, desk.late.reserved.calls) == (100, 1)
+        assert (block.reserved.tokens, ledger.late.reserved.calls) == (100, 1)
 
     asyncio.run(main())
 

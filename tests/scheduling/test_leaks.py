@@ -1,7 +1,7 @@
 """Whatever is cancelled, late, hedged, paused or refused: slots, reservations, probes and timers
 come back.
 
-Attempts are asked directly, on a virtual clock, which fails a test in which everybody waits for ever.
+Dispatcher are asked directly, on a virtual clock, which fails a test in which everybody waits for ever.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from appl.errors import (
 )
 from appl.price import NOTHING, Price, used_by
 from appl.prompt import Message, Messages
-from appl.runtime.scheduling import Account, Allowance, Attempts, Desk, Policy, Traffic
+from appl.runtime.scheduling import Account, Allowance, BudgetLedger, Dispatcher, Policy, Traffic
 from appl.runtime.scheduling.accounts import ONE, Amounts
 from appl.runtime.scheduling.admission import Admission, Wanted, unseen
 from appl.runtime.scheduling.policy import Circuit, Deadlines, Limits, Retries
@@ -125,7 +125,9 @@ class Storm:
         self.traffic = Traffic(self.policy, "late", self.policy.limits.concurrency)
         self.ways, self.accounts = [], []
         for _ in range(2):
-            way = Attempts(self.server, self.policy, seed=seed, traffic=self.traffic, desk=Desk())
+            way = Dispatcher(
+                self.server, self.policy, seed=seed, traffic=self.traffic, ledger=BudgetLedger()
+            )
             self.ways.append(way)
             self.accounts.append(Account(Allowance(calls=self.dice.choice([10, 1000]))))
         self.blocks = [Account(self.allowance(), self.dice.choice(self.accounts)) for _ in range(4)]
@@ -182,13 +184,13 @@ class Storm:
 
     def allow(self):
         at = self.dice.randrange(2)
-        self.ways[at].desk.allow(self.accounts[at], Allowance(calls=self.dice.randint(5, 50)))
+        self.ways[at].ledger.allow(self.accounts[at], Allowance(calls=self.dice.randint(5, 50)))
 
     def begin(self):
         way = self.dice.choice(self.ways)
-        if way.desk.late is None:
-            way.desk.late = Account(Allowance(tokens=1000))
-            self.late.append(way.desk.late)
+        if way.ledger.late is None:
+            way.ledger.late = Account(Allowance(tokens=1000))
+            self.late.append(way.ledger.late)
 
     def left(self):
         """What somebody still holds, and should not."""
@@ -199,8 +201,8 @@ class Storm:
             "reserved": sum(
                 sum(each.reserved) for each in [*self.blocks, *self.accounts, *self.late]
             ),
-            "queues": sum(len(way.desk._queues) for way in self.ways),
-            "asking": sum(len(way._asking) for way in self.ways),
+            "queues": sum(len(way.ledger._queues) for way in self.ways),
+            "asking": sum(len(way._questions) for way in self.ways),
             "counts": sum(way._stuck + way._resting + way._present for way in self.ways),
             "unpaused": sum(len(way._admission._unpaused) for way in self.ways),
             "rate": int(rate is not None and rate._turn.locked()),
@@ -224,7 +226,7 @@ def test_who_may_probe_but_finds_the_gate_closed_lets_go_of_the_probe() -> None:
         traffic = Traffic(Policy(clock=clock, circuit=Circuit(failures=1)), "late", None)
         traffic.breaker.failed(BackendUnavailable("down"), False)
         wanted = Wanted(None, lambda _: ONE, 0, 60)
-        admission = Admission(traffic, Retries(), Desk())
+        admission = Admission(traffic, Retries(), BudgetLedger())
         entering = asyncio.ensure_future(admission.wait(wanted, unseen))
         await asyncio.sleep(0)
         traffic.gate.close(5)
@@ -236,14 +238,14 @@ def test_who_may_probe_but_finds_the_gate_closed_lets_go_of_the_probe() -> None:
 
 def test_who_is_cancelled_when_his_turn_has_come_leaves_nothing_reserved() -> None:
     async def main():
-        desk, account = Desk(), Account(Allowance(calls=1))
-        first = await desk.reserve(account, ONE)
-        second = asyncio.ensure_future(desk.reserve(account, ONE))
+        ledger, account = BudgetLedger(), Account(Allowance(calls=1))
+        first = await ledger.reserve(account, ONE)
+        second = asyncio.ensure_future(ledger.reserve(account, ONE))
         await asyncio.sleep(0)
         first.settle(Amounts())
         second.cancel()
         await asyncio.wait([second])
-        return account.spent, account.reserved, desk._queues
+        return account.spent, account.reserved, ledger._queues
 
     assert asyncio.run(main()) == (Amounts(), Amounts(), {})
 
@@ -262,7 +264,7 @@ def test_a_probe_that_shares_a_failed_connecting_does_not_stay_one() -> None:
 
         server.connect = connect
         policy = Policy(clock=clock, circuit=Circuit(failures=1), retries=Retries(attempts=1))
-        way = Attempts(server, policy)
+        way = Dispatcher(server, policy)
         first = asyncio.ensure_future(way.complete(Question(1)))
         await asyncio.sleep(0)
         way._traffic.breaker.failed(BackendUnavailable("down"), False)

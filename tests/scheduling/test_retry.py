@@ -1,4 +1,4 @@
-"""Attempts that fail are made again: when, how often, and when not."""
+"""Dispatcher that fail are made again: when, how often, and when not."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from appl.runtime.answers.models import Model, Models
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import CallEnded, CallStarted
 from appl.runtime.run import Run
-from appl.runtime.scheduling import Place, Placing
+from appl.runtime.scheduling import BackendEndpoint, Placing
 from appl.runtime.scheduling.policy import Limits, Policy, Retries
 from appl.runtime.scheduling.scheduler import Scheduler
 from appl.runtime.scheduling.warming import PrefixFirst
@@ -161,7 +161,8 @@ class Storm:
         default = Model(names[0], None, others=rest, prefer=prefer)
         known = {name: server.profile for name, server in zip(names[1:], others, strict=True)}
         places = {
-            name: Place(server, policy) for name, server in zip(names[1:], others, strict=True)
+            name: BackendEndpoint(server, policy)
+            for name, server in zip(names[1:], others, strict=True)
         }
         models = Models(first.profile, default, {}, names[0], known)
         return Run(first, policy=policy, instruments=[Log()], models=models, places=places)
@@ -232,7 +233,7 @@ def at_rest(scheduler: Scheduler | Placing, clock: VirtualClock) -> None:
         if ahead._joined:
             room = ahead._room
             assert ahead._prefixes.empty and room.cache.empty
-            assert not (room._guests or room._waiting or room.residents._kept)
+            assert not (room._users or room._waiting or room.residents._kept)
 
     arrived = Event()
     io_thread().send(arrived.set)  # behind what the ends of runs have sent

@@ -1,4 +1,4 @@
-"""Attempts are recorded, shown, and no part of a replay."""
+"""Dispatcher are recorded, shown, and no part of a replay."""
 
 from __future__ import annotations
 

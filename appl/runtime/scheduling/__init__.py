@@ -3,11 +3,11 @@
 Invariant: nothing here knows a program; what is decided changes when a call is answered, never how.
 """
 
-from appl.runtime.scheduling.accounts import Account, Desk
-from appl.runtime.scheduling.attempts import Attempts
-from appl.runtime.scheduling.holding import Holding, Load
+from appl.runtime.scheduling.accounts import Account, BudgetLedger
+from appl.runtime.scheduling.call_status import CallStatus, Load
+from appl.runtime.scheduling.dispatcher import Dispatcher
 from appl.runtime.scheduling.order import ByPrefix, ByProgram, Fifo, Order
-from appl.runtime.scheduling.placing import Place, Placing, Way
+from appl.runtime.scheduling.placing import BackendEndpoint, LegDispatcher, Placing
 from appl.runtime.scheduling.policy import Allowance, Policy
 from appl.runtime.scheduling.scheduler import Scheduler
 from appl.runtime.scheduling.traffic import Traffic
@@ -15,18 +15,18 @@ from appl.runtime.scheduling.traffic import Traffic
 __all__ = [
     "Account",
     "Allowance",
-    "Attempts",
+    "BackendEndpoint",
+    "BudgetLedger",
     "ByPrefix",
     "ByProgram",
-    "Desk",
+    "CallStatus",
+    "Dispatcher",
     "Fifo",
-    "Holding",
+    "LegDispatcher",
     "Load",
     "Order",
-    "Place",
     "Placing",
     "Policy",
     "Scheduler",
     "Traffic",
-    "Way",
 ]

@@ -110,7 +110,7 @@ class Reservation:
 
     accounts: list[Account]
     worst: Amounts
-    desk: Desk
+    ledger: BudgetLedger
     _settled: bool = field(default=False, repr=False)
 
     def settle(self, used: Amounts) -> None:
@@ -121,7 +121,7 @@ class Reservation:
         back = Amounts(*(-(each or 0) for each in self.worst))
         for account in self.accounts:
             account.book(used, back)
-        self.desk.look(self.accounts[-1])
+        self.ledger.look(self.accounts[-1])
 
 
 class _Waiting(NamedTuple):
@@ -132,7 +132,7 @@ class _Waiting(NamedTuple):
     turn: asyncio.Future[None]
 
 
-class Desk:
+class BudgetLedger:
     """The reservations of the calls of one run; calls wait for room in the order of asking.
 
     ``late`` is the account of a run that was given a budget only when it ran.

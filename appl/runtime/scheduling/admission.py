@@ -11,10 +11,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
-from appl.runtime.scheduling.accounts import Account, Amounts, Desk, Reservation
-from appl.runtime.scheduling.holding import Why
-from appl.runtime.scheduling.lending import Loan
+from appl.runtime.scheduling.accounts import Account, Amounts, BudgetLedger, Reservation
+from appl.runtime.scheduling.call_status import Why
 from appl.runtime.scheduling.policy import Retries
+from appl.runtime.scheduling.remote_permits import Loan
 from appl.runtime.scheduling.timers import ring, sleep_until
 from appl.runtime.scheduling.traffic import Traffic
 
@@ -42,8 +42,8 @@ def unseen(why: Why) -> AbstractContextManager[None]:
 class Admission:
     """Lets the attempts of one run in to one server; while ``paused`` none."""
 
-    def __init__(self, traffic: Traffic, retries: Retries, desk: Desk) -> None:
-        self._traffic, self._retries, self._desk = traffic, retries, desk
+    def __init__(self, traffic: Traffic, retries: Retries, ledger: BudgetLedger) -> None:
+        self._traffic, self._retries, self._ledger = traffic, retries, ledger
         self.paused = False
         self._unpaused: list[asyncio.Future[None]] = []
 
@@ -70,7 +70,7 @@ class Admission:
 
         Most attempts are of this kind; this is the fastest way.
         """
-        traffic, counted = self._traffic, account is not None or self._desk.late is not None
+        traffic, counted = self._traffic, account is not None or self._ledger.late is not None
         if counted or traffic.rate is not None or self._busy():
             return None
         loan = Loan(traffic, self._retries)
@@ -84,9 +84,9 @@ class Admission:
             return None
         traffic = self._traffic
         loan = Loan(traffic, self._retries)
-        account = self._desk.charged(wanted.account)
+        account = self._ledger.charged(wanted.account)
         if account is not None:
-            loan.reserved = self._desk.try_reserve(account, wanted.worst(account))
+            loan.reserved = self._ledger.try_reserve(account, wanted.worst(account))
             if loan.reserved is None:
                 return None
         if traffic.rate is not None:
@@ -118,7 +118,7 @@ class Admission:
         # The order: first what may take long and holds nobody up (a budget), last what is lost
         # while one waits for something else (a place in the rate). Each is noted in the loan as
         # soon as it is taken, so that a failure of the next step gives it back.
-        account = self._desk.charged(wanted.account)
+        account = self._ledger.charged(wanted.account)
         if account is not None:
             loan.reserved = await self._reserved(account, wanted.worst(account), waiting)
         loan.epoch = await traffic.slots.take()
@@ -131,10 +131,10 @@ class Admission:
             loan.asked = wanted.tokens
 
     async def _reserved(self, account: Account, worst: Amounts, waiting: Waiting) -> Reservation:
-        reserved = self._desk.try_reserve(account, worst)
+        reserved = self._ledger.try_reserve(account, worst)
         if reserved is None:
             with waiting("budget"):
-                reserved = await self._desk.reserve(account, worst)
+                reserved = await self._ledger.reserve(account, worst)
         return reserved
 
     async def _leave_to_ask(self, patience_s: float) -> bool:

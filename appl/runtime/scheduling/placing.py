@@ -27,8 +27,8 @@ from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Outcome, Promise
 from appl.runtime.event import AttemptFailed
 from appl.runtime.scheduling.accounts import Account
-from appl.runtime.scheduling.attempts import Attempts
-from appl.runtime.scheduling.holding import Holding, Load
+from appl.runtime.scheduling.call_status import CallStatus, Load
+from appl.runtime.scheduling.dispatcher import Dispatcher
 from appl.runtime.scheduling.metering import estimated
 from appl.runtime.scheduling.policy import Allowance, Policy
 from appl.runtime.scheduling.scheduler import Scheduler, incomplete, when_prepared
@@ -49,7 +49,7 @@ so many calls to others; the longest of the three counts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BackendEndpoint:
     """One more backend of a run, with its own policy and, if it is shared, its traffic."""
 
     backend: Backend
@@ -57,7 +57,7 @@ class Place:
     traffic: Traffic | None = None
 
 
-class Way(Attempts):
+class LegDispatcher(Dispatcher):
     """The attempts of legs: their durations are measured, and a deadline holds for all legs."""
 
     _away_until = -math.inf
@@ -179,18 +179,18 @@ class Leg(Call):
 class Placing:
     """The schedulers of a run with several backends, by name."""
 
-    def __init__(self, ways: Mapping[str, tuple[Scheduler, Way]], models: Models) -> None:
+    def __init__(self, ways: Mapping[str, tuple[Scheduler, LegDispatcher]], models: Models) -> None:
         self._models = models
         self._schedulers = {name: scheduler for name, (scheduler, _) in ways.items()}
         self._ways = {name: way for name, (_, way) in ways.items()}
-        self.desk = next(iter(self._ways.values())).desk  # they share it
+        self.ledger = next(iter(self._ways.values())).ledger  # they share it
         self._incomplete: set[Call] = set()
         self._foreseen: dict[Call, Scheduler] = {}
         self._took: dict[Spot, deque[float]] = {}
         self._asked: dict[Spot, tuple[float, int]] = {}  # when, and at which of all calls
         self._sent = 0
 
-    def add(self, name: str, scheduler: Scheduler, way: Way) -> None:
+    def add(self, name: str, scheduler: Scheduler, way: LegDispatcher) -> None:
         """Have calls go to one more backend; from any thread, before a call names it."""
         if self.paused:
             io_thread().send(scheduler.pause)
@@ -240,7 +240,7 @@ class Placing:
         self._schedulers[leg.spot.backend].ready(leg)
 
     def recall(self, call: Call, response: Response, requests: int) -> None:
-        """Note the answer that an earlier run has to *call*: see ``Attempts.recall``."""
+        """Note the answer that an earlier run has to *call*: see ``Dispatcher.recall``."""
         first = self._models.route(call.model).spots[0]
         self._ways[first.backend].recall(call, response, requests)
 
@@ -250,7 +250,7 @@ class Placing:
 
     # -- for who looks on, and for who intervenes
 
-    def holdings(self) -> Iterator[Holding]:
+    def holdings(self) -> Iterator[CallStatus]:
         """The status of every call that is not answered yet."""
         for scheduler in self._schedulers.values():
             for each in scheduler.holdings():
@@ -286,11 +286,11 @@ class Placing:
 
     def allow(self, account: Account, allowance: Allowance) -> None:
         """Have all calls, also those that wait, keep to *allowance* in the run's *account*."""
-        self.desk.allow(account, allowance)
+        self.ledger.allow(account, allowance)
 
     def begin_budget(self, account: Account) -> None:
         """Charge *account*, too, for what is sent from now on."""
-        self.desk.late = account
+        self.ledger.late = account
 
     def end(self) -> None:
         """End the work for the run, which is over; from any thread."""

@@ -19,8 +19,8 @@ from appl.runtime.answers.call import Call, on_finish
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, Promise
 from appl.runtime.scheduling.accounts import Account
-from appl.runtime.scheduling.attempts import Attempts
-from appl.runtime.scheduling.holding import Holding, Load, Why
+from appl.runtime.scheduling.call_status import CallStatus, Load, Why
+from appl.runtime.scheduling.dispatcher import Dispatcher
 from appl.runtime.scheduling.order import Order
 from appl.runtime.scheduling.policy import Allowance
 from appl.runtime.scheduling.warming import PrefixFirst
@@ -35,19 +35,19 @@ class Scheduler:
 
     def __init__(
         self,
-        attempts: Attempts,
+        dispatcher: Dispatcher,
         order: Order,
         caching: PrefixCaching | None = None,
         whose: object = None,
     ) -> None:
-        self._attempts, self.order = attempts, order
-        attempts.on_room = self._has_room
-        clock = attempts.policy.clock
+        self._dispatcher, self.order = dispatcher, order
+        dispatcher.on_room = self._has_room
+        clock = dispatcher.policy.clock
         self._now = clock.now if clock is not None else time.monotonic
         self._ahead: PrefixFirst | None = None
         if caching is not None:
             self._ahead = PrefixFirst(
-                caching, order, self._engage, attempts.probed, attempts.policy, whose
+                caching, order, self._engage, dispatcher.probed, dispatcher.policy, whose
             )
         self._workers = 0
         self._starting = False
@@ -90,7 +90,7 @@ class Scheduler:
 
     def ready(self, call: Call) -> None:
         """Put *call*, which has its request, into the queue."""
-        self._attempts.expect(call)
+        self._dispatcher.expect(call)
         self.order.add(call)
         self._foreseen.discard(call)
         if self._ahead is None:
@@ -99,13 +99,13 @@ class Scheduler:
             self._ahead.arrive(call)
 
     def recall(self, call: Call, response: Response, requests: int) -> None:
-        """Note the answer that an earlier run has to *call*: see ``Attempts.recall``."""
-        self._attempts.recall(call, response, requests)
+        """Note the answer that an earlier run has to *call*: see ``Dispatcher.recall``."""
+        self._dispatcher.recall(call, response, requests)
 
     def _engage(self) -> bool:
         """Start one more worker if there is work and room; true if one will look for work."""
         ahead = self._ahead
-        if self._attempts.paused or (ahead is not None and ahead.gathering):
+        if self._dispatcher.paused or (ahead is not None and ahead.gathering):
             return False
         # One worker at a time is started. It starts the next one itself when it has found work, so
         # that a burst of calls does not make a burst of workers which find the queue empty.
@@ -113,7 +113,7 @@ class Scheduler:
             return True
         if not (len(self.order) or (ahead is not None and ahead.waiting)):
             return False
-        limit = self._attempts.limit
+        limit = self._dispatcher.limit
         if limit is not None and self._workers >= limit:
             return False
         self._starting = True
@@ -143,7 +143,7 @@ class Scheduler:
             del self._tasks[cast("asyncio.Task[None]", asyncio.current_task())]
 
     def _next(self) -> Call | None:
-        if self._attempts.paused:
+        if self._dispatcher.paused:
             return None
         return self.order.take() if self._ahead is None else self._ahead.next()
 
@@ -153,7 +153,7 @@ class Scheduler:
         call.worker = task = cast("asyncio.Task[None]", asyncio.current_task())
         self._tasks[task] = call
         try:
-            call.answered(await self._attempts.complete(call))
+            call.answered(await self._dispatcher.complete(call))
         # The program cancels a call by cancelling the task that works on it. That ends the call,
         # and not the worker, which goes on with the next call.
         except asyncio.CancelledError:
@@ -172,55 +172,57 @@ class Scheduler:
 
     # -- for who looks on, and for who intervenes; on the I/O loop
 
-    def holdings(self) -> Iterator[Holding]:
+    def holdings(self) -> Iterator[CallStatus]:
         """The status of every call without an answer: with a worker, ready, or waiting."""
-        attempts = self._attempts
+        dispatcher = self._dispatcher
         for call in self._tasks.values():
             if call is not None and call.outcome is None:
-                yield attempts.holding(call)
-        ahead, name, number = self._ahead, attempts.name, 0
+                yield dispatcher.holding(call)
+        ahead, name, number = self._ahead, dispatcher.name, 0
         for call, why in ahead.holdings() if ahead is not None else ():
             if call.outcome is None:
                 number += why is None
-                yield Holding(call, "queue", why or self._why(number), name, 0 if why else number)
+                yield CallStatus(
+                    call, "queue", why or self._why(number), name, 0 if why else number
+                )
         behind = self._why(2)
         for call in self.order:
             if call.outcome is None:
                 number += 1
                 why = self._why(1) if number == 1 else behind
-                yield Holding(call, "queue", why, name, number)
+                yield CallStatus(call, "queue", why, name, number)
         yield from incomplete(self._incomplete)
 
     def _why(self, number: int) -> Why:
         """The reason for which number *number* of the queue is not sent."""
-        if self._attempts.paused:
+        if self._dispatcher.paused:
             return "paused"
         if self._ahead is not None and self._ahead.probing:
             return "connect"
         if self._ahead is not None and self._ahead.gathering:
             return "gathering"
-        limit = self._attempts.limit
+        limit = self._dispatcher.limit
         full = limit is not None and self._workers >= limit
-        return (self._attempts.stuck_for or "slot") if full and number == 1 else "turn"
+        return (self._dispatcher.stuck_for or "slot") if full and number == 1 else "turn"
 
     def loads(self) -> list[Load]:
         """The load of the backend, in a list."""
-        return [self._attempts.load(len(self.order))]
+        return [self._dispatcher.load(len(self.order))]
 
     @property
     def paused(self) -> bool:
         """True if no attempt is begun at present."""
-        return self._attempts.paused
+        return self._dispatcher.paused
 
     def pause(self) -> None:
         """Begin no attempt from now on; what is on its way goes on."""
-        self._attempts.pause()
+        self._dispatcher.pause()
         if self._ahead is not None:
             self._ahead.pause()
 
     def resume(self) -> None:
         """Begin attempts again."""
-        self._attempts.resume()
+        self._dispatcher.resume()
         if self._ahead is not None:
             self._ahead.paused = False
         self._engage()
@@ -232,23 +234,23 @@ class Scheduler:
 
     def resize(self, most: int) -> dict[str, int]:
         """Allow *most* attempts at once; returns the number by backend."""
-        attempts = self._attempts
-        return {attempts.name: attempts.resize(most)}
+        dispatcher = self._dispatcher
+        return {dispatcher.name: dispatcher.resize(most)}
 
     def allow(self, account: Account, allowance: Allowance) -> None:
         """Have all calls, also those that wait, keep to *allowance* in the run's *account*."""
-        self._attempts.desk.allow(account, allowance)
+        self._dispatcher.ledger.allow(account, allowance)
 
     def begin_budget(self, account: Account) -> None:
         """Charge *account*, too, for what is sent from now on."""
-        self._attempts.desk.late = account
+        self._dispatcher.ledger.late = account
 
 
-def incomplete(calls: set[Call]) -> Iterator[Holding]:
+def incomplete(calls: set[Call]) -> Iterator[CallStatus]:
     """The status of *calls*, which wait for a part of their prompts."""
     for call in sorted(calls, key=lambda each: each.address):
         if call.outcome is None:
-            yield Holding(call, "prompt", "part")
+            yield CallStatus(call, "prompt", "part")
 
 
 def when_prepared(call: Call, go: Callable[[Call], None], waiting: set[Call]) -> None:

@@ -19,12 +19,12 @@ from appl.backend import PrefixCaching
 from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Value
-from appl.runtime.scheduling.foresight import Age, Foresight
-from appl.runtime.scheduling.holding import Why
+from appl.runtime.scheduling.cache_room import Room, RoomTurn, room_of
+from appl.runtime.scheduling.call_status import Why
+from appl.runtime.scheduling.demand_forecast import Age, DemandForecast
 from appl.runtime.scheduling.order import Order, program_of
 from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.prefixes import Footprint, Prefixes
-from appl.runtime.scheduling.sharing import Room, Turn, room_of
 from appl.runtime.scheduling.timers import LoopClock, Timer
 
 _LARGE = 256
@@ -56,7 +56,7 @@ class PrefixFirst:
 
     _room: Room
     _prefixes: Prefixes
-    _foresight: Foresight
+    _forecast: DemandForecast
 
     def __init__(
         self,
@@ -114,12 +114,12 @@ class PrefixFirst:
     def foresee(self, call: Call) -> None:
         """Note that *call* will arrive when all parts of its prompt are there."""
         self._join()
-        self._foresight.foresee(call)
+        self._forecast.foresee(call)
 
     def take_back(self, call: Call) -> None:
         """Note that *call*, which was foreseen, will not arrive."""
-        self._foresight.take_back(call)
-        self._room.residents.take_back(self._foresight, call)
+        self._forecast.take_back(call)
+        self._room.residents.take_back(self._forecast, call)
         self._room.tell()
 
     def next(self) -> Call | None:
@@ -160,7 +160,7 @@ class PrefixFirst:
         self._prefixes.sent(each)
         if isinstance(call.outcome, Value):
             room.cache.warmed(each.blocks, self._caching.cache_tokens)
-            room.residents.keep(self._foresight, call, each)
+            room.residents.keep(self._forecast, call, each)
         else:
             room.cache.release(each)
         if had_room:
@@ -168,7 +168,7 @@ class PrefixFirst:
 
     # -- beside other runs
 
-    def turn(self) -> Turn | None:
+    def turn(self) -> RoomTurn | None:
         """The turn of its next call that had no room; ``None`` when there is none."""
         while self._parked and self._parked[0][-1].outcome is not None:
             self.over(heapq.heappop(self._parked)[-1])
@@ -201,7 +201,7 @@ class PrefixFirst:
         for each in self._prints.values():
             self._room.cache.release(each)
         self.admitted = 0
-        self._room.residents.let_go(self._foresight)
+        self._room.residents.let_go(self._forecast)
         if self._lapse is not None:
             self._lapse.cancel()
             self._lapse = None
@@ -214,7 +214,7 @@ class PrefixFirst:
         self._joined, whose, clock = True, self._whose, self._policy.clock
         self._room = Room(None, clock) if whose is None else room_of(whose, clock)
         self._prefixes = Prefixes(self._caching, self._room.cache)
-        self._foresight = Foresight(self._room.numbers, self._policy.foresee)
+        self._forecast = DemandForecast(self._room.numbers, self._policy.foresee)
         self._room.join(self)
 
     def holdings(self) -> Iterator[tuple[Call, Why | None]]:
@@ -279,7 +279,7 @@ class PrefixFirst:
         except Exception:  # a prompt that cannot be encoded: its attempt will say so
             return 0
         self._prints[call] = each
-        self._foresight.arrive(call, each)
+        self._forecast.arrive(call, each)
         return 0 if _holds_an_answer(call) else self._prefixes.cold(each)
 
     # -- what goes
@@ -297,15 +297,15 @@ class PrefixFirst:
 
     def _park(self, call: Call, number: int) -> None:
         """Have *call* wait for room: behind those of higher priority, and of older programs."""
-        age = self._foresight.age_of(call)
+        age = self._forecast.age_of(call)
         heapq.heappush(self._parked, (-call.priority, age, number, call))
 
     def _has_room(self, call: Call, each: Footprint) -> bool:
         """True if the cache has room for *call*; if not, ``go`` is called when it may have."""
         if each.admitted:
             return True
-        residents, age = self._room.residents, self._foresight.age_of(call)
-        residents.ask_again(self._foresight, call)  # first: it may need just the room that it kept
+        residents, age = self._room.residents, self._forecast.age_of(call)
+        residents.ask_again(self._forecast, call)  # first: it may need just the room that it kept
         if not self._room.is_turn(self, (self.admitted > 0, -call.priority, age)):
             return False
         if residents.make_room(age, each, self._caching.cache_tokens):

@@ -40,7 +40,7 @@ from appl.tracing.replaying.replayer import answers
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call as Asked
-    from appl.runtime.scheduling.holding import Why
+    from appl.runtime.scheduling.call_status import Why
 
 _ABOUT_ONE = (CallDispatched, AttemptFailed, ChunkArrived, CallEnded, ToolEnded)
 Verdict = Literal["live", "answer", "wait", "refuse"]

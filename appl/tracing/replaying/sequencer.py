@@ -29,7 +29,7 @@ from appl.tracing.replaying.outstanding import Outstanding, Sequence
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call as Asked
-    from appl.runtime.scheduling.holding import Why
+    from appl.runtime.scheduling.call_status import Why
 
 _FIRST, DELIVERED = 0, 1
 _MOMENTS = ("sleep", "timeout", "deadline", "cancelled")

@@ -3,8 +3,8 @@
 A cache that drops what was used least recently is bad for conversations that go on by turns and are
 together larger than the cache: each has been dropped when its next turn comes. So the prompt of an
 activation keeps its room until the activation asks again, with as much more as it will come to need
-(see ``Foresight``). Where there is no room for all, those that began first go on, and the others
-wait.
+(see ``DemandForecast``). Where there is no room for all, those that began first go on, and the
+others wait.
 
 Invariant: everything here runs on the I/O loop; a prompt that is kept counts as admitted, until it
 is released once.
@@ -17,18 +17,18 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from appl.runtime.answers.call import Call
-from appl.runtime.scheduling.foresight import Age, Foresight, activation_of
+from appl.runtime.scheduling.demand_forecast import Age, DemandForecast, activation_of
 from appl.runtime.scheduling.prefixes import Cache, Footprint
 from appl.runtime.scheduling.timers import Clock
 
 _FEW = 64
 
-_Whose = tuple[Foresight, str]
-"""A run's foresight of the server, and the address of an activation there."""
+_Whose = tuple[DemandForecast, str]
+"""A run's forecast of the server, and the address of an activation there."""
 
 
 @dataclass(slots=True, eq=False)
-class _Kept:
+class _KeptPrompt:
     """The latest prompt of an activation that goes on; room is kept for it ``until`` then."""
 
     whose: _Whose
@@ -37,7 +37,7 @@ class _Kept:
     age: Age
     until: float
 
-    def __lt__(self, other: _Kept) -> bool:
+    def __lt__(self, other: _KeptPrompt) -> bool:
         return self.age > other.age  # the youngest is first in a heap
 
 
@@ -50,11 +50,11 @@ class Residents:
 
     def __init__(self, cache: Cache, clock: Clock, keep_s: float = 1.0) -> None:
         self._cache, self._clock, self._keep_s = cache, clock, keep_s
-        self._kept: OrderedDict[_Whose, _Kept] = OrderedDict()  # first to lapse first
-        self._youngest: list[_Kept] = []
+        self._kept: OrderedDict[_Whose, _KeptPrompt] = OrderedDict()  # first to lapse first
+        self._youngest: list[_KeptPrompt] = []
         self._unswept = 0
 
-    def keep(self, foresight: Foresight, call: Call, each: Footprint) -> None:
+    def keep(self, forecast: DemandForecast, call: Call, each: Footprint) -> None:
         """Keep the room of the answered *call* if its activation goes on; else release it."""
         self._unswept += 1
         if not each.admitted:
@@ -62,22 +62,22 @@ class Residents:
         if not _still_runs(call):
             self._cache.release(each)
             return
-        whose = foresight, activation_of(call)
+        whose = forecast, activation_of(call)
         self._drop(whose)
         until = self._clock.now() + self._keep_s
-        kept = self._kept[whose] = _Kept(whose, call, each, foresight.age_of(call), until)
+        kept = self._kept[whose] = _KeptPrompt(whose, call, each, forecast.age_of(call), until)
         self._expect(kept)
         heapq.heappush(self._youngest, kept)
         if self._unswept > _FEW + len(self._kept):  # else ended ones stay where room is never short
             self._tidy()
 
-    def ask_again(self, foresight: Foresight, call: Call) -> None:
+    def ask_again(self, forecast: DemandForecast, call: Call) -> None:
         """Release what the activation of *call* kept: the call brings a prompt of its own."""
-        self._drop((foresight, activation_of(call)))
+        self._drop((forecast, activation_of(call)))
 
-    def take_back(self, foresight: Foresight, call: Call) -> None:
+    def take_back(self, forecast: DemandForecast, call: Call) -> None:
         """Note that *call* will not come: its activation may need less than expected."""
-        kept = self._kept.get((foresight, activation_of(call)))
+        kept = self._kept.get((forecast, activation_of(call)))
         if kept is not None:
             self._expect(kept)
 
@@ -103,14 +103,14 @@ class Residents:
         """The time at which the next kept room lapses by itself; ``None`` if none is kept."""
         return next(iter(self._kept.values())).until if self._kept else None
 
-    def let_go(self, foresight: Foresight | None = None) -> None:
-        """Release all kept room of the run that has *foresight*, or of all runs."""
+    def let_go(self, forecast: DemandForecast | None = None) -> None:
+        """Release all kept room of the run that has *forecast*, or of all runs."""
         for whose in list(self._kept):
-            if foresight is None or whose[0] is foresight:
+            if forecast is None or whose[0] is forecast:
                 self._drop(whose)
         self._tidy()
 
-    def _expect(self, kept: _Kept) -> None:
+    def _expect(self, kept: _KeptPrompt) -> None:
         """Reduce the expected growth: a part of the forecast may have been taken back since."""
         more, each = kept.each.more, kept.each
         if more:
@@ -132,7 +132,7 @@ class Residents:
         self._youngest = list(self._kept.values())
         heapq.heapify(self._youngest)
 
-    def _is_kept(self, kept: _Kept) -> bool:
+    def _is_kept(self, kept: _KeptPrompt) -> bool:
         return self._kept.get(kept.whose) is kept
 
     def _drop(self, whose: _Whose) -> None:

@@ -58,7 +58,7 @@ class _Seen:
         return 0 <= last < len(blocks) and blocks[last] == self.latest[last]
 
 
-class Foresight:
+class DemandForecast:
     """The forecast of what the activations of one run will need of one server.
 
     They are numbered with *numbers*. Without *foresees* it only learns: the naive twin.

@@ -21,16 +21,16 @@ from appl.errors import BackendBusy, BackendError, CircuitOpen
 from appl.price import Overridden
 from appl.runtime.answers.samples import Samples
 from appl.runtime.event import AttemptFailed
-from appl.runtime.scheduling.accounts import ONE, Account, Amounts, Desk
+from appl.runtime.scheduling.accounts import ONE, Account, Amounts, BudgetLedger
 from appl.runtime.scheduling.admission import Admission, Wanted, unseen
-from appl.runtime.scheduling.asking import Asking
+from appl.runtime.scheduling.call_status import CallStatus, Load, Why
 from appl.runtime.scheduling.connecting import Connecting, let_go
 from appl.runtime.scheduling.deadlines import CommonDeadline, Deadline, watching
 from appl.runtime.scheduling.hedging import Hedge
-from appl.runtime.scheduling.holding import Holding, Load, Why
-from appl.runtime.scheduling.lending import Lender, Loan, Permit
 from appl.runtime.scheduling.metering import Meter, tokens_of
 from appl.runtime.scheduling.policy import ATTEMPT_S, Policy
+from appl.runtime.scheduling.question import Question
+from appl.runtime.scheduling.remote_permits import Lender, Loan, Permit
 from appl.runtime.scheduling.retry import wait_s
 from appl.runtime.scheduling.timers import LoopClock, sleep_until
 from appl.runtime.scheduling.traffic import Traffic
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
 
 
-class Attempts:
+class Dispatcher:
     """Sends one run's calls to one backend; on the I/O loop.
 
     *most* calls at once are allowed by the backend and the run. *seed* decides the times between
     attempts. *samples* is the backend with the caches of the run before it, where there are any:
     answers that they have are not asked for. *traffic* is that of other runs with the same server;
-    the run's calls to other backends reserve at the same *desk*. ``on_room`` is called when more
+    the run's calls to other backends reserve at the same *ledger*. ``on_room`` is called when more
     may be sent than before.
     """
 
@@ -61,7 +61,7 @@ class Attempts:
         seed: int | None = None,
         samples: Samples | None = None,
         traffic: Traffic | None = None,
-        desk: Desk | None = None,
+        ledger: BudgetLedger | None = None,
     ) -> None:
         self.backend, self.policy = backend, policy
         self.on_room: Callable[[], None] = _nothing
@@ -74,14 +74,14 @@ class Attempts:
         brought = backend.prices if isinstance(backend, Pricing) else None
         self.prices = Overridden(policy.prices, brought or {})
         self._meter = Meter(backend.profile, self.prices, caching)
-        self.desk = desk or Desk()
-        self._admission = Admission(traffic, policy.retries, self.desk)
+        self.ledger = ledger or BudgetLedger()
+        self._admission = Admission(traffic, policy.retries, self.ledger)
         self._hedge = Hedge(policy.hedge, self._clock) if policy.hedge is not None else None
         deadlines = policy.deadlines
         self._late = deadlines.first_token_s is not None or deadlines.between_tokens_s is not None
         self._late = self._late and "stream" in backend.profile.features
         self._present = self._resting = self._stuck = 0
-        self._asking: dict[Call, Asking] = {}
+        self._questions: dict[Call, Question] = {}
         self._began: dict[Call, float] = {}
         self._default = CommonDeadline(LoopClock(), ATTEMPT_S)  # a test's clock may jump past it
 
@@ -117,7 +117,7 @@ class Attempts:
         assert call.request is not None
         if self._samples is not None:
             self._samples.remember(call.request, response)
-        account = self.desk.charged(call.account)
+        account = self.ledger.charged(call.account)
         if requests and account is not None:
             spent = self._meter.recorded(call.request, response, requests)
             for level in account.levels():
@@ -151,81 +151,81 @@ class Attempts:
     async def _ask(
         self, call: Call, numbers: Iterator[int], request: Request, emit: Emit | None
     ) -> Response:
-        """Ask the backend itself, until it answers or there is no point in asking again."""
-        asking = self._asking[call] = Asking(call, numbers, request, emit)
+        """Ask the backend itself, until it answers or there is no point in question again."""
+        question = self._questions[call] = Question(call, numbers, request, emit)
         self._traffic.retries.earn()
         try:
             while True:
                 try:
-                    return await self._hedged(asking)
+                    return await self._hedged(question)
                 except BackendError as error:
-                    wait = self._wait_after(asking, error)
+                    wait = self._wait_after(question, error)
                     if wait is None:
                         raise
-                    asking.error = error  # for those who look on while it rests
+                    question.error = error  # for those who look on while it rests
                     if call.run.watched:
                         at = time.monotonic_ns()
-                        failed = AttemptFailed(call.address, asking.number, error, at, wait)
+                        failed = AttemptFailed(call.address, question.number, error, at, wait)
                         call.run.emit(failed)
-                await self._rest(asking, wait)
+                await self._rest(question, wait)
         finally:
             # Samples of one call may be asked for side by side, each by a question of its own.
             # The entry is that of the latest one.
-            if self._asking.get(call) is asking:
-                del self._asking[call]
+            if self._questions.get(call) is question:
+                del self._questions[call]
 
-    def _hedged(self, asking: Asking) -> Coroutine[Any, Any, Response]:
-        if self._hedge is None or asking.emit is not None:
-            return self._attempt(asking)
-        return self._hedge.ask(partial(self._attempt, asking), partial(self._second, asking))
+    def _hedged(self, question: Question) -> Coroutine[Any, Any, Response]:
+        if self._hedge is None or question.emit is not None:
+            return self._attempt(question)
+        return self._hedge.ask(partial(self._attempt, question), partial(self._second, question))
 
-    def _second(self, asking: Asking) -> Callable[[], Coroutine[Any, Any, Response]] | None:
+    def _second(self, question: Question) -> Callable[[], Coroutine[Any, Any, Response]] | None:
         """One more attempt beside one that is on its way, if nothing has to be waited for."""
-        loan = self._admission.now(self._wanted(asking))
-        return None if loan is None else partial(self._send, asking.beside(), loan)
+        loan = self._admission.now(self._wanted(question))
+        return None if loan is None else partial(self._send, question.beside(), loan)
 
-    async def _attempt(self, asking: Asking) -> Response:
-        asking.begin()
+    async def _attempt(self, question: Question) -> Response:
+        question.begin()
         if self._connecting.needed:
-            await self._connected(asking)
-        loan = self._admission.uncounted(asking.call.account)
+            await self._connected(question)
+        loan = self._admission.uncounted(question.call.account)
         if loan is None:
-            wanted = self._wanted(asking)
-            loan = await self._admission.wait(wanted, partial(self._waiting, asking))
+            wanted = self._wanted(question)
+            loan = await self._admission.wait(wanted, partial(self._waiting, question))
         if self.lender is None:
-            return await self._send(asking, loan)
+            return await self._send(question, loan)
         # First what this process counts, then leave from the process that keeps the run's limits:
         # a call that a budget of its own refuses costs no message.
         try:
-            permit = await self._permit(self.lender, asking)
+            permit = await self._permit(self.lender, question)
         except BaseException:
             loan.back()
             raise
-        return await self._send(asking, loan, permit)
+        return await self._send(question, loan, permit)
 
-    async def _connected(self, asking: Asking) -> None:
-        waiting = partial(self._waiting, asking)
+    async def _connected(self, question: Question) -> None:
+        waiting = partial(self._waiting, question)
         try:
-            await self._connecting.done(self.patience_s(asking.call), waiting)
+            await self._connecting.done(self.patience_s(question.call), waiting)
         except BackendError as error:
             # All calls of the run hear of the one failed connecting. It counts as an attempt of
             # each, but takes only one retry out of the budget of retries.
             if not isinstance(error, CircuitOpen):
-                asking.number, asking.shared = next(asking.numbers), True
+                question.number, question.shared = next(question.numbers), True
             raise
 
-    def _wanted(self, asking: Asking) -> Wanted:
-        call, request = asking.call, asking.request
+    def _wanted(self, question: Question) -> Wanted:
+        call, request = question.call, question.request
         tokens = self._meter.tokens(request) if self.by_tokens else 0
         worst = partial(self._meter.worst, request)
         return Wanted(call.account, worst, tokens, self.patience_s(call))
 
-    async def _send(self, asking: Asking, loan: Loan, permit: Permit | None = None) -> Response:
+    async def _send(self, question: Question, loan: Loan, permit: Permit | None = None) -> Response:
         """Make one attempt, with its *loan* and, if there is a lender, the *permit* of it."""
-        request, meter = asking.request, self._meter
+        request, meter = question.request, self._meter
         try:
-            asking.send(probing=loan.probe or (permit is not None and permit.probe))
-            response = meter.priced(request, await self._once(asking))
+            question.send(probing=loan.probe or (permit is not None and permit.probe))
+            response = meter.priced(request, await self._once(question))
         except BaseException as error:
             # A cancellation, too: the server may have worked, so its worst case is paid for, and
             # the slot must be given back however the attempt ends.
@@ -241,23 +241,23 @@ class Attempts:
             permit.answered(meter.used(request, response, permit.worst), tokens)
         return response
 
-    async def _once(self, asking: Asking) -> Response:
+    async def _once(self, question: Question) -> Response:
         """One answer of the backend, checked."""
-        if asking.call.timeout is not None or self.policy.deadlines.total_s is not None:
-            response = await self._streamed(asking)
+        if question.call.timeout is not None or self.policy.deadlines.total_s is not None:
+            response = await self._streamed(question)
         else:
-            response = await self._default.hold(self._streamed(asking))
+            response = await self._default.hold(self._streamed(question))
         check_response(response, self.name)
         return response
 
-    async def _streamed(self, asking: Asking) -> Response:
+    async def _streamed(self, question: Question) -> Response:
         if not self._late:
-            return await self.backend.complete(asking.request, asking.emit)
+            return await self.backend.complete(question.request, question.emit)
         deadlines = self.policy.deadlines
         with Deadline(self._clock) as late:
             late.set("first token", deadlines.first_token_s)
-            emit = watching(late, deadlines.between_tokens_s, asking.emit)
-            return await self.backend.complete(asking.request, emit)
+            emit = watching(late, deadlines.between_tokens_s, question.emit)
+            return await self.backend.complete(question.request, emit)
 
     def expect(self, call: Call) -> None:
         """Start the time of *call*, which is ready; it runs while the backend is probed, too."""
@@ -289,13 +289,13 @@ class Attempts:
         """True if the tokens of a minute are limited."""
         return self._traffic.rate is not None and self._traffic.rate.by_tokens
 
-    async def _permit(self, lender: Lender, asking: Asking) -> Permit:
+    async def _permit(self, lender: Lender, question: Question) -> Permit:
         """Leave from the process that keeps the limits; budgets of this process have theirs."""
-        call, request, worst = asking.call, asking.request, None
+        call, request, worst = question.call, question.request, None
         if lender.account is not None:
             worst = self._meter.worst(request, lender.account)
         tokens = self._meter.tokens(request) if lender.by_tokens(self.place) else 0
-        with asking.elsewhere():
+        with question.elsewhere():
             return await lender.permit(self.place, worst, tokens, self.patience_s(call))
 
     async def lend(
@@ -309,13 +309,13 @@ class Attempts:
         return await self._admission.wait(wanted, unseen)
 
     @contextmanager
-    def _waiting(self, asking: Asking, why: Why) -> Iterator[None]:
+    def _waiting(self, question: Question, why: Why) -> Iterator[None]:
         """A block in which a call waits for leave; no other is taken out of the queue meanwhile."""
         # All calls wait for the connecting together, so it holds nobody back.
         stuck = why != "connect"
         self._stuck += stuck
         try:
-            with asking.waiting(why):
+            with question.waiting(why):
                 yield
         finally:
             self._stuck -= stuck
@@ -336,35 +336,35 @@ class Attempts:
         """The reason for which a call waits and keeps the others in the queue; else ``None``."""
         if not self._stuck:
             return None
-        found = (self._told(asking)[0] for asking in self._asking.values() if asking.waits)
+        found = (self._told(question)[0] for question in self._questions.values() if question.waits)
         return next((why for why in found if why not in ("retry", "connect")), None)
 
-    def holding(self, call: Call) -> Holding:
+    def holding(self, call: Call) -> CallStatus:
         """The state of *call*, which a worker has."""
-        asking = self._asking.get(call)
-        if asking is None:
-            return Holding(call, "worker", "sample", self.name)
-        why, until = self._told(asking)
-        since = time.monotonic() - asking.at if asking.number else None
+        question = self._questions.get(call)
+        if question is None:
+            return CallStatus(call, "worker", "sample", self.name)
+        why, until = self._told(question)
+        since = time.monotonic() - question.at if question.number else None
         left = max(until - self._clock.now(), 0.0) if until is not None else None
-        return Holding(
-            call, "worker", why, self.name, 0, asking.number, since, left, asking.error
+        return CallStatus(
+            call, "worker", why, self.name, 0, question.number, since, left, question.error
         )  # fmt: skip
 
-    def _told(self, asking: Asking) -> tuple[Why, float | None]:
+    def _told(self, question: Question) -> tuple[Why, float | None]:
         """The reason for which it is not answered, and the earliest end of that, if known."""
-        if asking.waits == "circuit":
+        if question.waits == "circuit":
             closed = self._traffic.gate.closed
             return (
                 ("gate", self._traffic.gate.until)
                 if closed
                 else ("circuit", self._traffic.breaker.probe_at)
             )
-        if asking.waits == "rate" and self._traffic.rate is not None:
+        if question.waits == "rate" and self._traffic.rate is not None:
             return "rate", self._traffic.rate.ready_at()
-        if asking.waits is not None:
-            return asking.waits, asking.until
-        return "asked" if asking.sent else "slot", None
+        if question.waits is not None:
+            return question.waits, question.until
+        return "asked" if question.sent else "slot", None
 
     def load(self, ready: int) -> Load:
         """The load of the backend, when so many calls are *ready*."""
@@ -395,7 +395,7 @@ class Attempts:
 
     # -- after a failure
 
-    async def _rest(self, asking: Asking, seconds: float) -> None:
+    async def _rest(self, question: Question, seconds: float) -> None:
         """Let others go on until the call is tried again."""
         until = self._clock.now() + seconds
         # Its slot was given back, but its worker still counts. The limit is raised by one, so that
@@ -403,33 +403,33 @@ class Attempts:
         self._resting += 1
         try:
             self.on_room()
-            with asking.waiting("retry", until):
+            with question.waiting("retry", until):
                 await sleep_until(self._clock, until)
         finally:
             self._resting -= 1
 
-    def _wait_after(self, asking: Asking, error: BackendError) -> float | None:
+    def _wait_after(self, question: Question, error: BackendError) -> float | None:
         """The seconds until the next attempt; ``None`` if the last one's error is final."""
-        retries, call, now = self.policy.retries, asking.call, self._clock.now()
+        retries, call, now = self.policy.retries, question.call, self._clock.now()
         if not error.retriable or isinstance(error, CircuitOpen) or retries.attempts == 1:
             return None
         # A program that has seen a part of this answer must not be given the beginning of another.
-        if asking.begun() or call.run.closed or call.outcome is not None:
+        if question.begun() or call.run.closed or call.outcome is not None:
             return None
-        asking.since = now if asking.since is None else asking.since
-        if isinstance(error, BackendBusy) or asking.probing or self._traffic.breaker.open:
+        question.since = now if question.since is None else question.since
+        if isinstance(error, BackendBusy) or question.probing or self._traffic.breaker.open:
             # Turned away, or not there: the call has not been tried, so only the time counts.
-            asking.away += 1
-            if now - asking.since + (error.retry_after or 0) >= retries.patience_s:
+            question.away += 1
+            if now - question.since + (error.retry_after or 0) >= retries.patience_s:
                 return None
         else:
-            asking.failed += 1
-            if asking.failed >= retries.attempts or (error.retry_after or 0) > retries.patience_s:
+            question.failed += 1
+            if question.failed >= retries.attempts or (error.retry_after or 0) > retries.patience_s:
                 return None
             # When a server fails for everybody, retries of all calls would add to its load.
-            if not asking.shared and not self._traffic.retries.spend():
+            if not question.shared and not self._traffic.retries.spend():
                 return None
-        failed = max(asking.failed, asking.away)
+        failed = max(question.failed, question.away)
         return wait_s(retries, self._seed, call.address, failed, error.retry_after or 0.0)
 
 

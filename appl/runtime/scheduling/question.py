@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from appl.backend import Emit, Request
 from appl.runtime.event import CallDispatched
-from appl.runtime.scheduling.holding import Why
+from appl.runtime.scheduling.call_status import Why
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -23,7 +23,7 @@ _UNCOUNTED = ("retry", "connect")
 """Waits that are not part of the time between being ready and being sent."""
 
 
-class Asking:
+class Question:
     """One question of *call*, and its attempts, which have *numbers*.
 
     ``failed`` counts attempts that failed, ``away`` those for which the backend was not there,
@@ -51,9 +51,9 @@ class Asking:
         self.error: BaseException | None = None
         self.at = 0.0
 
-    def beside(self) -> Asking:
+    def beside(self) -> Question:
         """The same question, to be asked beside this one with attempts of its own."""
-        return Asking(self.call, self.numbers, self.request, self.emit)
+        return Question(self.call, self.numbers, self.request, self.emit)
 
     def begin(self) -> None:
         """Begin another attempt."""

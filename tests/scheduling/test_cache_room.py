@@ -19,12 +19,12 @@ from appl.errors import BackendUnavailable, MalformedResponse
 from appl.runtime.answers.models import Model, Models
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
-from appl.runtime.scheduling import Place, Placing, Scheduler, Traffic
-from appl.runtime.scheduling.foresight import Foresight
+from appl.runtime.scheduling import BackendEndpoint, Placing, Scheduler, Traffic
+from appl.runtime.scheduling.cache_residency import Residents
+from appl.runtime.scheduling.cache_room import Room, RoomTurn, _rooms
+from appl.runtime.scheduling.demand_forecast import DemandForecast
 from appl.runtime.scheduling.policy import Limits, Policy
 from appl.runtime.scheduling.prefixes import Cache, Footprint
-from appl.runtime.scheduling.residence import Residents
-from appl.runtime.scheduling.sharing import Room, Turn, _rooms
 from appl.runtime.scheduling.warming import PrefixFirst
 from appl.testing import VirtualClock
 from appl.testing.radix import RadixServer
@@ -152,7 +152,7 @@ def test_a_run_that_crashes_leaves_its_room_to_the_others() -> None:
             assert str(asked[0])
             raise ZeroDivisionError
         assert all([str(single(f"mine{at}")) for at in range(6)])
-        assert [*ahead_of(first.scheduler)._room._guests] == [first.scheduler._ahead]
+        assert [*ahead_of(first.scheduler)._room._users] == [first.scheduler._ahead]
     assert server.clock.now() < 10
 
 
@@ -264,15 +264,15 @@ def test_who_shares_limits_shares_room_and_who_has_another_clock_does_not() -> N
 
 
 class Visitor:
-    """A guest that is told what it says."""
+    """A user that is told what it says."""
 
-    def __init__(self, room: Room, turn: Turn | None, able: bool = True) -> None:
+    def __init__(self, room: Room, turn: RoomTurn | None, able: bool = True) -> None:
         self.admitted, self.paused, self.looks = 0, False, 0
         self.next, self.able = turn, able
         room.join(self)
         room.wait(self)
 
-    def turn(self) -> Turn | None:
+    def turn(self) -> RoomTurn | None:
         return self.next
 
     def look(self) -> bool:
@@ -281,7 +281,7 @@ class Visitor:
 
 
 def test_first_who_has_nothing_with_the_server_then_priority_then_age() -> None:
-    turns: list[Turn] = [
+    turns: list[RoomTurn] = [
         (False, 0, (5, 6)), (True, -3, (9, 9)), (True, 0, (1, 2)), (True, 0, (1, 3)),
     ]  # fmt: skip
     room = Room()
@@ -319,7 +319,7 @@ def two_places(servers: list[RadixServer], default: Model | None = None, **polic
     names = {"near": Model("a", None), "far": Model("b", None)}
     models = Models(near.profile, default, names, "a", {"b": far.profile})
     own = Policy(clock=near.clock, **policy)
-    return Run(near, policy=own, models=models, places={"b": Place(far, own)})
+    return Run(near, policy=own, models=models, places={"b": BackendEndpoint(far, own)})
 
 
 def computed_at_two_places(room: int, **policy: Any) -> int:
@@ -348,7 +348,7 @@ def coming_at(placing: Any, name: str) -> int:
     """How many prompts are foreseen at the place *name*."""
     assert isinstance(placing, Placing)
     ahead = ahead_of(placing._schedulers[name])
-    return sum(len(each.coming) for each in ahead._foresight._seen.values())
+    return sum(len(each.coming) for each in ahead._forecast._seen.values())
 
 
 @pytest.mark.parametrize("prefer", ["order", "cost", "latency"])
@@ -385,15 +385,15 @@ def test_the_same_holds_for_a_run_with_one_server() -> None:
         with pytest.raises(BackendUnavailable):
             str(agent(1))
         ahead = ahead_of(run.scheduler)
-        assert not any(each.coming for each in ahead._foresight._seen.values())
+        assert not any(each.coming for each in ahead._forecast._seen.values())
         assert not cast(Scheduler, run.scheduler)._foreseen
 
 
-# -- foresight
+# -- forecast
 
 
 class Prompt:
-    """A prompt of texts and of answers that are waited for, as foresight sees it."""
+    """A prompt of texts and of answers that are waited for, as forecast sees it."""
 
     def __init__(self, *parts: Any) -> None:
         self.nodes: list[Any] = []
@@ -420,49 +420,49 @@ def footprint(tokens: int, answers: int = 10) -> Footprint:
 
 
 def test_what_is_foreseen_is_the_longest_prompt_to_come() -> None:
-    foresight = Foresight(count())
-    foresight.foresee(PROMPT.call(1, 3))
-    foresight.foresee(PROMPT.call(2, 5))
+    forecast = DemandForecast(count())
+    forecast.foresee(PROMPT.call(1, 3))
+    forecast.foresee(PROMPT.call(2, 5))
     first = footprint(50)  # for 100 letters
-    foresight.arrive(PROMPT.call(0, 1), first)
+    forecast.arrive(PROMPT.call(0, 1), first)
     assert first.more == (700 // 2 + 2 * 10) - 60
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
 def test_what_is_taken_back_leaves_what_others_need(order: tuple[int, int]) -> None:
     calls = {1: PROMPT.call(1, 3), 2: PROMPT.call(2, 5)}
-    foresight, first, more = Foresight(count()), PROMPT.call(0, 1), []
+    forecast, first, more = DemandForecast(count()), PROMPT.call(0, 1), []
     for number in order:
-        foresight.foresee(calls[number])
+        forecast.foresee(calls[number])
     each = footprint(50)
-    foresight.arrive(first, each)
+    forecast.arrive(first, each)
     for number in (2, 2, 1):
-        foresight.take_back(calls[number])
-        more.append(foresight.more(first, each))
+        forecast.take_back(calls[number])
+        more.append(forecast.more(first, each))
     assert more == [300 // 2 + 10 - 60, 300 // 2 + 10 - 60, 0]
 
 
 def test_what_is_kept_shrinks_with_what_is_taken_back() -> None:
     cache, clock = Cache(), VirtualClock()
-    residents, foresight = Residents(cache, clock), Foresight(count())
+    residents, forecast = Residents(cache, clock), DemandForecast(count())
     later, first, each = PROMPT.call(1, 3), PROMPT.call(0, 1), footprint(50)
-    foresight.foresee(later)
-    foresight.arrive(first, each)
+    forecast.foresee(later)
+    forecast.arrive(first, each)
     cache.admit(each)
-    residents.keep(foresight, first, each)
+    residents.keep(forecast, first, each)
     other = footprint(600 - 60 - 60)
     assert not cache.fits(other, 666)
-    foresight.take_back(later)
-    residents.take_back(foresight, later)
+    forecast.take_back(later)
+    residents.take_back(forecast, later)
     assert each.more == 0 and cache.fits(other, 666)
     residents.let_go()
     assert cache.empty
 
 
 def test_without_foresight_growth_is_learned_only() -> None:
-    foresight, each = Foresight(count(), foresees=False), footprint(50)
-    foresight.foresee(PROMPT.call(2, 5))
-    foresight.arrive(PROMPT.call(0, 1), each)
+    forecast, each = DemandForecast(count(), foresees=False), footprint(50)
+    forecast.foresee(PROMPT.call(2, 5))
+    forecast.arrive(PROMPT.call(0, 1), each)
     assert each.more == 0
 
 
@@ -480,7 +480,7 @@ def test_of_prompts_that_came_only_the_longest_is_remembered() -> None:
     clock = VirtualClock()
     with Run(RadixServer(clock, 10**6), policy=Policy(clock=clock)) as run:
         assert str(chat())
-        seen = ahead_of(run.scheduler)._foresight._seen
+        seen = ahead_of(run.scheduler)._forecast._seen
         assert sum(len(each.coming) for each in seen.values()) <= 1
 
 

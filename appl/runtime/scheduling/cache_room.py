@@ -18,16 +18,16 @@ from typing import Protocol
 from weakref import WeakSet, WeakValueDictionary
 
 from appl.runtime.concurrency.loop_thread import LoopThread, io_thread
-from appl.runtime.scheduling.foresight import Age
+from appl.runtime.scheduling.cache_residency import Residents
+from appl.runtime.scheduling.demand_forecast import Age
 from appl.runtime.scheduling.prefixes import Cache
-from appl.runtime.scheduling.residence import Residents
 from appl.runtime.scheduling.timers import Clock, LoopClock
 
-Turn = tuple[bool, int, Age]
+RoomTurn = tuple[bool, int, Age]
 """True if the run has something with the server, the negative priority, the age; smallest first."""
 
 
-class Guest(Protocol):
+class RoomUser(Protocol):
     """The part of a run that asks the server.
 
     ``admitted`` calls of it have room; none begins while it is ``paused``.
@@ -36,7 +36,7 @@ class Guest(Protocol):
     admitted: int
     paused: bool
 
-    def turn(self) -> Turn | None:
+    def turn(self) -> RoomTurn | None:
         """The turn of its next call that had no room; ``None`` when there is none."""
 
     def look(self) -> bool:
@@ -51,18 +51,18 @@ class Room:
         self.cache = Cache()
         self.residents = Residents(self.cache, clock or LoopClock())
         self.numbers: Iterator[int] = count()
-        self._guests: WeakSet[Guest] = WeakSet()
-        self._waiting: dict[Guest, None] = {}
+        self._users: WeakSet[RoomUser] = WeakSet()
+        self._waiting: dict[RoomUser, None] = {}
 
-    def join(self, guest: Guest) -> None:
-        """Add *guest*, which asks for room from now on."""
-        self._guests.add(guest)
+    def join(self, user: RoomUser) -> None:
+        """Add *user*, which asks for room from now on."""
+        self._users.add(user)
 
-    def leave(self, guest: Guest) -> None:
-        """Remove *guest*, which has given back its room; the last one forgets the server."""
-        self._guests.discard(guest)
-        self._waiting.pop(guest, None)
-        if not self._guests:
+    def leave(self, user: RoomUser) -> None:
+        """Remove *user*, which has given back its room; the last one forgets the server."""
+        self._users.discard(user)
+        self._waiting.pop(user, None)
+        if not self._users:
             _forget(self)  # the server may have been restarted when it is asked the next time
         self.tell()
 
@@ -70,19 +70,19 @@ class Room:
     def idle(self) -> bool:
         """True if nothing is with the server that comes to an end by itself."""
         # A paused run may have admitted calls that it does not begin: nothing of them ends.
-        return not any(guest.admitted and not guest.paused for guest in self._guests)
+        return not any(user.admitted and not user.paused for user in self._users)
 
-    def wait(self, guest: Guest) -> None:
-        """Note that the next call of *guest* has no room."""
-        self._waiting[guest] = None
+    def wait(self, user: RoomUser) -> None:
+        """Note that the next call of *user* has no room."""
+        self._waiting[user] = None
 
-    def is_turn(self, guest: Guest, turn: Turn) -> bool:
-        """True if *guest* goes next; if not, the one that does is woken."""
-        if not self._waiting.keys() - {guest}:
+    def is_turn(self, user: RoomUser, turn: RoomTurn) -> bool:
+        """True if *user* goes next; if not, the one that does is woken."""
+        if not self._waiting.keys() - {user}:
             return True
         # Those before it are asked to look. If none of them can at present (a paused run, say),
         # this one goes: otherwise all would wait for a run that does nothing.
-        before = [each for at, each in self._turns() if at < turn and each is not guest]
+        before = [each for at, each in self._turns() if at < turn and each is not user]
         return not any(each.look() for each in before)
 
     def tell(self) -> None:
@@ -90,13 +90,13 @@ class Room:
         if self._waiting:  # ``any`` ends at the first that can look
             any(each.look() for _, each in self._turns())
 
-    def _turns(self) -> list[tuple[Turn, Guest]]:
+    def _turns(self) -> list[tuple[RoomTurn, RoomUser]]:
         """The runs that wait for room, each with its turn, the next one first."""
         if not self._waiting:
             return []
-        turns = [(guest.turn(), guest) for guest in self._waiting]
-        self._waiting = {guest: None for turn, guest in turns if turn is not None}
-        found = [(turn, guest) for turn, guest in turns if turn is not None]
+        turns = [(user.turn(), user) for user in self._waiting]
+        self._waiting = {user: None for turn, user in turns if turn is not None}
+        found = [(turn, user) for turn, user in turns if turn is not None]
         return sorted(found, key=lambda each: each[0])
 
 

@@ -72,7 +72,7 @@ class Unfinished(Endable, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class CallStatus:
     """A call that is not answered yet: where it is held, and why it is not further.
 
     ``number`` is its place in the queue of ``backend``, 1 for the next; 0 when it is not there.
