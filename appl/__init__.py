@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from appl import fallback
+from appl import fallback, services
+from appl.late import late_import
 
 if TYPE_CHECKING:
     __version__: str
@@ -246,8 +247,12 @@ _WHERE = {name: module for module, names in _HOME.items() for name in names}
 _OTHERS = ("input", "iter", "map", "mcp", "random", "uuid")
 """Names that ``from appl import *`` leaves out: Python's own, and modules of others."""
 
-fallback.names = lambda: importlib.import_module("appl.compat.names")
-fallback.layouts = lambda: importlib.import_module("appl.compat.settings")
+fallback.names = lambda: late_import("appl.compat.names")
+fallback.layouts = lambda: late_import("appl.compat.settings")
+services.sessions = lambda: late_import("appl.session")
+services.engines = lambda: late_import("appl.engine")
+services.answer_file = lambda path: late_import("appl.tracing.recording.cache").CacheFile(path)
+services.answer_printer = lambda: late_import("appl.cli.display").AnswerPrinter()
 
 __all__ = [name for name in (*sorted(_WHERE), *_MODULES) if name not in _OTHERS]
 

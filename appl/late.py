@@ -55,6 +55,8 @@ LATE: Final[Mapping[str, Late]] = {
     "appl.cli.display": Late(25, _LIVE),
     "appl.cli.replayable": Late(127, "only `appl check --replayable` runs a program"),
     "appl.cli.words": Late(44, "only completion and a slip in a command need all words"),
+    "appl.compat.names": Late(4, "only programs for APPL 0.2 need it"),
+    "appl.compat.settings": Late(32, "only settings of APPL 0.2 need it"),
     "appl.compiler.late_failure": Late(16, "only an error that is shown needs it"),
     "appl.control.requests": Late(49, _CONTROL),
     "appl.control.client": Late(3, _CONTROL),

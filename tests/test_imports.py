@@ -26,6 +26,7 @@ MAY = {
     "threads": [],
     "fallback": [],
     "late": [],
+    "services": [],
     "collecting": [],
     "tracebacks": ["errors", "late"],
     "extras": ["errors"],
@@ -39,6 +40,7 @@ MAY = {
     "compiler": ["errors"],
     "runtime": [
         "late",
+        "services",
         "prompt",
         "backend",
         "backend_check",
@@ -117,10 +119,19 @@ MAY_TYPE = {
 
 MAY_LATE = {
     "tracebacks": ["compiler.late_failure"],
-    "runtime": ["engine", "session", "tracing.recording.cache"],
-    "session": ["control", "tracing", "cli.display"],
+    "session": ["control", "tracing"],
 }
 """What a room may import besides, late."""
+
+NEVER = [
+    ("prompt", "runtime"), ("compiler", "runtime"), ("runtime", "session"), ("runtime", "engine"),
+    ("runtime", "tracing"), ("runtime", "config"), ("session", "cli"), ("engine", "cli"),
+    ("control", "session"), ("control", "cli"), ("tracing", "session"), ("tracing", "cli"),
+    ("tracing.format", "tracing.reading"), ("tracing.format", "tracing.recording"),
+    ("tracing.reading", "tracing.replaying"), ("tracing.recording", "tracing.keeping"),
+    ("tracing.replaying", "tracing.keeping"), ("tracing.replaying", "tracing.tape"),
+]  # fmt: skip
+"""Rooms that know nothing of others, not even for type checkers or late."""
 
 BY_NAME = {
     *("appl/__init__.py", "appl/compat/__init__.py"),  # the names that they publish
@@ -194,6 +205,19 @@ def test_imports_go_one_way(file: Path, kind: Kind) -> None:
     assert not wrong, f"{own} must not import {wrong}"
 
 
+@pytest.mark.parametrize(("room", "other"), NEVER)
+def test_some_rooms_never_know_others(room: str, other: str) -> None:
+    inside = [file for file in sources() if f"{_module(file)}.".startswith(f"appl.{room}.")]
+    assert inside
+    kinds: list[Kind] = ["import", "type", "late"]
+    known = {name for file in inside for kind in kinds for name in imported(file, kind)}
+    assert not {name for name in known if f"{name}.".startswith(f"appl.{other}.")}
+
+
+def _module(file: Path) -> str:
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts)
+
+
 def test_every_late_import_stands_in_the_list_and_all_of_the_list_is_used() -> None:
     trees = [ast.parse(file.read_text("utf-8")) for file in sources()]
     assert {name for tree in trees for node in ast.walk(tree) if (name := _late(node))} == set(LATE)
@@ -214,7 +238,7 @@ def test_what_is_imported_late_is_not_loaded_by_importing_the_public_names() -> 
 
 
 def test_only_the_front_door_knows_the_names_of_appl_0_2() -> None:
-    door = {"__init__", "compat", "compositor", "const", "func", "types"}
+    door = {"__init__", "late", "compat", "compositor", "const", "func", "types"}
     rooms = {layer(file) for file in sources() if '"appl.compat' in file.read_text("utf-8")}
     rooms |= {
         layer(file)

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Generator
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
+from appl import services
 from appl.errors import CallCancelled, InvalidOption
-from appl.late import late_import
 from appl.runtime.answers.stream import TextStream
 from appl.runtime.concurrency.fiber import Fiber, arrive, hub_here, in_coroutine, run_on
 from appl.runtime.concurrency.future import awaited
@@ -62,7 +62,7 @@ def run(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _run_here(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    with late_import("appl.session").record() as session:
+    with services.sessions().record() as session:
         value = asyncio.run(f(*args, **kwargs)) if is_async(f) else f(*args, **kwargs)
         return _exempt(session.run, value)
 
@@ -74,7 +74,7 @@ def _exempt(run: Run, value: Any) -> Any:
 
 
 async def _run_in_loop(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    async with late_import("appl.session").record() as session:
+    async with services.sessions().record() as session:
         return _exempt(session.run, await asynchronously(f, *args, **kwargs))
 
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from greenlet import getcurrent
 
+from appl import services
 from appl.backend import Backend, PrefixCaching, Response
 from appl.errors import ConfigError, RunClosed
-from appl.late import late_import
 from appl.prompt import Prompt, digest_of
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.models import Model, Models
@@ -651,7 +651,7 @@ def current() -> Run:
     frame = FRAME.get()
     if frame is not None:
         return frame.run
-    return _around() or cast(Run, late_import("appl.session").process_run())
+    return _around() or cast(Run, services.sessions().process_run())
 
 
 def _around() -> Run | None:

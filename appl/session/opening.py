@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, cast
 
 from appl import config as settings
-from appl import tracebacks
+from appl import services, tracebacks
 from appl.backend import Backend
 from appl.config import Config
 from appl.errors import TraceWriteError
@@ -198,7 +198,7 @@ def make_session(
     if isinstance(world, Recall):
         watching.append(world)
     if config.stream and not any(map(wants_chunks, watching)):
-        watching.append(late_import("appl.cli.display").AnswerPrinter())
+        watching.append(services.answer_printer())
     if config.trace:
         watching.append(cast(Instrument, recording))
     policy = policy_of(config, choice.backend)

@@ -14,9 +14,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
+from appl import services
 from appl.backend import Backend, Chunk, Emit, Profile, Request, Response, Sample, Usage
 from appl.errors import InvalidOption
-from appl.late import late_import
 from appl.prompt import digest_of
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Caches:
 
 
 def _open_file(path: Path) -> Store:
-    return cast(Store, late_import("appl.tracing.recording.cache").CacheFile(path))
+    return cast(Store, services.answer_file(path))
 
 
 class Samples:

@@ -23,10 +23,9 @@ from typing import (
     overload,
 )  # fmt: skip
 
-from appl import fallback
+from appl import fallback, services
 from appl.compiler.names import program_of
 from appl.errors import InvalidOption
-from appl.late import late_import
 from appl.runtime.concurrency.clock import First
 from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, run_on, strand_here, wait
 from appl.runtime.concurrency.future import Future, awaited, finished, result_of
@@ -264,7 +263,7 @@ def _elsewhere(
 ) -> Any:  # fmt: skip
     size = len(items) if isinstance(items, Sized) and not more else None
     every = zip(items, *more, strict=False) if more else ((item,) for item in items)
-    engines = late_import("appl.engine")
+    engines = services.engines()
     return engines.mapped(
         f, every, size, engines.engine_of(engine),
         concurrency=concurrency, collect=collect, progress=progress,

@@ -1,0 +1,46 @@
+"""Services that are built on the runtime, and that the runtime or a session uses.
+
+Invariant: this imports nothing. ``appl`` says where each service is; its first use loads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+
+class Sessions(Protocol):
+    """Opens runs with the settings of the user."""
+
+    def process_run(self) -> Any:
+        """The run of the process, opened when it is first asked for."""
+
+    def record(self) -> Any:
+        """A session around a program, as a context manager; also for ``async with``."""
+
+
+class Engines(Protocol):
+    """Works on the items of a map in other processes."""
+
+    def engine_of(self, engine: Any) -> Any:
+        """The engine that ``map(engine=…)`` means. Raises ``InvalidOption``."""
+
+    def mapped(
+        self, f: Callable[..., Any], items: Iterable[tuple[Any, ...]], size: int | None,
+        engine: Any, *, concurrency: int | None, collect: bool, progress: bool | None,
+    ) -> Any:  # fmt: skip
+        """The results of *f* for all *items*."""
+
+
+sessions: Callable[[], Sessions]
+"""Where runs are opened."""
+
+engines: Callable[[], Engines]
+"""Where maps in other processes are made."""
+
+answer_file: Callable[[Path], Any]
+"""Opens a file in which the answers of equal calls are kept."""
+
+answer_printer: Callable[[], Any]
+"""Makes an instrument that prints answers on stderr while they are generated."""
