@@ -129,7 +129,7 @@ def _plain_dict(value: dict[Any, Any], depth: int) -> dict[str, Any]:
 
 
 def shortened(value: Any, big: Big) -> Any:
-    """What ``plain`` made, with what *big* returns in place of every ``str`` and ``bytes``."""
+    """The value of ``plain`` with the result of *big* in place of every ``str`` and ``bytes``."""
     if isinstance(value, str | bytes):
         return big(value)
     if isinstance(value, list):

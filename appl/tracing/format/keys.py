@@ -43,7 +43,7 @@ class RunKey:
         return blake2b(b"appl-run-key", key=secret, digest_size=_SIZE, person=purpose).digest()
 
     def digest(self, digest: bytes) -> bytes:
-        """What stands in a private trace for a content *digest*: 16 bytes of its HMAC-SHA-256."""
+        """The stand-in for a content *digest* in a private trace: 16 bytes of its HMAC-SHA-256."""
         return hmac.digest(self._digests, digest, "sha256")[:16]
 
 

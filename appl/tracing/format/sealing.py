@@ -31,7 +31,7 @@ class Sealer:
         return nonce + sealed
 
     def open(self, sealed: bytes, shown: bytes) -> bytes:
-        """What was sealed. Raises ``TraceCorrupt``."""
+        """The bytes that were sealed. Raises ``TraceCorrupt``."""
         try:
             record: bytes = self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], shown)
         except Exception:

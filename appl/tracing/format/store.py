@@ -146,7 +146,7 @@ def _locked(fd: int, path: Path) -> int:
 
 
 def _owner(path: Path) -> str:
-    """Who writes *path*, from the latest record of a process in the file."""
+    """The process that writes *path*, from the latest record of a process in the file."""
     pid, host = 0, ""
     with contextlib.suppress(TraceError, ValueError, TypeError, OSError), path.open("rb") as file:
         for raw in block.scan(file, block.Scan()):
@@ -156,7 +156,7 @@ def _owner(path: Path) -> str:
 
 
 def locked(file: BinaryIO) -> bool:
-    """Whether somebody writes the trace that *file* reads."""
+    """True if a process writes the trace that *file* reads."""
     try:
         fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -305,7 +305,7 @@ class Writer:
         return block.Encoder(found.blocks, previous=found.last, key=key, before=self._signature)
 
     def _sign_on(self) -> bool:
-        """Whether all that the file holds is signed, so that what follows may be signed too."""
+        """True if every block of the file is signed, so that later ones may be signed too."""
         assert self._owner is not None
         with os.fdopen(os.dup(self._fd), "rb") as file:
             for each in block.signatures(file, self._owner.key):

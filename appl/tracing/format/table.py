@@ -16,7 +16,7 @@ from typing import Annotated, Any, Concatenate, Literal, NamedTuple, ParamSpec, 
 
 
 class Content(Enum):
-    """What a field may say. The value is what becomes of it in a private trace."""
+    """The classes of a field's content; the value says what becomes of it in a private trace."""
 
     PLAIN = "stays"
     OWNER = "stays, and is left out of a shared trace"

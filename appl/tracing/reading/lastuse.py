@@ -48,7 +48,7 @@ class Entries:
 
 
 class Uses:
-    """What the first pass found: of each number of a process, the record that uses it last.
+    """The result of the first pass: the last record that uses each number of a process.
 
     ``told`` are the records that speak of the delivery of a tool's result. ``kinds`` says whether
     there are observations and warnings. ``quoted`` are the calls, by their order, whose answers are
@@ -86,7 +86,7 @@ class Uses:
             last[number] = record
 
     def over(self, process: int, number: Any, record: int) -> bool:
-        """Whether nothing after *record* uses *number*."""
+        """True if nothing after *record* uses *number*."""
         last = self._of[process]
         return type(number) is int and 0 <= number < len(last) and -1 < last[number] <= record
 
@@ -159,7 +159,7 @@ class Pass(Builder):
             del self._pieces[number]
 
     def _over(self, number: Any) -> bool:
-        """Whether nothing after this record uses *number*."""
+        """True if nothing after this record uses *number*."""
         return self._uses.over(self._processes, number, self._trace.records)
 
 

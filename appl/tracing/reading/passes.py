@@ -119,14 +119,14 @@ class Passes:
             yield from self._pass(_Scopes)
 
     def observations(self) -> Iterator[Observation]:
-        """What the program saw of the outside world."""
+        """The observations of the program."""
         if self._whole is not None:
             yield from self._whole.observations
         elif table.ObservationRecord in self._uses.kinds:
             yield from self._pass(_Observations)
 
     def warnings(self) -> Iterator[tuple[str, str]]:
-        """What the run warned of: addresses and texts."""
+        """The warnings of the run: addresses and texts."""
         if self._whole is not None:
             yield from self._whole.warnings
         elif table.WarningRecord in self._uses.kinds:
@@ -244,7 +244,7 @@ class _Calls(Pass):
             held.number = None
 
     def _record(self, fields: Any) -> None:
-        """What a record takes is counted for as long as its call, or its number, is kept."""
+        """Read a record; its memory is counted while its call, or its number, is kept."""
         before, self._about = self._spent, None
         super()._record(fields)
         if self._about is not None:
@@ -253,7 +253,7 @@ class _Calls(Pass):
 
     @property
     def _spent(self) -> int:
-        """What was taken of the allowance and may be given back."""
+        """The part of the allowance that was taken and may be given back."""
         return self._allowance.taken - self._lasting
 
     def _long(self, value: Any) -> Any:
@@ -484,7 +484,7 @@ _COMMON: frozenset[table.Kind] = frozenset(
 
 
 class _Listed(Pass):
-    """What is told in one record each."""
+    """A pass for objects that have one record each."""
 
     listed: str
 
@@ -495,7 +495,7 @@ class _Listed(Pass):
             self._allowance.spend(RECORD + self._scratch.taken)
 
     def ready(self) -> Iterator[Any]:
-        """What the last block told."""
+        """The objects of the last block."""
         found: list[Any] = getattr(self._trace, self.listed)
         setattr(self._trace, self.listed, [])
         return iter(found)
@@ -509,12 +509,12 @@ class _Scopes(_Listed):
 
 
 class _Observations(_Listed):
-    """What the program saw."""
+    """The pass for observations."""
 
     wants, listed = _COMMON | {table.PieceRecord, table.ObservationRecord}, "observations"
 
 
 class _Warnings(_Listed):
-    """What the run warned of."""
+    """The pass for warnings."""
 
     wants, listed = _COMMON | {table.WarningRecord}, "warnings"

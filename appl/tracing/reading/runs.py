@@ -1,4 +1,4 @@
-"""Which runs are recorded here: names, states and totals, and what RUN on a command line means.
+"""The recorded runs: names, states and totals, and the meaning of RUN on a command line.
 
 Invariant: reads only; a file that cannot be read is listed with its error, never skipped.
 """
@@ -24,7 +24,7 @@ _TOLD = 4
 
 
 def folder(at: Path | None = None) -> Path:
-    """Where runs are kept: ``runs`` below ``.appl`` or ``APPL_HOME``."""
+    """The folder of runs: ``runs`` below ``.appl`` or ``APPL_HOME``."""
     return (at or home()) / "runs"
 
 
@@ -121,7 +121,7 @@ def list_runs(at: Path | None = None, limit: int | None = None) -> list[RunSumma
 
 
 def summary(path: Path) -> RunSummary:
-    """What there is to say about one run; a finished one is not read whole."""
+    """A summary of one run; a finished one is not read whole."""
     try:
         return _closed(path) or _read(path)
     except (TraceError, OSError) as error:

@@ -1,4 +1,4 @@
-"""What there is to say about a run, read once from a stream: sums, and the first of its calls.
+"""A summary of a run, read once from a stream: sums, and the first of its calls.
 
 Invariant: memory does not grow with the length of the run, but for the addresses of its functions:
 a call is let go when it has ended, and no prompt is kept. What is kept is counted, as far as
@@ -162,7 +162,7 @@ class Summary:
 
     @property
     def more(self) -> int:
-        """How many calls and tool calls are not among the rows."""
+        """The number of calls and tool calls that are not among the rows."""
         return self.count - len(self.rows)
 
     def began(self, call: Call | ToolUse) -> None:
@@ -275,7 +275,7 @@ class _Passing(Builder):
             pass
 
     def _let_go(self, key: Any, end: Any) -> None:
-        """What takes no more memory after its *end*, or keeps that too, as it is shown."""
+        """Give back the memory of *key* after its *end*; one that is shown keeps its memory."""
         takes = self._takes.pop(key, None)
         if takes is None:
             self._counted(end)
@@ -293,7 +293,7 @@ class _Passing(Builder):
         self._summary.began(call)
 
     def _message(self, message: table.MessageRecord) -> None:
-        """What a tool gave, as its result refers to it soon after."""
+        """Keep the beginning of a tool's message, which its result refers to soon after."""
         if message.role == "tool":
             more = message.more
             kept = {name: more[name] for name in _TOLD if name in more} if more else None
@@ -381,7 +381,7 @@ class _Passing(Builder):
             del self._calls[reference]
 
     def _stream(self, call: Call, lengths: Any, texts: Any) -> None:
-        """What it was streamed in is not shown."""
+        """Ignore the pieces of a streamed answer, which are not shown."""
 
     def _delivery(self, delivery: table.DeliveryRecord) -> None:
         self.deliveries += 1

@@ -119,7 +119,7 @@ def _end(event: CallEnded) -> CallEnded | WithError:
 
 
 def _is_fixed(response: Response) -> bool:
-    """Whether it has tuples, as it should: a backend may still change its lists."""
+    """True if it has tuples, as it should: a backend could still change lists."""
     if type(response.samples) is not tuple:
         return False
     for each in response.samples:
@@ -442,7 +442,7 @@ class EventEncoder:
         return number
 
     def _straddles(self, rope: Rope, added: str) -> bool:
-        """Whether a secret begins in *rope* and ends in *added*: no record alone would show it."""
+        """True if a secret begins in *rope* and ends in *added*: no record alone would show it."""
         return self._masker.straddles(rope.tail, added)
 
     def _message(self, message: Message) -> int:
@@ -487,7 +487,7 @@ class EventEncoder:
         return _masked(_message_row(number, message.role, stored, more), masks)
 
     def _more(self, message: Message, masks: list[str]) -> dict[str, Any]:
-        """What a message has besides role and text."""
+        """The fields of a message besides role and text."""
         found: dict[str, Any] = {}
         if message.media:
             found["media"] = [(offset, self._medium(medium)) for offset, medium in message.media]
@@ -515,7 +515,7 @@ class EventEncoder:
         return number
 
     def redacted(self, message: Message, masks: list[str]) -> Message:
-        """What the user's hook leaves of *message*; *masks* says so where that is not all."""
+        """*message* after the user's hook; *masks* gets a note if the hook changed it."""
         if self.redact is None:
             return message
         try:
@@ -617,7 +617,7 @@ class EventEncoder:
         self._end(event, record.ANSWERED, data, None, masks)
 
     def _call_failed(self, event: CallEnded, error: Any, masks: list[str]) -> None:
-        """What was said until then is kept, as there is no answer that holds it."""
+        """Record the failure of a call with its text so far, as no answer will hold that."""
         status, why = record.FAILED, event.error or _CANCELLED
         if isinstance(why, CallCancelled):
             self.totals.cancelled += 1

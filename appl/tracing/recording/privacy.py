@@ -114,7 +114,7 @@ class Veil:
         }
 
     def about(self) -> dict[str, str]:
-        """What the header says of it."""
+        """The header's fields about it."""
         return {"mode": self._mode, "key": self._key.identity}
 
     def filter(self, items: list[bytes]) -> list[bytes]:
@@ -141,7 +141,7 @@ class Veil:
         return codec.pack((MASKED, names, kept))
 
     def _shown(self, record: Record) -> Record:
-        """What is shown of *record*, each field by its content."""
+        """The form of *record* in a private trace, each field by its class of content."""
         if isinstance(record, MessageRecord):
             content, more = self._message(record, record.content, record.role)
             return record._replace(content=content, more=more)
@@ -159,7 +159,7 @@ class Veil:
     # -- texts -----------------------------------------------------------------------------
 
     def text(self, text: Any, role: str = "assistant") -> str:
-        """What is shown in place of *text*."""
+        """The stand-in for *text*."""
         if isinstance(text, dict):  # kept in pieces
             return f"[{text['$blob'][1]} bytes]"
         if not isinstance(text, str) or not text:
@@ -173,7 +173,7 @@ class Veil:
     def _left(
         self, redact: Redact, text: str, role: str, name: str | None
     ) -> tuple[str, str | None]:
-        """What the user's hook leaves of a text and of its speaker's name."""
+        """A text and its speaker's name after the user's hook."""
         try:
             said = redact(Message(role, text, name=name))  # type: ignore[arg-type]
             if isinstance(said.content, str) and isinstance(said.name, str | None):
@@ -310,12 +310,12 @@ def _name(name: Any) -> Any:
 
 
 def digest_shown(key: RunKey, text: str) -> str:
-    """What stands for *text* where only digests are stored."""
+    """The stand-in for *text* where only digests are stored."""
     return f"[{len(text)} characters, hm:{key.digest(digest_of(text)).hex()}]"
 
 
 def _lasts(record: Record) -> bool:
-    """Whether a replay may need the record as it was; of messages, those are results of tools."""
+    """True if a replay may need the record as it was; of messages, only results of tools."""
     if isinstance(record, MessageRecord):
         return record.role == "tool"
     return type(record) in _LASTING

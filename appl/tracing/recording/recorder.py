@@ -127,7 +127,7 @@ class Recorder:
     def _veiled(
         self, append: bool, privacy: Mode, home: Path, redact: Redact | None
     ) -> Veil | None:
-        """What makes the trace private; a trace that goes on stays what it is."""
+        """The veil of a private trace, else ``None``; a continued trace keeps its own privacy."""
         if not append:
             return None if privacy == "full" else Veil(privacy, keys.make(home), redact)
         head = keys.first_record(self.path) or {}
@@ -208,7 +208,7 @@ class Recorder:
 
     @property
     def masker(self) -> Masker:
-        """What takes the secrets out of the trace."""
+        """The masker that takes secrets out of the trace."""
         return self._masker
 
     def barrier(self, timeout: float | None = None) -> None:
@@ -266,7 +266,7 @@ class Recorder:
                 self._notify(f"appl: {message}; {going_on}")
 
     def _unsaved(self) -> str:
-        """What is lost when the process ends now, in words."""
+        """The records that are lost if the process ends now, in words."""
         records, names = 0, list[str]()
         known = self._encoder.addresses()
         for item in self._writer.unsaved():
