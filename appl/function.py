@@ -144,7 +144,7 @@ class DecoratedFunction(Body):
         activation.begin(frame)
         if self.notes and not frame.shares:
             for note in self.notes:
-                frame.run.tell_once(note, note)
+                frame.run.reporter.tell_once(note, note)
         role = self.told.docstring_as
         if role is not None and self.translated.docstring is not None:
             frame.prompt.say(_documenting(frame.voice, role), self.translated.docstring)
@@ -171,7 +171,7 @@ class DecoratedFunction(Body):
             task.run_in_loop(self.aexecute(frame, turn, args, kwargs), context_for(frame))
             return Future(task)
         body = functools.partial(self.execute, frame, turn, args, kwargs)
-        if caller.run.sequential:
+        if caller.run.services.sequential:
             task.run_here(body, context_for(frame))
         else:
             task.run_in_fiber(body, context_for(frame))

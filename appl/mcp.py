@@ -175,13 +175,13 @@ class MCPServer:
         frame = scope_beside(caller, "mcp")
         task = Task(frame, strand_here().hub)
         caller.add(task)
-        start = task.run_here if caller.run.sequential else task.run_in_thread
+        start = task.run_here if caller.run.services.sequential else task.run_in_thread
         start(lambda: self._offered(frame), context_for(frame))
         return task
 
     def _offered(self, frame: Frame) -> Any:
         self._run = frame.run
-        return frame.run.observe(frame.address, "mcp", self._start)
+        return frame.run.outside.observe(frame.address, "mcp", self._start)
 
     def _start(self) -> list[dict[str, Any]]:
         link = self._connected()
@@ -219,10 +219,10 @@ class MCPServer:
         """Show the user the tools that are new to them, or to the *recorded* run."""
         assert self._run is not None
         lines = offers.news(self.name, self._identity, found, self._run.tool_memory, recorded)
-        if lines and not self._run.was_told(("mcp", *lines)):
-            self._run.tell_once(("mcp", *lines), lines[0])
+        if lines and not self._run.reporter.was_told(("mcp", *lines)):
+            self._run.reporter.tell_once(("mcp", *lines), lines[0])
             for line in lines[1:]:
-                self._run.tell(line)
+                self._run.reporter.tell(line)
 
     def _take(self, offered: list[dict[str, Any]]) -> None:
         self._recorded = offered

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from appl.control.steering import Steering
 from appl.control.view import About, summary, view
 from appl.errors import ControlError, nearest
 from appl.runtime.programs import tasks_of
@@ -29,6 +30,7 @@ class RequestHandler:
 
     def __init__(self, run: Run, about: About) -> None:
         self._run, self._about = run, about
+        self._steering = Steering(run)
         self._acts: dict[str, Callable[[Request], Any]] = {
             "run": self._summary,
             "show": self._view,
@@ -60,14 +62,14 @@ class RequestHandler:
     # -- doing
 
     def _pause(self, request: Request) -> Any:
-        if not self._open().paused:
-            self._run.pause()
+        if not self._open().dispatch.scheduler.paused:
+            self._steering.pause()
             self._tell("paused: no call is sent until `appl ctl resume`")
         return summary(self._run, self._about)
 
     def _resume(self, request: Request) -> Any:
-        if self._open().paused:
-            self._run.resume()
+        if self._open().dispatch.scheduler.paused:
+            self._steering.resume()
             self._tell("goes on")
         return summary(self._run, self._about)
 
@@ -79,10 +81,10 @@ class RequestHandler:
         calls = {holding.call.address: holding.call for holding in self._open().holdings()}
         functions = {task.address: task for task in tasks_of(self._run)}
         if at in calls:
-            return self._cancelled(at, "call", self._run.end_from_outside(calls[at]), [at])
+            return self._cancelled(at, "call", self._steering.end(calls[at]), [at])
         task = functions.get(at)
         if task is not None and task.of_program:
-            when = self._run.end_from_outside(task)
+            when = self._steering.end(task)
             if when != "never":
                 return self._cancelled(at, "function", when, [at])
         below = [call for address, call in calls.items() if address.startswith(at + "/")]
@@ -99,7 +101,7 @@ class RequestHandler:
         refused: ControlError | None = None
         for call in calls:
             try:
-                ended[call.address] = self._run.end_from_outside(call)
+                ended[call.address] = self._steering.end(call)
             except ControlError as error:
                 refused = error
         if refused is not None and not ended:
@@ -115,7 +117,7 @@ class RequestHandler:
         most = _whole(request, "most", 0)
         if not 1 <= most <= _MOST:
             raise ControlError(f"concurrency is a whole number from 1 to {_MOST}", "bad-request")
-        set_to = self._open().scheduler.resize(most)
+        set_to = self._open().dispatch.scheduler.resize(most)
         words = ", ".join(f"{number} with {backend}" for backend, number in set_to.items())
         self._tell(f"calls at once: at most {words}")
         return {"concurrency": set_to}
@@ -126,10 +128,10 @@ class RequestHandler:
             raise ControlError("say what of calls, tokens and cost", "bad-request")
         for name, value in given.items():
             _check_amount(name, value)
-        account = self._open().root.account
+        account = self._open().tree.root.account
         late = account is None
         limits = self._limits() | given
-        self._run.allow(Allowance(limits["cost"], limits["tokens"], limits["calls"]))
+        self._steering.allow(Allowance(limits["cost"], limits["tokens"], limits["calls"]))
         words = ", ".join(
             f"no limit of {name}" if value is None else f"{name} {value}"
             for name, value in given.items()
@@ -139,7 +141,7 @@ class RequestHandler:
         return {"budget": shown, "counts_from_now": late}
 
     def _limits(self) -> dict[str, Any]:
-        account = self._run.root.account
+        account = self._run.tree.root.account
         cost, tokens, calls = account.limits if account is not None else (None, None, None)
         return {"cost": cost if cost is None else cost / 1e6, "tokens": tokens, "calls": calls}
 
@@ -149,7 +151,7 @@ class RequestHandler:
         return self._run
 
     def _tell(self, what: str, address: str = "") -> None:
-        self._run.warn(address, f"appl ctl: {what}")
+        self._run.reporter.warn(address, f"appl ctl: {what}")
 
 
 def _whole(request: Request, name: str, default: int) -> int:

@@ -62,7 +62,7 @@ def _about(run: Run, about: About) -> dict[str, Any]:
         "pid": os.getpid(),
         "trace": about.trace,
         "began": about.began,
-        "state": "ended" if run.over else "paused" if run.paused else "running",
+        "state": "ended" if run.over else "paused" if run.dispatch.scheduler.paused else "running",
     }
 
 
@@ -82,11 +82,11 @@ def view(run: Run, about: About, limit: int, content: bool) -> dict[str, Any]:
     programs = programs_of(run)
     limit = min(max(limit, 0), MOST_CALLS)
     shown = content and about.content
-    account = run.root.account
+    account = run.tree.root.account
     return {
         **_about(run, about),
         **_counted(holdings),
-        "backends": [_load(load) for load in run.scheduler.loads()],
+        "backends": [_load(load) for load in run.dispatch.scheduler.loads()],
         "budget": _budget(account) if account is not None else None,
         "calls": [_call(each, about, shown) for each in holdings[:limit]],
         "programs": [_program(each, about) for each in itertools.islice(programs, limit)],

@@ -145,7 +145,7 @@ class DistributedMap:
             yield from unready(self._caller.prompt.tip)
         self._engine.open()
         # The I/O loop reads the run's holders, so only the I/O loop changes them.
-        io_thread().send(partial(self.run_of.holders.append, self.held))
+        io_thread().send(partial(self.run_of.dispatch.holders.append, self.held))
         self._setup = self._made_setup()
         while True:
             self._signal = First(self._caller.address, self.hub)
@@ -172,18 +172,18 @@ class DistributedMap:
 
     def _made_setup(self) -> bytes:
         run = self.run_of
-        if run.blueprint is None:
+        if run.dispatch.blueprint is None:
             raise InvalidOption(
                 "map(engine=...): this run was made by hand, so that nobody knows how to make one "
                 "like it in another process; use appl.record(), appl.run() or the process's own run"
             )
         setup = WorkerSetup(
             self._portable(self._f, f"the function {self._name}()"),
-            cast(RunFactory, run.blueprint), self._caller.address, self._name,
+            cast(RunFactory, run.dispatch.blueprint), self._caller.address, self._name,
             sent(self._caller.prompt.tip) if self._needs_prompt else [],
             self._caller.voice, self._caller.model, _limited(self.account),
-            frozenset(name for name, way in run.ways.items() if way.by_tokens),
-            run.streams, secrets.token_bytes(32), self._engine.dumps,
+            frozenset(name for name, way in run.dispatch.ways.items() if way.by_tokens),
+            run.reporter.streams, secrets.token_bytes(32), self._engine.dumps,
         )  # fmt: skip
         return self._portable(setup, "the prompt or the settings")
 
@@ -303,7 +303,7 @@ class DistributedMap:
                     f"{self._at(unit)}: {unit.tries} workers were lost over it; the last one: {why}"
                 )
             address = self._at(unit)
-            self.run_of.emit(Observed(address, 0, "lost", str(why), time.monotonic_ns()))
+            self.run_of.reporter.emit(Observed(address, 0, "lost", str(why), time.monotonic_ns()))
             self._end(unit.index, Error(why))
         self._wake()
 
@@ -360,8 +360,8 @@ class DistributedMap:
             yield from hired.connection.held()
 
     def _left(self) -> None:
-        if self.held in self.run_of.holders:
-            self.run_of.holders.remove(self.held)
+        if self.held in self.run_of.dispatch.holders:
+            self.run_of.dispatch.holders.remove(self.held)
 
 
 def _void(_: object) -> None:

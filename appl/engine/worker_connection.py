@@ -85,9 +85,9 @@ class WorkerConnection:
             if not self._mapping.witnesses.setdefault(ordinal, Witness()).fresh(event):
                 return
         if isinstance(event, Warned):
-            self._run.tell(f"appl: {event.message}")
+            self._run.reporter.tell(f"appl: {event.message}")
         self._note(event)
-        self._run.emit(event)
+        self._run.reporter.emit(event)
 
     def _note(self, event: Event) -> None:
         """Keep track of the calls that run on the worker."""
@@ -104,10 +104,10 @@ class WorkerConnection:
 
     def held(self) -> Iterator[CallStatus]:
         """The calls that the worker has reported as started and not yet as ended."""
-        ways = self._run.ways
+        ways = self._run.dispatch.ways
         backend = next(iter(ways.values())).name if len(ways) == 1 else ""
         for call in self._calls.values():
-            yield call.holding(self._hired.number, backend, self._run.paused)
+            yield call.holding(self._hired.number, backend, self._run.dispatch.scheduler.paused)
 
     def _concealed(self, words: dict[str, str]) -> None:
         """Store the worker's secrets under distinct names, as other processes may use the same."""
@@ -116,12 +116,12 @@ class WorkerConnection:
             if word not in known.values():
                 same = sum(each.startswith(f"{name} of a worker") for each in known)
                 known[f"{name} of a worker" + (f" ({same + 1})" if same else "")] = word
-        self._run.conceal(known)
+        self._run.reporter.conceal(known)
 
     def _over(self, index: int, well: bool, payload: bytes, shown: str) -> None:
         witness = self._mapping.witnesses.pop(self._mapping.first + index, None)
         for event in witness.left(time.monotonic_ns()) if witness is not None else ():
-            self._run.emit(event)
+            self._run.reporter.emit(event)
         self._tell(partial(self._mapping.over, self._hired, index, _outcome(well, payload, shown)))
 
     def _failure(self, error: BaseException) -> None:
@@ -164,8 +164,8 @@ class WorkerConnection:
         self, number: int, place: str, worst: Amounts | None, tokens: int, patience_s: float
     ) -> None:
         try:
-            if self._run.gate is not None:
-                self._run.gate()
+            if self._run.services.gate is not None:
+                self._run.services.gate()
             way = self._way(place)
             loan = await way.lend(self._mapping.account, worst, tokens, patience_s)
         except Exception as error:
@@ -182,9 +182,9 @@ class WorkerConnection:
 
     def _way(self, place: str) -> Dispatcher:
         """The route to the backend *place*, opened now if the worker is the first to use it."""
-        if place not in self._run.ways and self._run.open_place is not None:
-            self._run.open_place(place)
-        return self._run.ways[place]
+        if place not in self._run.dispatch.ways and self._run.dispatch.open_place is not None:
+            self._run.dispatch.open_place(place)
+        return self._run.dispatch.ways[place]
 
     def _withdrawn(self, number: int) -> None:
         task, loan = self._asking.get(number), self._loans.pop(number, None)
@@ -204,7 +204,7 @@ class WorkerConnection:
             loan.failed(error, Amounts(*used))
 
     def _barrier(self, number: int) -> None:
-        barrier = self._run.barrier
+        barrier = self._run.services.barrier
         if barrier is None:
             self._hired.tell(("written", number, None))
             return

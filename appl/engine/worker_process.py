@@ -14,7 +14,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -281,7 +281,7 @@ class WorkerProcess:
         opened = setup.blueprint.open(borrower, [out], self._known)
         try:
             self._run = run = opened.run
-            run.barrier = borrower.barrier
+            run.services = replace(run.services, barrier=borrower.barrier)
             if is_async(f):
                 asyncio.run(self._alive(run))
             else:
@@ -328,9 +328,11 @@ class WorkerProcess:
         """Yield what to wait for, one after the other, until there is nothing more to do."""
         self.hub = strand_here().hub
         setup = self._setup
-        self._caller = Frame(run, run.root, setup.caller, received(setup.prompt), setup.voice)
+        self._caller = Frame(run, run.tree.root, setup.caller, received(setup.prompt), setup.voice)
         self._caller.model = setup.model
-        run.root.started = self._caller.started  # the run answers for what the items leave behind
+        run.tree.root.started = (
+            self._caller.started
+        )  # the run answers for what the items leave behind
         FRAME.set(self._caller)
         while True:
             # A new signal first, then the queues: whatever is added after this line wakes the new

@@ -62,10 +62,10 @@ def enter(
     if manner.listener is not None:
         frame.prompt, frame.streams = ObservedPrompt(prompt, manner.listener), True
     turn = state.turn(caller, frame) if state is not None else None
-    if run.watched:
+    if run.reporter.watched:
         at = time.monotonic_ns()
         parent, about = caller.address, manner.metadata
-        run.emit(ScopeEntered(frame.address, parent, name, file, line, at, about))
+        run.reporter.emit(ScopeEntered(frame.address, parent, name, file, line, at, about))
     return frame, turn
 
 
@@ -144,7 +144,7 @@ def heir(frame: Frame) -> Frame:
     parent = frame.parent
     while parent is not None and parent.ended and parent.parent is not None:
         parent = parent.parent
-    return parent if parent is not None else frame.run.root
+    return parent if parent is not None else frame.run.tree.root
 
 
 def resumed(frame: Frame) -> None:

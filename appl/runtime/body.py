@@ -72,7 +72,8 @@ class Body:
         settle: bool = False,
     ) -> Any:
         """Run an ``async def`` body in *frame*; with *settle* its result is waited for."""
-        frame.run.tasks.install()  # it was called before its loop ran, as in asyncio.run(main())
+        # It was called before its loop ran, as in asyncio.run(main()).
+        frame.run.tree.tasks.install()
         token = FRAME.set(frame)
         frame.thread = threading.get_ident()
         try:
@@ -107,7 +108,7 @@ class Body:
                 try:
                     if not begun:
                         begun = True
-                        frame.run.suspended[frame] = None
+                        frame.run.tree.suspended[frame] = None
                         if turn is not None:
                             turn.begin()
                         self.begun(frame)
@@ -130,7 +131,7 @@ class Body:
                 activation.fail(frame, error)
             raise
         finally:
-            frame.run.suspended.pop(frame, None)
+            frame.run.tree.suspended.pop(frame, None)
             if turn is not None:
                 turn.over()
 
@@ -148,7 +149,7 @@ class Body:
                 try:
                     if not begun:
                         begun = True
-                        frame.run.suspended[frame] = None
+                        frame.run.tree.suspended[frame] = None
                         if turn is not None:
                             await turn.abegin()
                         self.begun(frame)
@@ -171,7 +172,7 @@ class Body:
                 activation.fail(frame, error)
             raise
         finally:
-            frame.run.suspended.pop(frame, None)
+            frame.run.tree.suspended.pop(frame, None)
             if turn is not None:
                 turn.over()
 

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 def _observe(kind: str, live: Callable[[], Any]) -> Any:
     frame = here(lambda: kind, call=False)
-    return frame.run.observe(frame.address, kind, live)
+    return frame.run.outside.observe(frame.address, kind, live)
 
 
 def now() -> datetime.datetime:

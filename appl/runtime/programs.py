@@ -45,8 +45,8 @@ def programs_of(run: Run) -> list[Program]:
     """The present state of each program of *run*."""
     found: list[Program] = []
     frames, every = _frames(run), hubs()
-    threads = {run.root.thread, *(frame.thread for frame in frames)}
-    loops = {task.get_loop() for task in (run.task,) if task is not None}
+    threads = {run.tree.root.thread, *(frame.thread for frame in frames)}
+    loops = {task.get_loop() for task in (run.tree.task,) if task is not None}
     asynchronous = any(hub.loop is not None for hub in every)
     tasks = {id(task): task for task in tasks_of(run)} if asynchronous else {}
     awaited = _awaited(run, frames, tasks.values()) if asynchronous else {}
@@ -79,7 +79,9 @@ def tasks_of(run: Run) -> Iterator[Task]:
 
 def _frames(run: Run) -> list[Frame]:
     """The known activations: of the run, of scopes, and of all programs that wait."""
-    found = {id(frame): frame for frame in (run.root, *run.scopes, *tuple(run.suspended))}
+    found = {
+        id(frame): frame for frame in (run.tree.root, *run.tree.scopes, *tuple(run.tree.suspended))
+    }
     for hub in hubs():
         for strand in hub.waiting():
             frame = _frame_of(strand, run)
@@ -97,7 +99,7 @@ def _frame_of(strand: Strand, run: Run) -> Frame | None:
         return None
     frame = context.get(FRAME) if context is not None else None
     if frame is None and getattr(strand.waits, "run", None) == run:
-        return run.root
+        return run.tree.root
     if frame is None or frame.run is not run:
         return None
     return frame

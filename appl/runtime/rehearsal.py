@@ -139,10 +139,11 @@ class Rehearsal(Run):
     """A run like *other*, with the same models and settings, in which no model answers."""
 
     def __init__(self, other: Run) -> None:
+        like = other.services
         super().__init__(
-            Nobody(other.profile), world=_Unasked(self), models=other.models,
-            temperature=other.temperature, max_tokens=other.max_tokens, seed=other.seed,
-            salt=other.salt,
+            Nobody(other.profile), world=_Unasked(self), models=other.dispatch.models,
+            temperature=like.temperature, max_tokens=like.max_tokens, seed=like.seed,
+            salt=like.salt,
         )  # fmt: skip
         self._calls: list[Call] = []
         self._rendered: tuple[Rendered, ...] = ()
@@ -215,8 +216,8 @@ class Rehearsal(Run):
         """Note that the program that runs here needs *what*."""
         if io_thread().on_loop() or current() is not self:
             return  # only somebody who looks at outcomes, no program
-        frame = FRAME.get() or self.root
-        if self._ending and frame is self.root:
+        frame = FRAME.get() or self.tree.root
+        if self._ending and frame is self.tree.root:
             return
         self._needs.setdefault(what, Need(frame.address, what, *_place()))
 
@@ -230,7 +231,7 @@ class Rehearsal(Run):
 
     def end_all(self, final: bool) -> bool:
         """On the I/O loop: tell all programs, which wait, that there is no answer."""
-        detection = self.idle_detection
+        detection = self.outside.idle_detection
         waits_for_time = not final and detection is not None and not detection.timers
         if waits_for_time or self._over:
             return False

@@ -65,7 +65,9 @@ class LateBackends:
                     return None
             run = self.run
             assert run is not None
-            value = run.world.see(Moment(_AT, KIND + name), lambda: self._seen(name, location))
+            value = run.outside.world.see(
+                Moment(_AT, KIND + name), lambda: self._seen(name, location)
+            )
             found = _elsewhere(value)
             if found is not None and found.backend != self._choice.backend:
                 self.open(found.backend, found.profile)

@@ -37,7 +37,7 @@ class _TraceLine:
     shown: int = 0
 
     def __call__(self, result: Any = None) -> None:
-        made = sum(self.run.root.counts.values())
+        made = sum(self.run.tree.root.counts.values())
         if made != self.shown:
             self.shown = made
             _display(self.path)

@@ -93,7 +93,7 @@ class Session:
     @property
     def recalled(self) -> Recall | None:
         """The earlier run that answers part of this one: a ``Resumer`` or a ``Rerunner``."""
-        return self.run.world if isinstance(self.run.world, Recall) else None
+        return self.run.outside.world if isinstance(self.run.outside.world, Recall) else None
 
     def next_line(self) -> str | None:
         """The suggestion after the first run in a folder; ``None`` after a resumed run."""
@@ -140,7 +140,9 @@ class Session:
         self._tell_lost()
         if self.config.otel is not None and self.path is not None:
             span_export = late_import("appl.session.span_export")
-            span_export.send_spans(self.path, self.config.otel, self.config.home, self.run.tell)
+            span_export.send_spans(
+                self.path, self.config.otel, self.config.home, self.run.reporter.tell
+            )
         if self.config.gc and self.path is not None:
             late_import("appl.tracing.keeping.automatic_removal").tidy(self.config)
 
@@ -150,7 +152,7 @@ class Session:
             return
         line = self.run.serial.line(time.monotonic() - self.run.began)
         if line:
-            self.run.tell(f"appl: {line}")
+            self.run.reporter.tell(f"appl: {line}")
 
 
 def _aclose(backend: Backend) -> None:
@@ -221,11 +223,11 @@ def make_session(
         traffic=traffic, places=places, lender=lender, world=world,
     )  # fmt: skip
     late.run, late.place = run, partial(_placed, config, run)
-    run.open_place = late.open
-    run.follow_routes()
-    run.tell = say
+    run.dispatch.open_place = late.open
+    run.dispatch.follow_routes()
+    run.reporter.tell = say
     run.tool_memory = StoredToolMemory(config.home) if lender is None else None
-    run.blueprint = Blueprint(config, seed)
+    run.dispatch.blueprint = Blueprint(config, seed)
     redact = redact or redaction_of(config)
     session = Session(
         config, choice, entry, seed, run, backend, recording, redact, others, late=late
@@ -236,9 +238,9 @@ def make_session(
 def _placed(config: Config, run: Run, name: str, backend: Backend) -> None:
     """Make *run* send calls to *backend*, which was made at its first use."""
     place = _place(config, name, backend)
-    if run.lender is not None:
+    if run.dispatch.lender is not None:
         place = BackendEndpoint(place.backend, borrowed(place.policy))
-    run.add_place(name, place)
+    run.dispatch.add_place(name, place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,8 +351,8 @@ def header(session: Session) -> dict[str, Any]:
         "entry": entry.as_data(),
         "settings": {key: value for key, value, _ in session.config.shown()},
         "backend": session.choice.backend,
-        "model": session.run.model,
-        "models": session.run.models.as_data(),
+        "model": session.run.services.model,
+        "models": session.run.dispatch.models.as_data(),
         "programs": program_digests(entry),
         "git": git_commit(Path(entry.file).parent if entry.file else Path.cwd()),
         "versions": versions(),
@@ -359,7 +361,7 @@ def header(session: Session) -> dict[str, Any]:
         **_sets(session),
         "profile": profile_data(session.backend.profile),
         **_places(session),
-        "backends": sorted(session.run.models.reserved),
+        "backends": sorted(session.run.dispatch.models.reserved),
     }
 
 

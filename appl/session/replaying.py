@@ -42,7 +42,7 @@ def replay_session(
         temperature=_recorded(head, "temperature"), max_tokens=_recorded(head, "max_tokens"),
         policy=policy,
     )  # fmt: skip
-    choice = Choice(str(head.get("backend", "")), run.model, True)
+    choice = Choice(str(head.get("backend", "")), run.services.model, True)
     return Session(Config(), choice, script("api"), seed or 0, run, replayer.backend)
 
 

@@ -137,5 +137,5 @@ def prediction_session(
         temperature=config.temperature, max_tokens=config.max_tokens, seed=config.seed,
         world=predictor,
     )  # fmt: skip
-    choice = Choice(str(trace.header.get("backend", "")), run.model, True)
+    choice = Choice(str(trace.header.get("backend", "")), run.services.model, True)
     return Session(config, choice, script("api"), config.seed or 0, run, nobody)

@@ -13,6 +13,7 @@ from typing import Any
 from appl.backend import Emit, Request, Response
 from appl.config import load
 from appl.control.client import ask
+from appl.control.steering import Steering
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
 from appl.session import Session, make_session
@@ -77,7 +78,7 @@ class Going:
     def _go(self) -> None:
         try:
             self.run = self._make()  # in the thread that the program is at home in
-            self.run.tell = self.told.append
+            self.run.reporter.tell = self.told.append
             self._made.set()
             with self.run:
                 self.value = self._program()
@@ -108,7 +109,7 @@ def going(backend: Any, program: Callable[[], Any], **options: Any) -> Iterator[
     try:
         yield made
     finally:
-        made.look(lambda run: run.resume() if run.paused else None)
+        made.look(resume)
         made.look(lambda run: [h.call.end_from_outside() for h in run.holdings()])
         made._thread.join(PATIENCE_S)
 
@@ -160,7 +161,7 @@ def recorded(
         yield made
     finally:
         if made._thread.is_alive():
-            made.look(lambda run: run.resume() if run.paused else None)
+            made.look(resume)
             made.look(lambda run: [h.call.end_from_outside() for h in run.holdings()])
         made.close()
 
@@ -182,6 +183,16 @@ def _set(values: Mapping[str, str | None]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+
+
+def pause(run: Run) -> None:
+    """Have *run* begin no attempt."""
+    Steering(run).pause()
+
+
+def resume(run: Run) -> None:
+    """Have *run* begin attempts again."""
+    Steering(run).resume()
 
 
 def eventually(look: Callable[[], Any]) -> Any:

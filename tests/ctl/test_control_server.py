@@ -185,7 +185,7 @@ def test_any_request_gets_an_answer_or_a_typed_error(fields: dict[str, Any]) -> 
     from appl.tracing.recording.secret import Masker
 
     run = Run(Instant())
-    run.tell = lambda line: None
+    run.reporter.tell = lambda line: None
     handler = RequestHandler(run, About("run", "program", None, Masker()))
     server = ControlServer(handler.answer)
     line = json.dumps({"v": 1, "do": "show", **fields}).encode()

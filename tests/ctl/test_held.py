@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from appl.control import words
+from appl.control.steering import Steering
 from appl.errors import ControlError
 from appl.runtime.run import Run
 from appl.session import replayed
@@ -142,6 +143,6 @@ def test_what_may_have_moved_is_held_back_in_a_rerun(broken: Path) -> None:
     )
     eventually(lambda: len(made.why()) == 2)
     assert made.why() == {LIVE: ("record", "stray"), KNOWN: ("record", "recorded")}
-    made.look(lambda run: [run.end_from_outside(each.call) for each in run.holdings()])
+    made.look(lambda run: [Steering(run).end(held.call) for held in run.holdings()])
     rerunner.may.set()
     assert made.over() == ["cancelled", "cancelled"] and not rerunner.report.live

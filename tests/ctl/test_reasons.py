@@ -11,13 +11,12 @@ import pytest
 from appl.backend import Emit, Request, Response
 from appl.control import words
 from appl.errors import BackendBusy, BackendUnavailable
-from appl.runtime.run import Run
 from appl.runtime.scheduling import Policy
 from appl.runtime.scheduling.policy import Allowance, Circuit, Limits, Retries
 from appl.testing import Streamed, VirtualClock
 
 from . import programs
-from .live import Going, Watched, eventually, going
+from .live import Going, Watched, eventually, going, pause, resume
 
 
 def policy(**options: Any) -> Policy:
@@ -178,7 +177,7 @@ def test_an_open_circuit_until_when() -> None:
         at = next(a for a, why in made.why().items() if why == ("worker", "circuit"))
         assert named(made, at).next_s == 5
         assert "watched is taken for dead; goes on in 5.0 s" in sentence(made, at)
-        load = made.look(lambda run: run.scheduler.loads())[0]
+        load = made.look(lambda run: run.dispatch.scheduler.loads())[0]
         assert (load.backend, load.circuit_s) == ("watched", 5)
 
 
@@ -208,7 +207,7 @@ def test_a_paused_run_in_the_queue_and_on_the_way() -> None:
     with going(backend, programs.three) as made:
         backend.has("/answer.0/gen.0")
         eventually(lambda: len(made.why()) == 3)
-        made.look(Run.pause)
+        made.look(pause)
         assert made.why() == {
             "/answer.0/gen.0": ("worker", "asked"),
             "/answer.1/gen.0": ("queue", "paused"),
@@ -235,12 +234,12 @@ def test_a_paused_run_begins_no_second_attempt() -> None:
     retries = Policy(retries=Retries(base_s=0), circuit=None)
     with going(backend, lambda: str(programs.answer("x")), policy=retries) as made:
         backend.has("/answer.0/gen.0")
-        made.look(Run.pause)
+        made.look(pause)
         backend.release("/answer.0/gen.0", "/answer.0/gen.0")
         eventually(lambda: made.why() == {"/answer.0/gen.0": ("worker", "paused")})
         assert sentence(made, "/answer.0/gen.0").startswith("the run is paused; attempt 1; last ")
         assert backend.came == ["/answer.0/gen.0"]
-        made.look(Run.resume)
+        made.look(resume)
         made.over()
         assert backend.came == ["/answer.0/gen.0"] * 2
 
@@ -251,14 +250,14 @@ def test_a_call_that_had_its_slot_gives_it_back_when_the_run_is_paused() -> None
     assert isinstance(clock, VirtualClock)
     with going(backend, programs.three, policy=still) as made:
         eventually(lambda: ("worker", "gate") in made.why().values())
-        made.look(Run.pause)
+        made.look(pause)
 
         def all_pause() -> bool:
             made.look(lambda run: clock.advance())
             return {why for _, why in made.why().values()} == {"paused"}
 
         eventually(all_pause)
-        assert made.look(lambda run: run.scheduler.loads())[0].taken == 0
+        assert made.look(lambda run: run.dispatch.scheduler.loads())[0].taken == 0
 
 
 class Caching(Watched):
@@ -333,9 +332,9 @@ def test_several_backends_each_with_its_queue() -> None:
             "/gen.1": ("worker", "asked"),
             "/gen.2": ("queue", "slot"),
         }
-        assert [load.backend for load in made.look(lambda run: run.scheduler.loads())] == [
+        assert [load.backend for load in made.look(lambda run: run.dispatch.scheduler.loads())] == [
             "watched",
             "other",
         ]
-        made.look(Run.pause)
+        made.look(pause)
         assert made.why()["/gen.2"] == ("queue", "paused")

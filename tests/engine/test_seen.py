@@ -9,6 +9,7 @@ from typing import Any
 
 from appl import map as appl_map
 from appl.control import words
+from appl.control.steering import Steering
 from appl.control.view import About, view
 from appl.errors import CallCancelled
 from appl.runtime.run import Run
@@ -39,7 +40,9 @@ def going(path: Path, answers: Callable[[Any], Any] | None = None, **options: An
 
     def make() -> Run:
         run = Run(backend, instruments=[recorder], seed=5, **options)
-        run.blueprint = BackendRuns(lambda: backend, seed=5, policy=borrowed(run.policy))
+        run.dispatch.blueprint = BackendRuns(
+            lambda: backend, seed=5, policy=borrowed(run.dispatch.policy)
+        )
         return run
 
     made = Going(make, program)
@@ -68,7 +71,7 @@ def test_calls_of_workers_are_listed_with_the_worker(tmp_path: Path) -> None:
         backend.release(FIRST)
         eventually(lambda: list(made.why()) == [SECOND])
         backend.release()
-    assert made.look(lambda run: run.holdings() + run.holders) == []
+    assert made.look(lambda run: run.holdings() + run.dispatch.holders) == []
 
 
 def test_a_call_that_waits_for_leave_says_so(tmp_path: Path) -> None:
@@ -78,9 +81,9 @@ def test_a_call_that_waits_for_leave_says_so(tmp_path: Path) -> None:
         number = 1 if waiting == FIRST else 2
         leave = "waits for the budget, the rate or a slot of the run"
         assert shown(made)[waiting] == f"on worker {number}: {leave}"
-        made.look(lambda run: run.pause())
+        made.look(lambda run: Steering(run).pause())
         assert shown(made)[waiting] == f"on worker {number}: the run is paused"
-        made.look(lambda run: run.resume())
+        made.look(lambda run: Steering(run).resume())
         backend.release(FIRST, SECOND)
 
 
@@ -89,7 +92,7 @@ def test_a_call_of_a_worker_can_be_ended_and_replays_so(tmp_path: Path) -> None:
         backend.has(FIRST, SECOND)
         calls = eventually(lambda: len(made.why()) == 2 and made.look(Run.holdings))
         (first,) = [each.call for each in calls if each.call.address == FIRST]
-        assert made.look(lambda run: run.end_from_outside(first)) == "now"
+        assert made.look(lambda run: Steering(run).end(first)) == "now"
         eventually(lambda: backend.aborted == [FIRST])
         backend.release()
         assert made.over()[0] == "cancelled"

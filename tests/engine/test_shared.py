@@ -31,7 +31,7 @@ def test_a_thousand_items_never_pass_the_budget():
         found = appl_map(
             ask, range(1000), on_error="collect", engine=Threads(workers=4, at_once=64)
         )
-        spent = run.root.account.spent
+        spent = run.tree.root.account.spent
     assert len(world.asked) == 137 == spent.calls
     assert sum(isinstance(each, str) for each in found) == 137
     assert all(isinstance(each, str | BudgetExceeded) for each in found)
@@ -89,7 +89,7 @@ def test_a_lost_worker_gives_its_slots_back_and_its_reservations_count_as_spent(
     engine = Threads(workers=2, lose=lambda _: bool(world.asked) and next(lost, False))
     with world.run() as run:
         assert len(appl_map(ask, range(20), engine=engine)) == 20
-        account, way = run.root.account, run.ways[""]
+        account, way = run.tree.root.account, run.dispatch.ways[""]
     assert account.reserved == Amounts(0, 0, 0)
     assert len(world.asked) <= account.spent.calls <= len(world.asked) + 4
     assert way._slots.taken == 0

@@ -44,7 +44,9 @@ class World:
             recorder = Recorder(path, {"profile": profile_data(backend.profile), "seed": 5})
             watching.append(recorder)
         run = Run(backend, instruments=watching, seed=5, **self._options)
-        run.blueprint = BackendRuns(self.backend, seed=5, policy=borrowed(run.policy))
+        run.dispatch.blueprint = BackendRuns(
+            self.backend, seed=5, policy=borrowed(run.dispatch.policy)
+        )
         try:
             with run:
                 yield run

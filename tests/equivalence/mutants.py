@@ -76,7 +76,7 @@ MUTANTS = (
         "an address counts the calls of the whole run",
         "runtime/frame.py",
         "        count = self.counts.get(name, 0)\n        self.counts[name] = count + 1",
-        "        counts = self.run.root.counts\n        count = counts.get(name, 0)\n"
+        "        counts = self.run.tree.root.counts\n        count = counts.get(name, 0)\n"
         "        counts[name] = count + 1",
     ),
     Mutant(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from appl.tracing.exporting.delivery import Batching
 from tests.housekeeping.conftest import made
 
 from .conftest import Collector, Project, collecting
@@ -164,7 +165,8 @@ def test_20_000_calls_reach_a_collector_that_refuses_above_a_rate(project: Proje
     assert first.code == 1 and "run the same command again to go on" in first.err
     assert again.code == 0, again.err
     assert "sent 20,002 of 20,002 spans" in again.err
-    assert (facts["spans"], facts["repeated"]) == (CALLS + 2, 0)
+    assert facts["spans"] == CALLS + 2
+    assert facts["repeated"] <= Batching().spans  # of the request under way at the deadline
     assert facts["refused"] >= 4  # each time its queue is full
     for done in (first, again):
         assert int(done.err.split("peak ")[1]) < 300 << 10

@@ -204,7 +204,7 @@ def test_a_script_that_is_rerun_in_new_threads_does_not_grow(tmp_path: Path):
             thread = threading.Thread(target=rerun, args=(number,))
             thread.start()
             thread.join()
-        assert len(current().scopes) < 150
+        assert len(current().tree.scopes) < 150
     assert shown == [f"RUN {number}" for number in range(300)]
 
 

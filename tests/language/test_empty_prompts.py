@@ -58,7 +58,7 @@ def test_an_empty_prompt_is_refused_before_any_call() -> None:
 def test_an_empty_prompt_that_is_an_object_may_be_meant(ask: Callable[[], object]) -> None:
     told: list[str] = []
     with Run(Echo()) as run:
-        run.tell = told.append
+        run.reporter.tell = told.append
         for _ in range(2):
             str(ask())
     assert len(told) == 1 and "gen() was given an empty prompt" in told[0]
@@ -67,7 +67,7 @@ def test_an_empty_prompt_that_is_an_object_may_be_meant(ask: Callable[[], object
 def test_an_empty_prompt_that_may_be_meant_is_told_once() -> None:
     told: list[str] = []
     with Run(Echo()) as run:
-        run.tell = told.append
+        run.reporter.tell = told.append
         assert str(silent()) and str(silent())
     [line] = told
     assert "test_empty_prompts.py:23: the prompt of silent() is empty" in line
@@ -77,6 +77,6 @@ def test_an_empty_prompt_that_may_be_meant_is_told_once() -> None:
 def test_a_text_that_is_empty_or_pending_is_a_prompt(program: object) -> None:
     told: list[str] = []
     with Run(Echo()) as run:
-        run.tell = told.append
+        run.reporter.tell = told.append
         assert callable(program) and str(program())
     assert not told

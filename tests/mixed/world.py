@@ -149,7 +149,7 @@ def compiled(program: Mixed) -> dict[str, Any]:
 
 def performed(module: dict[str, Any]) -> Any:
     """The value of the program in *module*, in the run that is open."""
-    current().tell = _unheard
+    current().reporter.tell = _unheard
     made = module["main"]()
     return settled(asyncio.run(made) if inspect.iscoroutine(made) else made)
 

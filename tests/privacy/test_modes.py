@@ -36,7 +36,7 @@ SAID = {
 def replayed(name: str, trace: Path | Trace) -> Any:
     replayer = Replayer(trace)
     with Run(replayer.backend, instruments=[replayer], world=replayer, seed=7) as run:
-        run.tell = lambda line: None
+        run.reporter.tell = lambda line: None
         value = PROGRAMS[name]()
     replayer.finish()
     return plain(value)

@@ -25,7 +25,9 @@ from appl.tracing.replaying.resumer import Resumer
 
 def watch() -> IdleDetection:
     """The watch over a run of which nothing is on its way."""
-    run: Any = SimpleNamespace(over=False, scheduler=SimpleNamespace(busy=False))
+    run: Any = SimpleNamespace(
+        over=False, dispatch=SimpleNamespace(scheduler=SimpleNamespace(busy=False))
+    )
     return IdleDetection(run, lambda final=True: False)
 
 
@@ -105,8 +107,8 @@ def replay(path: Path, program: Callable[[], Any]) -> tuple[Any, int]:
     with run:
         value = program()
     replayer.finish()
-    assert run.idle_detection is not None
-    return value, run.idle_detection.waits
+    assert run.outside.idle_detection is not None
+    return value, run.outside.idle_detection.waits
 
 
 def resume(path: Path, program: Callable[[], Any]) -> tuple[Any, int]:
@@ -115,8 +117,8 @@ def resume(path: Path, program: Callable[[], Any]) -> tuple[Any, int]:
     run = Run(live, instruments=[resumer], world=resumer)
     with run:
         value = program()
-    assert run.idle_detection is not None and not live.requests
-    return value, run.idle_detection.waits
+    assert run.outside.idle_detection is not None and not live.requests
+    return value, run.outside.idle_detection.waits
 
 
 @ppl

@@ -94,7 +94,7 @@ def test_what_is_left_behind_ends_with_the_run_and_is_told(form: str, tmp_path: 
     told: list[str] = []
     path = tmp_path / "run.trace"
     with Run(Silent(), instruments=[recorder := Recorder(path)]) as run:
-        run.tell = told.append
+        run.reporter.tell = told.append
         FORMS[form]()
     recorder.close()
     assert len(told) == 1 and "was cancelled: its" in told[0] and "ended before it did" in told[0]
@@ -102,7 +102,7 @@ def test_what_is_left_behind_ends_with_the_run_and_is_told(form: str, tmp_path: 
     assert all(call.response is None for call in Trace.open(path).calls)
     replayer = Replayer(path)
     with Run(replayer.backend, instruments=[replayer], world=replayer) as run:
-        run.tell = told.append
+        run.reporter.tell = told.append
         FORMS[form]()
     assert told[1:] == told[:1]
 
@@ -146,7 +146,7 @@ def test_a_thread_that_ends_while_the_run_waits_leaves_nobody_waiting() -> None:
 
     told: list[str] = []
     with Run(Releasing()) as run:
-        run.tell = told.append
+        run.reporter.tell = told.append
         thread = threading.Thread(target=work)
         thread.start()
     thread.join()

@@ -228,7 +228,7 @@ def test_a_continuation_that_repeats_nothing_is_joined_as_it_is_with_a_warning()
     answers = [cut("The quick brown fox jumps", 15), Response((Sample(" fox jumps.", "stop"),))]
     backend = Scripted(answers, features=())
     with Run(backend) as run:
-        run.tell = told.append
+        run.reporter.tell = told.append
         assert gen(messages="x", max_relay_rounds=1) == "The quick brown fox jumps."
     assert "/gen.0/more.1 repeats nothing" in told[0]
 
@@ -237,7 +237,7 @@ def test_a_continuation_that_repeats_few_words_is_joined_at_them() -> None:
     told: list[str] = []
     answers = [cut("Numbers: 11, 12, 13, 14, 15, 16", 28), cut("15, 16", 99)]
     with Run(Scripted(answers, features=())) as run:
-        run.tell = told.append
+        run.reporter.tell = told.append
         assert gen(messages="x", max_relay_rounds=1) == "Numbers: 11, 12, 13, 14, 15, 16"
     assert not told
 

@@ -44,7 +44,7 @@ class Gate:
 
 def in_run(watchdog: Watchdog, warnings: Warnings, program: Callable[[], Any]) -> None:
     with Run(Echo(), instruments=[warnings]) as run:
-        run.tell = lambda line: None
+        run.reporter.tell = lambda line: None
         watchdog.runs.add(run)
         program()
 

@@ -122,8 +122,11 @@ def test_of_a_long_conversation_only_the_end_is_kept() -> None:
     clock = VirtualClock()
     with Run(RadixServer(clock, 10**6), policy=Policy(clock=clock)) as run:
         assert str(chat())
-        assert isinstance(run.scheduler, Scheduler) and run.scheduler._ahead is not None
-        assert len(run.scheduler._ahead._room.residents._youngest) < 80
+        assert (
+            isinstance(run.dispatch.scheduler, Scheduler)
+            and run.dispatch.scheduler._ahead is not None
+        )
+        assert len(run.dispatch.scheduler._ahead._room.residents._youngest) < 80
 
 
 def test_one_long_question_does_not_keep_the_short_ones_beside_it_waiting() -> None:

@@ -92,7 +92,7 @@ def test_each_run_counting_for_itself_is_the_naive_twin() -> None:
         assert str(single("mine"))
         with second:
             assert str(single("its"))
-            rooms = {ahead_of(run.scheduler)._room for run in (first, second)}
+            rooms = {ahead_of(run.dispatch.scheduler)._room for run in (first, second)}
             assert len(rooms) == 2
 
 
@@ -358,8 +358,8 @@ def test_what_goes_elsewhere_is_not_foreseen_any_more(prefer: str) -> None:
     either = Model("a", None, others=(Model("b", None),), prefer=prefer)
     with two_places(servers, either) as run:
         assert str(agent(1))
-        assert coming_at(run.scheduler, "a") == 0
-        assert not cast(Placing, run.scheduler)._foreseen
+        assert coming_at(run.dispatch.scheduler, "a") == 0
+        assert not cast(Placing, run.dispatch.scheduler)._foreseen
 
 
 def test_a_call_that_ends_before_it_is_asked_is_not_foreseen_any_more() -> None:
@@ -371,8 +371,8 @@ def test_a_call_that_ends_before_it_is_asked_is_not_foreseen_any_more() -> None:
     with two_places([Deaf(clock, ROOM), Deaf(clock, ROOM)]) as run:
         with pytest.raises(BackendUnavailable):
             str(agent(1))
-        assert coming_at(run.scheduler, "a") == 0
-        assert not cast(Placing, run.scheduler)._foreseen
+        assert coming_at(run.dispatch.scheduler, "a") == 0
+        assert not cast(Placing, run.dispatch.scheduler)._foreseen
 
 
 def test_the_same_holds_for_a_run_with_one_server() -> None:
@@ -384,9 +384,9 @@ def test_the_same_holds_for_a_run_with_one_server() -> None:
     with Run(Deaf(clock, ROOM), policy=Policy(clock=clock)) as run:
         with pytest.raises(BackendUnavailable):
             str(agent(1))
-        ahead = ahead_of(run.scheduler)
+        ahead = ahead_of(run.dispatch.scheduler)
         assert not any(each.coming for each in ahead._forecast._seen.values())
-        assert not cast(Scheduler, run.scheduler)._foreseen
+        assert not cast(Scheduler, run.dispatch.scheduler)._foreseen
 
 
 # -- forecast
@@ -480,7 +480,7 @@ def test_of_prompts_that_came_only_the_longest_is_remembered() -> None:
     clock = VirtualClock()
     with Run(RadixServer(clock, 10**6), policy=Policy(clock=clock)) as run:
         assert str(chat())
-        seen = ahead_of(run.scheduler)._forecast._seen
+        seen = ahead_of(run.dispatch.scheduler)._forecast._seen
         assert sum(len(each.coming) for each in seen.values()) <= 1
 
 
@@ -501,5 +501,5 @@ def test_what_is_no_answer_ends_its_call_and_gives_back_its_room(samples: Any) -
     with Run(server, policy=policy) as run:
         with pytest.raises(MalformedResponse, match="gave an answer that is none"):
             str(single("mine"))
-        ahead = ahead_of(run.scheduler)
+        ahead = ahead_of(run.dispatch.scheduler)
     assert ahead.admitted == 0 and not ahead._prints

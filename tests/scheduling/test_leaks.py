@@ -32,7 +32,11 @@ from appl.testing import Late, VirtualClock
 
 PROMPT = Messages.of([Message("user", "Well?")])
 ANSWER = Response((Sample("yes", "stop"),), Usage(6, 4))
-RUN = SimpleNamespace(watched=False, idle_detection=None, closed=False)
+RUN = SimpleNamespace(
+    reporter=SimpleNamespace(watched=False),
+    outside=SimpleNamespace(idle_detection=None),
+    closed=False,
+)
 
 
 class Question:

@@ -149,7 +149,7 @@ class Storm:
         )
         self.runs = [self.made(servers, policy) for _ in range(runs)]
         for server in servers:
-            server.schedulers += [run.scheduler for run in self.runs]
+            server.schedulers += [run.dispatch.scheduler for run in self.runs]
 
     def made(self, servers: list[Moody], policy: Policy) -> Run:
         first, *others = servers
@@ -205,8 +205,8 @@ def storm(seed: int, most: int, threads: bool, runs: int = 1, places: int = 1) -
     else:
         weather.rage(0)
     for run in weather.runs:
-        at_rest(run.scheduler, weather.clock)
-        log = cast(Log, run.instruments[0])
+        at_rest(run.dispatch.scheduler, weather.clock)
+        log = cast(Log, run.reporter.instruments[0])
         ends = Counter(each.address for each in log.of(CallEnded))
         assert all(count == 1 for count in ends.values())
         assert {each.request.address for each in log.of(CallStarted)} <= ends.keys()

@@ -228,7 +228,7 @@ def test_a_cancelled_call_that_was_held_is_not_sent() -> None:
 def test_a_run_that_ends_while_calls_are_gathered_leaves_nothing_under_way() -> None:
     server = Server()
     run = Run(server, policy=server.policy(gather_s=3600))
-    scheduler = run.scheduler
+    scheduler = run.dispatch.scheduler
     assert isinstance(scheduler, Scheduler)
     ahead = scheduler._ahead
     assert ahead is not None

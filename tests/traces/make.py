@@ -79,9 +79,9 @@ def recorded(
         barrier=recorder.barrier, seed=7, policy=Policy(retries=retries, circuit=None),
         world=rerunner,
     ) as run:  # fmt: skip
-        run.tell = lambda line: None
+        run.reporter.tell = lambda line: None
         value = {**PROGRAMS, **EDITS}[name]()
-        run.warn("/warned.0", "a warning about \u202enothing")
+        run.reporter.warn("/warned.0", "a warning about \u202enothing")
     recorder.barrier()
     if close:
         recorder.close()

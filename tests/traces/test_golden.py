@@ -48,7 +48,7 @@ def replayed(path: Path, home: Path | None = None) -> Any:
     """What the program of *path* returns when the trace answers; its key is looked for at *home*."""
     replayer = Replayer(Trace.open(path, home=home))
     with make.environment(), Run(replayer.backend, instruments=[replayer], world=replayer) as run:
-        run.tell = lambda line: None
+        run.reporter.tell = lambda line: None
         value = {**PROGRAMS, **EDITS}[make.OTHERS.get(path.stem, path.stem)]()
     replayer.finish()
     return make.plain(value)

@@ -117,8 +117,8 @@ class Asked:
         """The sampling that this means in *frame*, whose defaults are filled in."""
         run, fields = frame.run, self.fields
         self._complete(frame)
-        run.complete_fields(fields)
-        profile = run.models.profile_of(self.model or "")
+        run.services.complete_fields(fields)
+        profile = run.dispatch.models.profile_of(self.model or "")
         self._check(profile)
         if self.shape is not None:
             fields["schema"] = schema_for(self.shape, profile)
@@ -135,7 +135,7 @@ class Asked:
         known = frame.run.profile.options
         if not self.extra.keys() <= known or isinstance(self.fields["logprobs"], bool):
             self._in_other_words(known)
-        model = frame.run.models.resolve(named(finished(self.model)) or frame.model)
+        model = frame.run.dispatch.models.resolve(named(finished(self.model)) or frame.model)
         for name, value in model.options.items():
             if name not in self.fields:
                 self.extra.setdefault(name, value)

@@ -98,7 +98,7 @@ class Call(Promise):
     @property
     def profile(self) -> Profile:
         """The profile of the backends that may answer."""
-        return self.run.models.profile_of(self.model)
+        return self.run.dispatch.models.profile_of(self.model)
 
     def trunk(self) -> PromptNode | None:
         """The prompt as parts, given messages too, for another call to continue."""
@@ -155,11 +155,13 @@ class Call(Promise):
             self.n, 0, self.timeout, self.priority, self.cache,
         )  # fmt: skip
         run = self.run
-        if run.gate is not None:
-            run.gate()
-        if run.watched:
+        if run.services.gate is not None:
+            run.services.gate()
+        if run.reporter.watched:
             at = time.monotonic_ns()
-            run.emit(CallStarted(self.request, self.kind, self.edges(), self.file, self.line, at))
+            run.reporter.emit(
+                CallStarted(self.request, self.kind, self.edges(), self.file, self.line, at)
+            )
 
     def edges(self) -> tuple[str, ...]:
         """The addresses of the calls whose answers the prompt holds, those implied left out."""
@@ -200,7 +202,7 @@ class Call(Promise):
     def failed_as(self, outcome: Error) -> None:
         """Have the call fail, as a part of its prompt failed, when the world says so."""
         moment = Moment(self.address, "answer")
-        self.run.world.ends(moment, "failed", lambda: self._failed_as(outcome))
+        self.run.outside.world.ends(moment, "failed", lambda: self._failed_as(outcome))
 
     def _failed_as(self, outcome: Error) -> None:
         self._end(outcome, None, outcome.error)
@@ -212,14 +214,16 @@ class Call(Promise):
             return
         if self.emit is not None:
             self.emit.close()
-        if self.run.watched:
+        if self.run.reporter.watched:
             at, chunks = time.monotonic_ns(), self.emit.chunks if self.emit is not None else ()
-            self.run.emit(CallEnded(self.address, response, error, at, chunks, self.source))
+            self.run.reporter.emit(
+                CallEnded(self.address, response, error, at, chunks, self.source)
+            )
         self.finish(outcome)
 
     def aborted(self) -> None:
         """End as cancelled, when the world says so: it may come too late."""
-        self.run.world.ends(Moment(self.address, "answer"), "cancelled", self._abort)
+        self.run.outside.world.ends(Moment(self.address, "answer"), "cancelled", self._abort)
 
     def _abort(self) -> None:
         """End as cancelled; an attempt that runs is aborted first, with the work behind it."""
@@ -263,8 +267,8 @@ class Call(Promise):
             io_thread().send(self.aborted)
 
     def deliver(self) -> None:
-        if self.run.watched and not self.delivered:
-            self.run.emit(Delivered(self.address, time.monotonic_ns()))
+        if self.run.reporter.watched and not self.delivered:
+            self.run.reporter.emit(Delivered(self.address, time.monotonic_ns()))
         super().deliver()
 
     def blockers(self) -> Iterable[Promise]:

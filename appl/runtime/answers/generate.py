@@ -117,8 +117,8 @@ def _call(frame: Frame, kind: str, asked: Asked, sampling: Sampling) -> Call:
             tell_given(kind, frame, place)
         else:
             check_empty(kind, frame, place)
-    check_media(frame.run.models.profile_of(asked.model or ""), node or given)
-    cache = frame.run.cache(finished(asked.cache)) if asked.cache is not None else None
+    check_media(frame.run.dispatch.models.profile_of(asked.model or ""), node or given)
+    cache = frame.run.dispatch.cache(finished(asked.cache)) if asked.cache is not None else None
     home = hub_here()
     call = Call(frame, home, kind, node, given, asked.model or "", sampling, place)
     call.n, call.timeout, call.priority = asked.n, asked.timeout, asked.priority
@@ -137,7 +137,7 @@ def _answer(frame: Frame, call: Call, asked: Asked) -> Call | Series:
     if asked.shape is not None:
         answer = typed = typed_answer(answer, asked.shape, call.profile, asked.max_asks)
         partial = typed.partial
-    if asked.stream or call.run.streams or frame.streams:
+    if asked.stream or call.run.reporter.streams or frame.streams:
         open_stream(answer, partial)
         answer.overlaps = asked.stream
     return answer
@@ -149,7 +149,7 @@ def issue(frame: Frame, answer: Call | Series) -> Generation[Any]:
     run = frame.run
     answer.begin()
     run.submit(answer.call)
-    if run.sequential:
+    if run.services.sequential:
         wait(answer)
     return Generation(answer)
 

@@ -125,15 +125,15 @@ class TypedAnswer(Series):
 
     def _read_elsewhere(self, samples: list[Sample]) -> None:
         """Read on a worker thread; meanwhile the run is not idle."""
-        if self.run.idle_detection is not None:
-            self.run.idle_detection.starting += 1
+        if self.run.outside.idle_detection is not None:
+            self.run.outside.idle_detection.starting += 1
         reading = asyncio.get_running_loop().run_in_executor(None, self._read_all, samples)
         reading.add_done_callback(self._was_read)
 
     def _was_read(self, reading: asyncio.Future[list[_Read]]) -> None:
-        if self.run.idle_detection is not None:
-            self.run.idle_detection.starting -= 1
-            self.run.idle_detection.soon()
+        if self.run.outside.idle_detection is not None:
+            self.run.outside.idle_detection.starting -= 1
+            self.run.outside.idle_detection.soon()
         self.attempt(lambda: self._take(reading.result()))
 
     # -- what follows from it

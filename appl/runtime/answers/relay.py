@@ -127,7 +127,7 @@ class Relay(Series):
         rest = self._take(sample.text[self._taken :]) + self._growing.add(self._joint.close())
         self._pass(call.emit, "text", rest)
         if self._joint.doubt:
-            self.run.warn(call.address, self._joint.doubt.format(address=call.address))
+            self.run.reporter.warn(call.address, self._joint.doubt.format(address=call.address))
         dropped = self._to_drop(sample)
         self._growing.drop(dropped or 0)
         self._note(sample, self._joint.skipped, dropped or 0)

@@ -161,9 +161,9 @@ class Series(Promise):
     # -- as something to wait for
 
     def deliver(self) -> None:
-        if self.run.watched and not self.delivered:
+        if self.run.reporter.watched and not self.delivered:
             for call in self.calls():
-                self.run.emit(Delivered(call.address, time.monotonic_ns()))
+                self.run.reporter.emit(Delivered(call.address, time.monotonic_ns()))
         super().deliver()
 
     def cancel(self) -> None:

@@ -85,8 +85,8 @@ class Feed:
         if self._closed or not chunk.text:
             return
         self.chunks.append(chunk)
-        if self._run.watched:
-            self._run.emit(ChunkArrived(self.address, chunk, time.monotonic_ns()))
+        if self._run.reporter.watched:
+            self._run.reporter.emit(ChunkArrived(self.address, chunk, time.monotonic_ns()))
         if chunk.sample == self.first:
             self._sink.add(self, chunk.kind, chunk.text)
 
@@ -236,11 +236,11 @@ class Stream:
             fresh = self._log[self._told :]
             self._told += len(fresh)
             self._posted = False
-        if self._run.watched:
+        if self._run.reporter.watched:
             counts = {piece.feed: piece.chunks for piece in fresh if piece.feed is not None}
             for feed, count in counts.items():
                 at = time.monotonic_ns()
-                self._run.emit(ChunksDelivered(feed.address, count, at))
+                self._run.reporter.emit(ChunksDelivered(feed.address, count, at))
         self._tell()
 
     def wake(self, pending: Promise) -> None:

@@ -60,16 +60,16 @@ class TimedWait:
         pending: Promise | None = None,
     ) -> None:  # fmt: skip
         self._run, self._live = run, live
-        self._moment = Moment(address, kind, run.next_observation(address))
+        self._moment = Moment(address, kind, run.outside.next_observation(address))
         self._left = False
         self._found: Outcome | None = None
         self.first = _Told(address, strand_here().hub, self._look)
-        run.expect(self._moment, self.first.reached, lambda: self._arm(seconds, pending))
+        run.outside.expect(self._moment, self.first.reached, lambda: self._arm(seconds, pending))
 
     def _arm(self, seconds: float, pending: Promise | None) -> None:
         if self._left:
             return
-        io, detection = io_thread(), self._run.idle_detection
+        io, detection = io_thread(), self._run.outside.idle_detection
 
         def ring() -> None:
             if detection is not None:
@@ -90,14 +90,14 @@ class TimedWait:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._left = True
         if kind is not None:
-            self._run.world.leave(self._moment)
+            self._run.outside.world.leave(self._moment)
 
     def _look(self) -> None:
         """Look at the world as the moment is delivered, unless nobody waits for it any more."""
         if self._left or self._found is not None:
             return
         try:
-            self._found = Value(self._run.world.see(self._moment, self._live))
+            self._found = Value(self._run.outside.world.see(self._moment, self._live))
         except Exception as error:  # the program's, not the hub's
             self._found = Error(error)
 
@@ -112,7 +112,7 @@ class Alarm:
     """Calls *ring* on the I/O loop in *seconds*, unless it is turned off before."""
 
     def __init__(self, run: Run, seconds: float, ring: Callable[[], None]) -> None:
-        self._detection, self._ring = run.idle_detection, ring
+        self._detection, self._ring = run.outside.idle_detection, ring
         self._handle: TimerHandle | None = None
         if self._detection is not None:
             self._detection.timers += 1
@@ -168,7 +168,9 @@ def expired(pending: Promise, timeout: float) -> bool:
 
 def is_done(pending: Promise) -> bool:
     """True if *pending* has an outcome; recorded, as it depends on time."""
-    return bool(run_of(pending).observe(pending.address, "done", lambda: pending.last().done))
+    return bool(
+        run_of(pending).outside.observe(pending.address, "done", lambda: pending.last().done)
+    )
 
 
 def sleep_now(run: Run, address: str, seconds: float) -> None:

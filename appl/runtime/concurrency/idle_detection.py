@@ -153,7 +153,7 @@ class IdleDetection:
             io_thread().loop.call_soon(self._look)
 
     def _in_transit(self) -> bool:
-        return not io_thread().empty or self._run.scheduler.busy
+        return not io_thread().empty or self._run.dispatch.scheduler.busy
 
     def _polls(self) -> bool:
         """True if the I/O loop has something to run, which may never end."""
@@ -239,6 +239,8 @@ class IdleDetection:
 
 def idle_detection_for(run: Run) -> IdleDetection | None:
     """The idle detection of *run*; ``None`` if nothing is held back until all programs wait."""
-    if not run.steps:
+    if not run.outside.steps:
         return None
-    return IdleDetection(run, lambda final: any(step(final) for step in run.steps), run.world.due)
+    return IdleDetection(
+        run, lambda final: any(step(final) for step in run.outside.steps), run.outside.world.due
+    )

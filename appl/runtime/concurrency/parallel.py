@@ -112,7 +112,7 @@ def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Promise:
         every = [resolve(each) for each in args]
         return f(*every, **{name: resolve(each) for name, each in kwargs.items()})
 
-    if caller.run.sequential:
+    if caller.run.services.sequential:
         task.run_here(body, context_for(frame))
     else:
         task.run_in_thread(body, context_for(frame))
@@ -130,7 +130,7 @@ def _start_coroutine(
     # on this thread would keep the caller from going on.
     if _get_running_loop() is not None:
         task.run_in_loop(f(*args, **kwargs), context)
-    elif caller.run.sequential:
+    elif caller.run.services.sequential:
         task.run_here(lambda: asyncio.run(f(*args, **kwargs)), context)
     else:
         task.run_in_thread(lambda: asyncio.run(f(*args, **kwargs)), context)
@@ -146,9 +146,9 @@ def beside(caller: Frame, name: str) -> Frame:
 def scope_beside(caller: Frame, name: str) -> Frame:
     """A frame for a function beside *caller*, which is a scope of the trace."""
     frame, run = beside(caller, name), caller.run
-    if run.watched:
+    if run.reporter.watched:
         at = time.monotonic_ns()
-        run.emit(ScopeEntered(frame.address, caller.address, name, None, None, at))
+        run.reporter.emit(ScopeEntered(frame.address, caller.address, name, None, None, at))
     return frame
 
 
@@ -245,7 +245,7 @@ def map(
     items = finished(items)
     if not isinstance(items, Iterable):
         raise InvalidOption(f"map(f, items) takes a list of items, got {items!r:.80}")
-    if engine is not None and here(lambda: _name(f)).run.hires:
+    if engine is not None and here(lambda: _name(f)).run.outside.hires:
         return _elsewhere(f, items, more, concurrency, on_error == "collect", progress, engine)
     every = list(zip(items, *more, strict=False)) if more else [(item,) for item in items]
     shown = progress_for(_name(f), len(every), progress)
@@ -350,7 +350,7 @@ class _Map:
             self._start(index)
             return
         moment = Moment(self._address(index), "item")
-        self._caller.run.expect(moment, self._lost, functools.partial(self._start, index))
+        self._caller.run.outside.expect(moment, self._lost, functools.partial(self._start, index))
         if len(self._items) == index:  # neither begun nor lost
             self._caller.issue(self._name)
             self._items.append(None)
@@ -359,7 +359,7 @@ class _Map:
     def _lost(self, error: Exception) -> None:
         """Add an item that no worker has ended; the record of its calls is not used."""
         address = self._caller.issue(self._name)
-        self._caller.run.world.skip(address)
+        self._caller.run.outside.world.skip(address)
         pending = First(address, self.hub)
         pending.conclude(Error(error))
         item = Item(self, pending)
@@ -481,4 +481,4 @@ class _Map:
             return
         for item in self._items:
             if item is not None and not item.over:
-                self._caller.run.world.skip(item.pending.address)
+                self._caller.run.outside.world.skip(item.pending.address)

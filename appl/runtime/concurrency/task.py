@@ -51,7 +51,7 @@ class Task(Promise):
         self._cancelled = False
         self._begun = False
         self.overlaps = True
-        self.run.begins(self)
+        self.run.outside.begins(self)
 
     def attempt(self, body: Callable[[], Any]) -> Outcome:
         """Call *body*; the outcome, with what it left running as children."""
@@ -97,7 +97,7 @@ class Task(Promise):
     def run_in_thread(self, body: Callable[[], Any], context: Context) -> None:
         """Run on a worker thread."""
         self._begun = True
-        detection = self.run.idle_detection
+        detection = self.run.outside.idle_detection
         if detection is not None:
             # From here until the worker has a hub nobody could see that a program is about to run.
             # So it is counted, or all others might seem idle.
@@ -106,7 +106,7 @@ class Task(Promise):
 
     def _in_thread(self, body: Callable[[], Any]) -> None:
         hub = hub_here()
-        detection = self.run.idle_detection
+        detection = self.run.outside.idle_detection
         if detection is not None:
             detection.joins(hub)  # before the count goes down, so that there is no gap in between
             detection.starting -= 1
@@ -183,7 +183,7 @@ class Task(Promise):
     def _ended_from_outside(self) -> None:
         if not self.done:
             at = time.monotonic_ns()
-            self.run.emit(Observed(self.address, 0, "cancelled", True, at))
+            self.run.reporter.emit(Observed(self.address, 0, "cancelled", True, at))
             self.cancel()
 
     def is_left(self) -> bool:
@@ -221,7 +221,7 @@ class Task(Promise):
 
     def _tell_left(self, ended: str) -> str:
         what = f"{self.address} was cancelled: its {ended} ended before it did"
-        self.run.tell_once(
+        self.run.reporter.tell_once(
             ("left", self.address), f"{what}; read its result, or await it, in that {ended}"
         )
         return what

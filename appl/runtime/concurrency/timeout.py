@@ -89,7 +89,7 @@ class timeout:
         self._frame = here(lambda: "timeout", call=False)
         self._limit = Limit(self._frame)
         self._limit.enter()
-        self._ordinal = self._frame.run.next_observation(self._frame.address)
+        self._ordinal = self._frame.run.outside.next_observation(self._frame.address)
 
         # The timer rings on the I/O loop. The strike goes through the hub's inbox, among the
         # answers: at that place it is recorded, and comes again in a replay.
@@ -97,7 +97,7 @@ class timeout:
             run_on(hub, lambda: self._ring(strike))
 
         moment = Moment(self._frame.address, "deadline", self._ordinal)
-        self._frame.run.expect(
+        self._frame.run.outside.expect(
             moment, lambda _: ring(), lambda: io_thread().send(lambda: self._arm(ring))
         )
 
@@ -113,7 +113,7 @@ class timeout:
         if not (self._over or self._struck):
             self._struck = True
             run, at = self._frame.run, time.monotonic_ns()
-            run.emit(Observed(self._frame.address, self._ordinal, "deadline", True, at))
+            run.reporter.emit(Observed(self._frame.address, self._ordinal, "deadline", True, at))
             strike()
 
     def _end(self) -> None:

@@ -165,12 +165,12 @@ class Watchdog:
         if line.seconds >= ENOUGH and run is not None:
             line.told, line.last = True, None
             address = activation.address if activation is not None else ""
-            run.warn(address, _message(user, line))
+            run.reporter.warn(address, _message(user, line))
 
 
 def _under_way(run: Run) -> list[Any]:
     """The calls of *run* that are not answered yet: two of them at most."""
-    return [each.call for each in islice(run.scheduler.holdings(), 2)]
+    return [each.call for each in islice(run.dispatch.scheduler.holdings(), 2)]
 
 
 # -- who could go on

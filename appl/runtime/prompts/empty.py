@@ -12,7 +12,7 @@ def check_empty(kind: str, frame: Frame, place: tuple[str, int] | None) -> None:
 
     Where the source does not show why, an empty prompt may be meant: that is told once.
     """
-    if frame.parent is not None and frame.run.was_told(("empty prompt", place)):
+    if frame.parent is not None and frame.run.reporter.was_told(("empty prompt", place)):
         return
     caller = caller_at(*place) if place is not None else None
     helper = caller is not None and not caller.prompted and bare_text(caller.found.node)
@@ -22,7 +22,9 @@ def check_empty(kind: str, frame: Frame, place: tuple[str, int] | None) -> None:
     if caller is None or cause is None:
         at = "{}:{}: ".format(*place) if place is not None else ""
         what = f"the prompt of {caller.name if caller is not None else kind + '()'} is empty"
-        frame.run.tell_once(("empty prompt", place), f"{at}{what}; {_SAY.format(kind=kind)}")
+        frame.run.reporter.tell_once(
+            ("empty prompt", place), f"{at}{what}; {_SAY.format(kind=kind)}"
+        )
         return
     where = f"line {getattr(cause.node, 'lineno', 0)}"
     raise InvalidOption(
@@ -52,4 +54,4 @@ def tell_given(kind: str, frame: Frame, place: tuple[str, int] | None) -> None:
     meant. A list with nothing in it is refused before."""
     at = "{}:{}: ".format(*place) if place is not None else ""
     what = f"{kind}() was given an empty prompt: put a message into it first"
-    frame.run.tell_once(("empty prompt", place), f"{at}{what}")
+    frame.run.reporter.tell_once(("empty prompt", place), f"{at}{what}")

@@ -163,10 +163,10 @@ class Dispatcher:
                     if wait is None:
                         raise
                     question.error = error  # for those who look on while it rests
-                    if call.run.watched:
+                    if call.run.reporter.watched:
                         at = time.monotonic_ns()
                         failed = AttemptFailed(call.address, question.number, error, at, wait)
-                        call.run.emit(failed)
+                        call.run.reporter.emit(failed)
                 await self._rest(question, wait)
         finally:
             # Samples of one call may be asked for side by side, each by a question of its own.

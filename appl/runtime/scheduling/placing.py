@@ -158,9 +158,9 @@ class Leg(Call):
         if following is None:
             self.main.failed(error)
             return
-        if self.run.watched:
+        if self.run.reporter.watched:
             at = time.monotonic_ns()
-            self.run.emit(
+            self.run.reporter.emit(
                 AttemptFailed(self.address, self.attempts, cast(BackendError, error), at, 0.0)
             )
         self.placing.send(following)

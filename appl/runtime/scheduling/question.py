@@ -100,18 +100,18 @@ class Question:
 def dispatched(call: Call, attempt: int, waited: dict[str, int] | None = None) -> None:
     """Tell instruments that *call* is with the backend, for the *attempt*-th time."""
     run = call.run
-    if run.watched:
-        run.emit(CallDispatched(call.address, attempt, time.monotonic_ns(), waited))
+    if run.reporter.watched:
+        run.reporter.emit(CallDispatched(call.address, attempt, time.monotonic_ns(), waited))
     # Some worlds hand something over only when all programs wait. Now that this call is with the
     # backend nothing more of it is on its way here, and all may be waiting.
-    if run.idle_detection is not None:
-        run.idle_detection.soon()
+    if run.outside.idle_detection is not None:
+        run.outside.idle_detection.soon()
 
 
 @contextmanager
 def _timed(call: Call) -> Iterator[None]:
     """A block in which *call* waits for a timer: its run will move by itself, and is not idle."""
-    detection = call.run.idle_detection
+    detection = call.run.outside.idle_detection
     if detection is None:
         yield
         return

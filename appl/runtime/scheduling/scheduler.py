@@ -271,7 +271,7 @@ def when_prepared(call: Call, go: Callable[[Call], None], waiting: set[Call]) ->
         assert call.node is not None
         lazy = call.node.first_waiting()
     if call.outcome is None and _prepared(call):  # else it was cancelled while it waited
-        call.run.answer(call, go)
+        call.run.outside.answer(call, go)
 
 
 def _look_again(call: Call, go: Callable[[Call], None], waiting: set[Call]) -> None:
@@ -281,8 +281,8 @@ def _look_again(call: Call, go: Callable[[Call], None], waiting: set[Call]) -> N
 
 def _prepared(call: Call) -> bool:
     try:
-        if call.run.amend is not None:
-            call.run.amend(call)
+        if call.run.outside.amend is not None:
+            call.run.outside.amend(call)
         call.prepare()
     except BaseException as error:
         cause = _failed_part(call, error)

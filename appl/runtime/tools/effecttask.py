@@ -59,9 +59,9 @@ class EffectTask(Task):
         self, name: str, arguments: str, effect: str, place: tuple[str | None, int | None]
     ) -> None:
         """Record that it begins, where anybody watches."""
-        if self.run.watched:
+        if self.run.reporter.watched:
             at = time.monotonic_ns()
-            self.run.emit(ToolStarted(self.address, name, arguments, effect, *place, at))
+            self.run.reporter.emit(ToolStarted(self.address, name, arguments, effect, *place, at))
 
     def expect(
         self, name: str, arguments: str, at_once: bool, start: Callable[[Context], None]
@@ -72,7 +72,9 @@ class EffectTask(Task):
         about = ToolUse(name, arguments, at_once)
         live = self._live(start)
         try:
-            self.run.expect(moment, lambda told: void(end(self.outcome_of(told))), live, about)
+            self.run.outside.expect(
+                moment, lambda told: void(end(self.outcome_of(told))), live, about
+            )
         except TraceError as error:
             self.conclude(Error(error))
 
@@ -113,8 +115,8 @@ class EffectTask(Task):
                 return False
             self._over = True
         self.closing()
-        if self.run.watched:
-            self.run.emit(self._ended(outcome))
+        if self.run.reporter.watched:
+            self.run.reporter.emit(self._ended(outcome))
         return super().settle(outcome)
 
     def closing(self) -> None:
@@ -127,8 +129,8 @@ class EffectTask(Task):
         return ToolEnded(self.address, self.message_of(outcome.value), None, at)
 
     def deliver(self) -> None:
-        if self.run.watched and not self.delivered:
-            self.run.emit(Delivered(self.address, time.monotonic_ns()))
+        if self.run.reporter.watched and not self.delivered:
+            self.run.reporter.emit(Delivered(self.address, time.monotonic_ns()))
         super().deliver()
 
     # -- its early end
@@ -145,7 +147,7 @@ class EffectTask(Task):
             self._cancel_now()
 
     def _cancel_in_turn(self) -> None:
-        self.run.world.ends(Moment(self.address, "tool"), "cancelled", self._cancel_now)
+        self.run.outside.world.ends(Moment(self.address, "tool"), "cancelled", self._cancel_now)
 
     def can_stop(self) -> bool:
         """True if the running function can be stopped, so that its end can be waited for.

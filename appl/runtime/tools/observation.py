@@ -55,17 +55,17 @@ class Observation(EffectTask):
     def begin(self, name: str, arguments: str, place: tuple[str | None, int | None]) -> None:
         """Run the function, or take its result from a record."""
         self.tell_start(name, arguments, "observed", place)
-        self.expect(name, arguments, self.run.sequential, self._go)
+        self.expect(name, arguments, self.run.services.sequential, self._go)
         self.begun = True
 
     def _go(self, context: Any) -> None:
         self._active = self.begun = True
-        start = self.run_here if self.run.sequential else self.run_in_thread
+        start = self.run_here if self.run.services.sequential else self.run_in_thread
         start(self._perform, context)
 
     def _perform(self) -> Any:
-        if self.run.gate is not None:
-            self.run.gate()
+        if self.run.services.gate is not None:
+            self.run.services.gate()
         value = self._look()
         if inspect.iscoroutine(value):
             value = asyncio.run(value)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from appl.prompt import digest_of
-from appl.runtime.run import printable
+from appl.runtime.reporter import printable
 
 Offer = Mapping[str, Any]
 """A tool as a server offers it: its name, description, parameters and effect."""

@@ -112,7 +112,7 @@ def gen_with_tools(
     steps = _Steps(frame, model, asked, max_steps, parallel, tool_timeout, on_limit)
     loop = ToolLoop(frame, strand_here().hub)
     caller.add(loop)
-    if caller.run.sequential and not in_coroutine():
+    if caller.run.services.sequential and not in_coroutine():
         loop.run_here(lambda: steps.run(loop, first), context)
     else:
         loop.run_in_fiber(lambda: steps.run(loop, first), context)

@@ -83,7 +83,7 @@ class Job:
         caller.add(run)
         self._started.append(run)
         try:
-            run.begin(self._known, here_now or caller.run.sequential)
+            run.begin(self._known, here_now or caller.run.services.sequential)
         except BaseException as error:
             run.conclude(Error(error))
             raise
@@ -159,11 +159,11 @@ class ToolRun(EffectTask):
         assert self.tool is not None
         f = self.tool.function()
         if self.tool.mask:
-            self.run.conceal(self.tool.secrets())
+            self.run.reporter.conceal(self.tool.secrets())
         self._active = True
         self._arm()
         if self.tool.effect == "program" and not is_async(f):
-            start = self.run_here if self.run.sequential else self.run_in_fiber
+            start = self.run_here if self.run.services.sequential else self.run_in_fiber
             start(lambda: self._perform(arguments), context)
         elif is_async(f) and _get_running_loop() is not None:
             self.run_in_loop(self._aperform(arguments), context)
@@ -192,7 +192,7 @@ class ToolRun(EffectTask):
 
     async def _aperform(self, arguments: dict[str, Any]) -> ToolMessage:
         assert self.tool is not None
-        if self.run.gate is not None or self.run.barrier is not None:
+        if self.run.services.gate is not None or self.run.services.barrier is not None:
             await asyncio.to_thread(self._await_turn)
         try:
             return self._result(await aresolve(await self.tool.invoke(arguments)))
@@ -213,10 +213,10 @@ class ToolRun(EffectTask):
     def _await_turn(self) -> None:
         """Return when the trace allows the tool to run: one with effects, when it is on disk."""
         assert self.tool is not None
-        if self.tool.effect == "effect" and self.run.barrier is not None:
-            self.run.barrier()
-        elif self.tool.effect != "program" and self.run.gate is not None:
-            self.run.gate()
+        if self.tool.effect == "effect" and self.run.services.barrier is not None:
+            self.run.services.barrier()
+        elif self.tool.effect != "program" and self.run.services.gate is not None:
+            self.run.services.gate()
 
     # -- its end
 
@@ -261,9 +261,9 @@ class ToolRun(EffectTask):
         if self.timeout is None:
             return
         run = self.run
-        self._ordinal = run.next_observation(self.address)
+        self._ordinal = run.outside.next_observation(self.address)
         moment = Moment(self.address, "deadline", self._ordinal)
-        run.expect(moment, lambda _: self._ring(), self._set_alarm)
+        run.outside.expect(moment, lambda _: self._ring(), self._set_alarm)
 
     def _set_alarm(self) -> None:
         assert self.timeout is not None
@@ -278,9 +278,9 @@ class ToolRun(EffectTask):
         """End the call, on the program's own thread: the time is up."""
         if self._over:
             return
-        if self.run.watched:
+        if self.run.reporter.watched:
             at = time.monotonic_ns()
-            self.run.emit(Observed(self.address, self._ordinal, "deadline", True, at))
+            self.run.reporter.emit(Observed(self.address, self._ordinal, "deadline", True, at))
         text = f"{self._called} did not finish within {self.timeout} s"
         with ENDING:
             if self._active and self.can_stop():

@@ -68,7 +68,7 @@ def _split(key: str) -> tuple[str, str]:
 def _set(call: Asked, name: str, value: Any) -> None:
     declared = call.profile.options
     if name == "model":
-        call.model = call.run.models.resolve(value).name or ""
+        call.model = call.run.dispatch.models.resolve(value).name or ""
     elif name in _OPTIONS:
         value = (value,) if name == "stop" and isinstance(value, str) else value
         value = tuple(value) if isinstance(value, list) else value

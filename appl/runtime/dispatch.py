@@ -1,0 +1,140 @@
+"""The ways of a run's calls to its backends.
+
+Invariant: a call goes to the backend that its model means when it is admitted; calls that are
+under way stay with theirs when another backend is added.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from appl.backend import Backend, PrefixCaching
+from appl.runtime.answers.models import Models
+from appl.runtime.answers.samples import Caches, Samples
+from appl.runtime.concurrency.loop_thread import io_thread
+from appl.runtime.scheduling import (
+    Account,
+    Allowance,
+    BackendEndpoint,
+    BudgetLedger,
+    ByPrefix,
+    ByProgram,
+    CallStatus,
+    Dispatcher,
+    Fifo,
+    LegDispatcher,
+    Order,
+    Placing,
+    Policy,
+    Scheduler,
+)
+from appl.runtime.scheduling.remote_permits import Lender
+
+
+class Dispatch:
+    """The queue of a run, and its ways to one backend or several.
+
+    ``ways`` are the ways by the backends' names, ``blueprint`` says how a run like this one is
+    made in another process, ``holders`` list the calls that other processes have.
+    ``open_place`` makes a backend at its first use. ``lender`` is asked for leave before each
+    attempt, when limits are those of another process.
+    """
+
+    def __init__(
+        self,
+        models: Models,
+        policy: Policy,
+        *,
+        seed: int | None,
+        concurrency: int | None,
+        lender: Lender | None,
+        look_soon: Callable[[], None],
+        warn: Callable[[str, str], None],
+    ) -> None:
+        self.models, self.policy, self.lender = models, policy, lender
+        self.caches = Caches()
+        self.ways: dict[str, Dispatcher] = {}
+        self.blueprint: object = None
+        self.open_place: Callable[[str], object] | None = None
+        self.holders: list[Callable[[], Iterable[CallStatus]]] = []
+        self.scheduler: Scheduler | Placing
+        self._seed, self._concurrency = seed, concurrency
+        self._look_soon, self._warn = look_soon, warn
+
+    def begin(self, name: str, place: BackendEndpoint, order: Order | None) -> None:
+        """Send all calls to the backend of *place*, in this *order*."""
+        self._own = self._way(name, place, order)
+        self.scheduler = self._own[0]
+
+    def add_place(self, name: str, place: BackendEndpoint) -> None:
+        """Have calls go to one more backend; from any thread, before a call names it."""
+        if place.backend.profile.thread_bound:
+            io_thread().stop_lending()
+        placing = self._placing()
+        placing.add(name, *self._way(name, place, None, placing.ledger))
+
+    def follow_routes(self) -> None:
+        """Send calls where their models' routes lead; without it the own backend answers all."""
+        self.models.on_route = self._routed
+        if self.models.routed:
+            self._routed()
+
+    def begin_account(self, allowance: Allowance) -> Account:
+        """Have a budget from now on; what was spent before does not count."""
+        account = Account(allowance)
+        self.scheduler.begin_budget(account)
+        return account
+
+    def cache(self, wanted: Any) -> str | None:
+        """The name of the cache that ``cache=`` *wanted* means; None where none is read."""
+        return self.caches.named(wanted)
+
+    def _routed(self) -> None:
+        self._placing()
+
+    def _placing(self) -> Placing:
+        """The scheduler of a run with several backends; earlier calls stay with their own one."""
+        if not isinstance(self.scheduler, Placing):
+            self.scheduler = Placing({self.models.backend: self._own}, self.models)
+        return self.scheduler
+
+    def _way(
+        self,
+        name: str,
+        place: BackendEndpoint,
+        order: Order | None,
+        ledger: BudgetLedger | None = None,
+    ) -> tuple[Scheduler, LegDispatcher]:
+        """A queue for the backend of *place*; all that *ledger* has count for one budget."""
+        backend, policy = place.backend, place.policy
+        limits = (backend.profile.concurrency, self._concurrency, policy.limits.concurrency)
+        way = LegDispatcher(
+            backend, policy, seed=self._seed,
+            most=min((each for each in limits if each is not None), default=None),
+            samples=Samples(backend, self.caches, self._look_soon, self._warn),
+            traffic=place.traffic, ledger=ledger,
+        )  # fmt: skip
+        way.place, way.lender = name, self.lender
+        self.ways[name] = way
+        caching = _caching(backend, policy)
+        order = order or _order(policy, caching is not None)
+        whose = backend if place.traffic is None else place.traffic
+        return Scheduler(way, order, caching, whose if policy.share else None), way
+
+
+def _order(policy: Policy, caching: bool) -> Order:
+    """The order of *policy*; to go from prompt to prompt costs a server that is *caching* more."""
+    if policy.order == "program":
+        now = policy.clock.now if policy.clock is not None else time.monotonic
+        return ByProgram(now, drain=64 if caching else 8)
+    return ByPrefix() if policy.order == "prefix" else Fifo()
+
+
+def _caching(backend: Backend, policy: Policy) -> PrefixCaching | None:
+    """*backend*, if it is worth its while to send shared prefixes first."""
+    wanted = (
+        policy.warm and not backend.profile.shares_in_flight and isinstance(backend, PrefixCaching)
+    )
+    return cast("PrefixCaching | None", backend if wanted else None)

@@ -1,0 +1,154 @@
+"""The seam between the programs of a run and its world.
+
+Invariant: what a program is told from outside passes ``expect`` or ``observe``, whatever world it
+is. A live run pays for nothing here: its hooks do nothing until a world asks for more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from appl.backend import Backend, Response
+from appl.runtime.answers.call import Call
+from appl.runtime.concurrency.fiber import watchdog
+from appl.runtime.concurrency.idle_detection import IdleDetection, idle_detection_for
+from appl.runtime.event import Event
+from appl.runtime.scheduling.call_status import Endable
+from appl.runtime.world import Expected, Moment, Shared, Stepping, World
+
+if TYPE_CHECKING:
+    from appl.runtime.run import Run
+
+
+class Outside:
+    """Tells the programs of *run* what *world* says; the world asks it about them (``Programs``).
+
+    ``answer`` sends a call that is ready to whoever answers it, ``begins`` hears of every call and
+    function that begins, ``steps`` are told when all programs wait, which
+    ``idle_detection`` notices (None where nobody would be told). ``hires`` is false where ``map``
+    may start no processes.
+    """
+
+    def __init__(self, run: Run, world: World) -> None:
+        self._run, self.world = run, world
+        self._expected = Expected(world)
+        self.expect = world.expect
+        self.answer: Callable[[Call, Callable[[Call], None]], None] = _straight
+        self.begins: Callable[[Endable], None] = _unended
+        self.steps: list[Callable[[bool], bool]] = []
+        self.hires = True
+        self.amend: Callable[[Call], None] | None = None
+        self.idle_detection: IdleDetection | None = None
+        self._seen: dict[str, int] = {}
+
+    def open(self, backend: Backend) -> None:
+        """Begin; *backend* may answer one call after the other, each time all programs wait."""
+        self.world.opens(self)
+        if isinstance(backend, Stepping):
+            self.steps.append(backend.on_idle)
+        self.idle_detection = idle_detection_for(self._run)
+        if isinstance(backend, Shared):
+            backend.watched_by(self)
+
+    def fail(self, error: Exception) -> None:
+        """Have whoever expects something fail with *error*."""
+        self._expected.fail(error)
+
+    # -- for programs
+
+    def observe(self, address: str, kind: str, live: Callable[[], Any]) -> Any:
+        """What the program at *address* sees of the world; *live* looks at it."""
+        return self.world.see(Moment(address, kind, self.next_observation(address)), live)
+
+    def next_observation(self, address: str) -> int:
+        """The ordinal of the next observation at *address*."""
+        ordinal = self._seen.get(address, 0)
+        self._seen[address] = ordinal + 1
+        return ordinal
+
+    # -- for the world (``Programs``)
+
+    def held_by(self, world: World) -> None:
+        """Tell *world*, which may hold things back, when all programs wait."""
+        self.expect, self.begins = self._expected.expect, self._may_end
+        self.steps.append(world.idle)
+
+    def answered_by(self, world: World, *, caches: bool = True) -> None:
+        """Note that *world* may know the answers to calls, so that time does not count.
+
+        What ``map`` has other processes do is done in this one. Without *caches* none is read.
+        """
+        self.answer, self.hires, self._run.dispatch.caches.used = self._answer, False, caches
+        watchdog.runs.discard(self._run)
+
+    @property
+    def over(self) -> bool:
+        """True if the run is over."""
+        return self._run.over
+
+    @property
+    def rests(self) -> bool:
+        """True if no program can go on."""
+        return self.over or (self.idle_detection is not None and self.idle_detection.rests)
+
+    def emit(self, event: Event) -> None:
+        """Tell all who watch the run."""
+        self._run.reporter.emit(event)
+
+    def look_soon(self) -> None:
+        """Look whether all programs wait: something is held, or goes to the backend."""
+        if self.idle_detection is not None:
+            self.idle_detection.soon()
+
+    def moved(self) -> None:
+        """Give programs that may still move their time again."""
+        if self.idle_detection is not None:
+            self.idle_detection.moved()
+
+    def nobody_can_proceed(self, final: bool, patience_s: float) -> bool:
+        """True if nobody will move by himself, as far as can be known; else one looks again."""
+        return self.idle_detection is None or self.idle_detection.nobody_can_proceed(
+            final, patience_s
+        )
+
+    def idle_for(self, seconds: float) -> bool:
+        """True if nothing has happened for *seconds*; if not, look again soon."""
+        return self.idle_detection is None or self.idle_detection.idle_for(seconds)
+
+    def recalled(self, call: Call, response: Response, requests: int) -> None:
+        """Tell caches and budgets that *call* gets a recorded answer."""
+        self._run.dispatch.scheduler.recall(call, response, requests)
+
+    # -- hooks of a world that holds
+
+    def _answer(self, call: Call, go: Callable[[Call], None]) -> None:
+        try:
+            moment = Moment(call.address, "answer")
+            self.expect(moment, call.told, partial(go, call), call)
+        except Exception as error:
+            call.failed(error)
+
+    def _may_end(self, begun: Endable) -> None:
+        """Ask the world whether somebody outside has ended what has *begun*."""
+        call = begun if isinstance(begun, Call) else None
+        ended = Moment(begun.address, "cancelled")
+        self.expect(ended, lambda _: void(begun.end_from_outside()), _nothing, call)
+
+
+def void(_: object) -> None:
+    """Nothing, for an action whose value is of no interest."""
+
+
+def _straight(call: Call, go: Callable[[Call], None]) -> None:
+    """Live, a call that is ready goes to its backend."""
+    go(call)
+
+
+def _unended(begun: Endable) -> None:
+    """Do nothing: a live run knows nothing of ends from outside before they come."""
+
+
+def _nothing() -> None:
+    """Live, whoever ends a call from outside does so himself."""

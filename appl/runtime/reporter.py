@@ -1,0 +1,71 @@
+"""Reports of what happens in a run: events to its instruments, lines to the user.
+
+Invariant: an instrument that fails is dropped with a warning; it never stops the program.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from appl.runtime.event import Concealing, Event, Instrument, Warned, wants_chunks
+
+
+class Reporter:
+    """Tells the instruments of a run what happens, and the user what he should know.
+
+    ``watched`` is true if there are instruments, ``streams`` if one of them wants the pieces of
+    answers; ``tell`` writes a line for the user, to stderr unless somebody replaces it.
+    """
+
+    def __init__(self, instruments: Iterable[Instrument]) -> None:
+        self.instruments = list(instruments)
+        self.watched = bool(self.instruments)
+        self.streams = any(map(wants_chunks, self.instruments))
+        self.tell: Callable[[str], None] = _on_stderr
+        self._told: set[object] = set()
+
+    def emit(self, event: Event) -> None:
+        """Tell every instrument; one that raises is dropped, with a warning."""
+        for instrument in self.instruments:
+            try:
+                instrument.on_event(event)
+            except Exception as error:
+                self.instruments = [each for each in self.instruments if each is not instrument]
+                self.warn("", f"{type(instrument).__name__} failed and is dropped: {error!r}")
+
+    def conceal(self, secrets: Mapping[str, str]) -> None:
+        """Have every instrument that keeps text mask *secrets*, by name, from now on."""
+        for instrument in self.instruments:
+            if isinstance(instrument, Concealing):
+                instrument.conceal(secrets)
+
+    def warn(self, address: str, message: str) -> None:
+        """Tell the user something, on stderr and as an event."""
+        self.tell(_signed(message))
+        self.emit(Warned(address, message, time.monotonic_ns()))
+
+    def was_told(self, key: object) -> bool:
+        """True if the user was told what *key* stands for."""
+        return key in self._told
+
+    def tell_once(self, key: object, message: str) -> None:
+        """Tell the user something on stderr, once for each *key*."""
+        if key not in self._told:
+            self._told.add(key)
+            self.tell(_signed(message))
+
+
+def _on_stderr(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def _signed(message: str) -> str:
+    """The line that shows *message* and says that it comes from here."""
+    return printable(message if message.startswith("appl ctl: ") else f"appl: {message}")
+
+
+def printable(text: str) -> str:
+    """*text* without anything that a terminal would obey."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,0 +1,81 @@
+"""The tree of scopes of a run: its root frame, and those of tasks, threads and generators.
+
+Invariant: the run answers for everything that was started in one of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextvars import Token
+from typing import TYPE_CHECKING
+
+from appl.prompt import Prompt, digest_of
+from appl.runtime.concurrency.promise import Promise
+from appl.runtime.concurrency.scopes import Scopes, task_here
+from appl.runtime.concurrency.tasks import TaskScopes
+from appl.runtime.frame import FRAME, Frame, ThreadFrame
+from appl.runtime.scheduling import Account
+
+if TYPE_CHECKING:
+    from appl.runtime.run import Run
+
+
+class ScopeTree:
+    """The frames of *run* that nothing else of the run holds.
+
+    ``root`` is the outermost frame and ``task`` the asyncio task that it belongs to, if any;
+    ``scopes`` are those of tasks and threads of the user's own, ``suspended`` those of generators
+    that have begun and not ended.
+    """
+
+    def __init__(self, run: Run, account: Account | None) -> None:
+        self._run = run
+        self.root = Frame(run, None, "", Prompt())
+        self.root.account = account
+        self.task = task_here()
+        self.scopes = Scopes()
+        self.suspended: dict[Frame, None] = {}
+        self.tasks = TaskScopes()
+        self._lock = threading.Lock()
+        self._token: Token[Frame | None] | None = None
+
+    def enter(self) -> None:
+        """Make the root the frame of the block that begins."""
+        self.task = task_here()
+        self._token = FRAME.set(self.root)
+        self.tasks.install()
+
+    def leave(self) -> None:
+        """Put back what was there before the block."""
+        self.tasks.restore()
+        if self._token is not None:
+            FRAME.reset(self._token)
+            self._token = None
+
+    def scope(self, parent: Frame, content: str) -> Frame:
+        """A scope for a task of the user's own, or for what it calls on a thread of its own."""
+        kind = Frame if task_here() is not None else ThreadFrame
+        with self._lock:
+            address = parent.issue(_named_by(content))
+            frame = kind(self._run, parent, address, parent.prompt.copy(), parent.voice)
+            self.scopes.add(frame)
+        FRAME.set(frame)
+        return frame
+
+    def next_scope(self, frame: ThreadFrame, content: str) -> None:
+        """The thread of *frame* makes its next outermost call, named by *content*."""
+        assert frame.parent is not None
+        with self._lock:
+            frame.address = frame.parent.issue(_named_by(content))
+            frame.counts = {}
+
+    def started(self) -> list[Promise]:
+        """The calls that the run has to wait for, in program order."""
+        found = list(self.root.started)
+        for frame in (*self.scopes, *self.suspended):
+            found += frame.started
+        return found
+
+
+def _named_by(content: str) -> str:
+    return "~" + digest_of(content)[:4].hex()
