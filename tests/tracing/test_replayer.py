@@ -26,9 +26,9 @@ from appl.runtime.run import Run
 from appl.runtime.world import Moment
 from appl.testing import Echo, Fake, Scripted
 from appl.tracing import Recorder, Replayer, Trace, profile_data
-from appl.tracing.explaining.textdiff import visible
 from appl.tracing.format import codec
 from appl.tracing.format.record import response_data
+from appl.tracing.text_diff import visible
 
 
 def recorded(path: Path, program: Any, backend: Any, ok: bool = True) -> Any:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from appl.prompt import Message
-from appl.tracing.explaining.textdiff import one_sided, text_diff
 from appl.tracing.format import sampling
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Call, Observation, Trace, jsonable
+from appl.tracing.text_diff import one_sided, text_diff
 
 
 @dataclass(frozen=True, slots=True)

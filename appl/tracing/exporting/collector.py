@@ -23,8 +23,8 @@ from appl.backend_http import ERROR_BYTES, excerpt, read_json, redirection, retr
 from appl.errors import ConfigError
 from appl.extras import advice
 from appl.late import late_import
-from appl.tracing.explaining.textdiff import visible
 from appl.tracing.exporting.otlp import RequestEncoder
+from appl.tracing.text_diff import visible
 
 PATH = "/v1/traces"
 ANSWER_BYTES = 1 << 18

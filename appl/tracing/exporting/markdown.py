@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from appl.prompt import Message, Messages
 from appl.tracing.explaining import costs
-from appl.tracing.explaining.textdiff import visible
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Call, Trace
 from appl.tracing.recording.secret import Masker
+from appl.tracing.text_diff import visible
 
 _TICKS = re.compile(r"`+")
 

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 from appl.errors import TraceError, TraceWriteError
 from appl.tracing.format import block, codec, table
+from appl.tracing.format.overwriting import shred_file
 from appl.tracing.format.store import make_folder, regular_file
-from appl.tracing.keeping.removal import shred_file
 
 _R = TypeVar("_R", bound=table.Record)
 FOLDER = "keys"

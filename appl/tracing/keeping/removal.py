@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
 
 from appl.errors import NotATrace, TraceLocked
 from appl.tracing.format import block
+from appl.tracing.format.overwriting import overwrite_file
 from appl.tracing.keeping.keep_marks import SUFFIX
 
-_PIECE = 1 << 20
 _COPYING = {
     "btrfs": "copies what is overwritten",
     "zfs": "copies what is overwritten",
@@ -47,17 +46,6 @@ def shred(path: Path) -> list[str]:
     return told
 
 
-def shred_file(path: Path) -> None:
-    """Overwrite and remove a small file such as a key; does nothing if it is missing."""
-    with suppress(FileNotFoundError):
-        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            _overwrite(fd)
-        finally:
-            os.close(fd)
-        path.unlink(missing_ok=True)
-
-
 def _take(path: Path, overwrite: bool) -> None:
     try:
         fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -69,7 +57,7 @@ def _take(path: Path, overwrite: bool) -> None:
         # two leaves a mark without a trace, never a trace without its mark.
         _check(fd, path)
         if overwrite:
-            _overwrite(fd)
+            overwrite_file(fd)
         path.unlink()
         path.with_suffix(SUFFIX).unlink(missing_ok=True)
     finally:
@@ -93,17 +81,6 @@ def _check(fd: int, path: Path) -> None:
 def _looks_ours(path: Path) -> bool:
     """True if the name and folder are those of a run, though the file is damaged."""
     return path.suffix == ".trace" and path.parent.name in ("runs", "imported")
-
-
-def _overwrite(fd: int) -> None:
-    size = os.fstat(fd).st_size
-    os.lseek(fd, 0, os.SEEK_SET)
-    left = size
-    while left > 0:
-        left -= os.write(fd, secrets.token_bytes(min(left, _PIECE)))
-    os.fsync(fd)  # random bytes on the disk first: truncating may give the old blocks back
-    os.ftruncate(fd, 0)
-    os.fsync(fd)
 
 
 def _copies(path: Path) -> list[str]:

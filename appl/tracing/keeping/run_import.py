@@ -11,9 +11,8 @@ from pathlib import Path
 from appl.errors import TraceCorrupt
 from appl.tracing.format import store
 from appl.tracing.format.signing import Owner
-from appl.tracing.keeping.trust import imported
 from appl.tracing.reading.trace import Trace
-from appl.tracing.recording.recorder import new_path
+from appl.tracing.recording.recorder import imported, new_path
 
 
 def take_in(source: Path, home: Path, *, owner: Owner | None = None, salvage: bool = False) -> Path:

@@ -11,14 +11,6 @@ from pathlib import Path
 from appl.tracing.format import block
 from appl.tracing.format.signing import Owner
 from appl.tracing.format.store import regular_file
-from appl.tracing.recording.recorder import home as usual_home
-
-IMPORTED = "imported"
-
-
-def imported(home: Path | None = None) -> Path:
-    """The folder of foreign traces, beside the folder ``runs``."""
-    return (home or usual_home()) / IMPORTED
 
 
 def doubt(path: Path, owner: Owner | None) -> str | None:

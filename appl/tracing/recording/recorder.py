@@ -56,6 +56,11 @@ usual_home = home
 """The same, where a parameter has the name."""
 
 
+def imported(at: Path | None = None) -> Path:
+    """The folder of foreign traces, beside the folder ``runs``."""
+    return (at or home()) / "imported"
+
+
 def new_path(program: str, folder: Path | None = None) -> Path:
     """A name for a new trace: when it began, the program, and four random hexadecimal digits.
 

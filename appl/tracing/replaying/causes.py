@@ -10,10 +10,10 @@ from typing import Any
 
 from appl.backend import Request
 from appl.prompt import Message, Messages
-from appl.tracing.explaining.textdiff import common
 from appl.tracing.format.sampling import parameters
 from appl.tracing.reading.spans import Span, spans_of
 from appl.tracing.reading.trace import Call, Trace
+from appl.tracing.text_diff import common
 
 ANEW, CANCELLED = "asked anew", "was cancelled when recorded"
 

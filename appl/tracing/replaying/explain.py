@@ -15,10 +15,10 @@ from itertools import zip_longest
 from appl.backend import Request
 from appl.prompt import Message
 from appl.prompt.key_shapes import KINDS
-from appl.tracing.explaining.textdiff import text_diff
 from appl.tracing.format.sampling import parameters
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Call, Trace
+from appl.tracing.text_diff import text_diff
 
 _SEVERAL = 3
 UNMASKED = '"mask_shapes = false (APPL_MASK_SHAPES=off)"'
