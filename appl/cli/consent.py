@@ -12,13 +12,13 @@ from appl.cli.target import UsageError
 from appl.cli.terminal import say
 
 
-def need_somebody(given: Options, what: str) -> None:
+def require_user(given: Options, what: str) -> None:
     """Raise ``UsageError`` if *what* needs consent and nobody can be asked."""
     if not given.yes and (given.json or not sys.stdin.isatty()):
         raise UsageError(f"nobody can be asked here whether to {what}; give --yes")
 
 
-def agreed(given: Options, question: str) -> bool:
+def user_agrees(given: Options, question: str) -> bool:
     """True if the user agrees to *question*; with ``--yes`` nobody is asked."""
     if given.yes:
         return True

@@ -103,19 +103,19 @@ def _tell_run(error: BaseException, session: Session, counts: Counts | None) -> 
         say(f"appl: `appl trace resume {name}` goes on with it")
 
 
-def not_written(path: object, error: OSError) -> UsageError:
+def write_error(path: object, error: OSError) -> UsageError:
     """The error for the file *path*, named by the user, that cannot be written."""
     return UsageError(f"{path} cannot be written: {error.strerror or error}")
 
 
-def not_taken(path: Path) -> Path:
+def unused_path(path: Path) -> Path:
     """*path*, for a new file. Raises ``UsageError`` if it exists."""
     if path.exists() or path.is_symlink():
-        raise taken(path)
+        raise path_exists(path)
     return path
 
 
-def taken(path: object) -> UsageError:
+def path_exists(path: object) -> UsageError:
     """The error for the file *path*, named by the user, that exists already."""
     return UsageError(f"{path} exists already; give another name, or remove it")
 

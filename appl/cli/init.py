@@ -14,7 +14,7 @@ from pathlib import Path
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, argument
-from appl.cli.failure import guarded, not_written, taken
+from appl.cli.failure import guarded, path_exists, write_error
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say
 from appl.config import Config
@@ -123,9 +123,9 @@ def _write(folder: Path, texts: dict[str, str]) -> list[str]:
                 file.write(text)
             written.append(name)
     except FileExistsError as error:
-        raise taken(error.filename) from None
+        raise path_exists(error.filename) from None
     except OSError as error:
-        raise not_written(error.filename or folder, error) from None
+        raise write_error(error.filename or folder, error) from None
     return written
 
 

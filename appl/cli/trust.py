@@ -10,7 +10,7 @@ from pathlib import Path
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, argument, switch
-from appl.cli.consent import agreed, need_somebody
+from appl.cli.consent import require_user, user_agrees
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say, term_safe
@@ -62,8 +62,8 @@ def _approve(given: Options, file: SettingsFile) -> None:
     if not given.json:
         _show(file, found, trusted)
         if missing:
-            need_somebody(given, "approve it")
-    if missing and (given.yes or not given.json) and agreed(given, "approve this?"):
+            require_user(given, "approve it")
+    if missing and (given.yes or not given.json) and user_agrees(given, "approve this?"):
         approve(file)
         say("appl: approved; when the file changes, you are asked again")
     elif missing and not given.json:

@@ -207,9 +207,9 @@ Event = (
 class Instrument(Protocol):
     """Watches a run without power over it; one that raises is dropped, with a warning.
 
-    One that is ``Concealing`` too is told what must not be kept, and one that is ``Streamed`` may
-    want the pieces of answers as they arrive.
-    Except ``Recorder``: see ``Run``'s gate, through which a failed recording stops new calls.
+    A ``Concealing`` instrument also learns which values it must not keep, and one of the class
+    ``WantsChunks`` may want the pieces of answers as they arrive. ``Recorder`` is an exception: if
+    recording fails, the run's gate stops new calls.
     """
 
     def on_event(self, event: Event) -> None:
@@ -225,7 +225,7 @@ class Concealing(Protocol):
 
 
 @runtime_checkable
-class Streamed(Protocol):
+class WantsChunks(Protocol):
     """An instrument that may want the pieces of all answers, so that all calls are streamed."""
 
     @property
@@ -235,4 +235,4 @@ class Streamed(Protocol):
 
 def wants_chunks(instrument: Instrument) -> bool:
     """True if *instrument* wants the pieces of all answers."""
-    return isinstance(instrument, Streamed) and instrument.wants_chunks
+    return isinstance(instrument, WantsChunks) and instrument.wants_chunks

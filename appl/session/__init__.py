@@ -14,15 +14,6 @@ from appl.session.entry import (
 )
 from appl.session.interrupted_run import broken_off
 from appl.session.naming import NameableModel, nameable
-from appl.session.opening import (
-    Session,
-    header,
-    make_session,
-    open_run,
-    record,
-    shown,
-    tell,
-)
 from appl.session.process import hosted, process_run, process_session
 from appl.session.recording import Recording
 from appl.session.replaying import checked, replay_session, replayed
@@ -33,6 +24,15 @@ from appl.session.resume import (
     resume_session,
     resumed,
     settled,
+)
+from appl.session.session import (
+    Session,
+    header,
+    make_session,
+    open_run,
+    record,
+    shown,
+    tell,
 )
 
 __all__ = [

@@ -17,7 +17,7 @@ from appl.runtime.concurrency.loop_thread import io_thread
 from appl.tracing.recording.secret import Masker
 
 if TYPE_CHECKING:
-    from appl.session.opening import Session, Tell
+    from appl.session.session import Session, Tell
     from appl.tracing import Recorder
 
 

@@ -20,7 +20,7 @@ from appl.runtime.concurrency.loop_thread import io_thread
 from appl.tracebacks import is_library
 
 if TYPE_CHECKING:
-    from appl.session.opening import Session
+    from appl.session.session import Session
 
 _lock = threading.Lock()
 _open: dict[int, Session] = {}

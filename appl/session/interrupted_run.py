@@ -14,9 +14,9 @@ from typing import Any
 from appl.config import Config
 from appl.errors import BudgetExceeded, ConfigError, TraceError
 from appl.session.entry import Entry, changed_files
-from appl.session.opening import Tell
 from appl.session.ownership import require_own
 from appl.session.resume import RECORDED
+from appl.session.session import Tell
 from appl.tracing import Trace, summary
 from appl.tracing.format.keys import first_record
 from appl.tracing.reading.runs import paths

@@ -23,9 +23,9 @@ from appl.runtime.run import Run
 from appl.session.deferred_close import at_exit, join_users_threads
 from appl.session.entry import script
 from appl.session.notebook import kernel_shell
-from appl.session.opening import Session, make_session, shown, tell
 from appl.session.ownership import require_own
 from appl.session.resume import resume_session
+from appl.session.session import Session, make_session, shown, tell
 from appl.tracing import Trace, resolve
 from appl.tracing.replaying.resumer import Resumer
 

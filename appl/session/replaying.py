@@ -21,7 +21,7 @@ from appl.session.backend_setup import Choice
 from appl.session.blocks import block
 from appl.session.entry import script
 from appl.session.late_backends import recorded_find, reserved
-from appl.session.opening import Session
+from appl.session.session import Session
 from appl.tracing import Replayer, Trace, profile_from
 from appl.tracing.replaying.fuzzer import Fuzzer
 

@@ -20,9 +20,9 @@ from appl.session.backend_setup import Choice
 from appl.session.blocks import block
 from appl.session.entry import Entry, script
 from appl.session.late_backends import predicted_find
-from appl.session.opening import Session, Tell, make_session, tell
 from appl.session.replaying import models_in
 from appl.session.resume import opened, recorded_config, settled
+from appl.session.session import Session, Tell, make_session, tell
 from appl.tracing import Trace, profile_from
 from appl.tracing.replaying.predictor import Prediction, Predictor
 from appl.tracing.replaying.rerunner import Rerunner, RerunReport

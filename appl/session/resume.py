@@ -20,8 +20,8 @@ from appl.runtime.run import Run
 from appl.session.blocks import block
 from appl.session.entry import Entry, changed_files, script
 from appl.session.naming import locate
-from appl.session.opening import Session, Tell, make_session, shown, tell
 from appl.session.ownership import recording_owner, require_own
+from appl.session.session import Session, Tell, make_session, shown, tell
 from appl.tracing import Trace
 from appl.tracing.recording.appender import Appender
 from appl.tracing.replaying.recall import Recall

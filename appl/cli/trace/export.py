@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from appl.cli import exits, parameters
 from appl.cli.commands import Options, appl_command, option, switch
-from appl.cli.failure import guarded, not_taken, not_written, taken
+from appl.cli.failure import guarded, path_exists, unused_path, write_error
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, say
 from appl.cli.terminal import out as print_out
@@ -196,7 +196,7 @@ def _send(trace: Trace, given: Options) -> _Sending:
 
 
 def _html(path: Path, given: Options) -> str:
-    target = not_taken(Path(given.html))
+    target = unused_path(Path(given.html))
     viewer = late_import("appl.tracing.viewer")
     with contextlib.closing(viewer.View(path, salvage=given.salvage)) as view:
         viewer.export(viewer.Views(view), target)
@@ -251,9 +251,9 @@ def _write(trace: Trace, form: str, name: str, given: Options) -> str:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(path, flags, 0o600)
     except FileExistsError:
-        raise taken(path) from None
+        raise path_exists(path) from None
     except OSError as error:
-        raise not_written(path, error) from None
+        raise write_error(path, error) from None
     with os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace") as file:
         for line in lines:
             file.write(line + "\n")

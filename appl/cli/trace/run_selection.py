@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from appl.cli.commands import Options
-from appl.cli.consent import agreed, need_somebody
+from appl.cli.consent import require_user, user_agrees
 from appl.cli.terminal import say, term_safe
 from appl.config import load
 from appl.tracing import resolve
@@ -26,10 +26,10 @@ def confirmed(given: Options, what: str, paths: list[Path]) -> bool:
 
     Raises ``UsageError`` if nobody can be asked.
     """
-    need_somebody(given, what)
+    require_user(given, what)
     for path in paths if not given.yes else ():
         say(f"  {term_safe(path.name)}")
-    return agreed(given, f"{what} {counted(len(paths), 'run')}?")
+    return user_agrees(given, f"{what} {counted(len(paths), 'run')}?")
 
 
 def counted(number: int, word: str) -> str:

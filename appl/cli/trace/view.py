@@ -19,7 +19,7 @@ from typing import Any
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
-from appl.cli.failure import guarded, not_taken
+from appl.cli.failure import guarded, unused_path
 from appl.cli.target import UsageError
 from appl.cli.terminal import out, say
 from appl.cli.trace.run_names import run_path
@@ -56,7 +56,7 @@ def command(given: Options) -> int:
         if not 0 <= given.port < 1 << 16:
             raise UsageError(f"--port is a number from 0 to 65535, got {given.port}")
         if given.html:
-            not_taken(Path(given.html))
+            unused_path(Path(given.html))
         with contextlib.ExitStack() as held:
             runs = [given.run, *([given.diff] if given.diff else [])]
             views = viewer.Views(

@@ -20,7 +20,7 @@ from appl.runtime.run import here
 from appl.runtime.world import Moment
 
 
-class Late(BaseException):
+class TimeIsUp(BaseException):
     """Thrown into a program whose time is up; becomes ``TimeoutError`` at the block's end."""
 
 
@@ -39,7 +39,7 @@ class timeout:
     def __enter__(self) -> timeout:
         if in_coroutine():
             raise RunError("in a coroutine write `async with timeout(seconds):`")
-        strand, late = strand_here(), Late()
+        strand, late = strand_here(), TimeIsUp()
         self._begin(strand.hub, lambda: strand.throw(late))
         return self
 
@@ -51,7 +51,7 @@ class timeout:
     ) -> None:
         self._end()
         self._limit.leave(error)
-        if isinstance(error, Late):
+        if isinstance(error, TimeIsUp):
             raise self._late() from None
 
     async def __aenter__(self) -> timeout:
