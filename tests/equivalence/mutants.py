@@ -520,10 +520,14 @@ MUTANTS = (
 def hunt(mutant: Mutant, folder: Path, seeds: int = 600, limit: float = 90) -> int | None:
     """How many programs it took to find *mutant*; ``None`` when none of *seeds* disagrees."""
     copy = mutated(mutant, folder)
+    programs = [str(mutant.first), str(mutant.first + seeds - 1)]
+    return verdict(mutant, copy, ["tests.equivalence", "--quick", *programs], limit)
+
+
+def verdict(mutant: Mutant, copy: Path, module: list[str], limit: float) -> int | None:
+    """What *module*, with its arguments, says of the *copy* with *mutant*, as ``hunt`` returns."""
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    last = mutant.first + seeds - 1
-    programs = [str(mutant.first), str(last)]
-    command = [sys.executable, "-m", "tests.equivalence", "--quick", *programs]
+    command = [sys.executable, "-m", *module]
     try:
         done = subprocess.run(
             command, cwd=copy, env=environment, capture_output=True, text=True, timeout=limit
@@ -537,11 +541,11 @@ def hunt(mutant: Mutant, folder: Path, seeds: int = 600, limit: float = 90) -> i
     return None
 
 
-def mutated(mutant: Mutant, folder: Path) -> Path:
-    """A copy of the package and of this suite with the bug in it."""
+def mutated(mutant: Mutant, folder: Path, suites: tuple[str, ...] = ("equivalence",)) -> Path:
+    """A copy of the package and of the *suites* with the bug in it."""
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "appl", folder / "appl", ignore=ignored)
-    shutil.copytree(ROOT / "tests/equivalence", folder / "tests/equivalence", ignore=ignored)
+    for name in ("appl", *(f"tests/{suite}" for suite in suites)):
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     path = folder / "appl" / mutant.file
     text = path.read_text()
     assert text.count(mutant.old) == 1, f"{mutant.name}: its place in {mutant.file} has changed"

@@ -89,6 +89,18 @@ def steps(q):
         except BackendError as e:
             LOG.append(f"step {e}")
             yield "n/a"
+
+@ppl
+async def steps_async(q):
+    for i in range(3):
+        say(f"step {i} {q}")
+        try:
+            say("risky step")
+            yield str(await gen())
+            LOG.append("gone on")
+        except BackendError as e:
+            LOG.append(f"step {e}")
+            yield "n/a"
 """
 _APPL = "from appl import gen, map, ppl\n"
 SAID = re.compile(r"^( *)say\((.*)\)$", re.M)
@@ -114,6 +126,9 @@ BODIES = {
     "for": ["for w in [{d}, {d}]:", "    LOG.append('round')", "    out.append(w)"],
     "for steps": ["for w in steps({k}):", "    LOG.append('round')", "    out.append(str(w))"],
     "next": ["it = steps({k})", "out.append(next(it))", "LOG.append('one')", "out.append(next(it))"],
+    "async for": ["async for w in steps_async({k}):", "    LOG.append('round')", "    out.append(w)"],
+    "anext": ["it = steps_async({k})", "out.append(await anext(it))", "LOG.append('one')",
+              "out.append(await anext(it))", "await it.aclose()"],
     "match": ["match {d}:", "    case str() as w:", "        LOG.append('matched')"],
     "assert": ["assert {d}", "LOG.append('held')"],
     "del": ["table['z'] = 1", "del table['z' if {d} else 'y']", "LOG.append('gone')"],
@@ -138,6 +153,7 @@ BODIES = {
 }  # fmt: skip
 
 SYNC = ("map", "for steps", "next")  # what a coroutine does in another way
+ASYNC = ("async for", "anext")  # what only a coroutine does
 
 
 class Trying:
@@ -145,7 +161,7 @@ class Trying:
 
     def __init__(self, seed: int) -> None:
         self.seed, self.random = seed, random.Random(seed)
-        self.asynchronous = seed % 6 == 0
+        self.asynchronous = seed % 3 == 0
         self.marks: Counter[str] = Counter(["async"] if self.asynchronous else [])
         self.number = 0
         self.text = self._made()
@@ -180,7 +196,8 @@ class Trying:
 
     def _try(self) -> list[str]:
         body: list[str] = []
-        names = [name for name in BODIES if not (self.asynchronous and name in SYNC)]
+        others = SYNC if self.asynchronous else ASYNC
+        names = [name for name in BODIES if name not in others]
         for name in self.random.sample(names, self.random.randint(1, 3)):
             self.marks[name] += 1
             body += self._filled(BODIES[name])

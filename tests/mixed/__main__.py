@@ -2,6 +2,11 @@
 
 ``python -m tests.mixed elsewhere FOLDER SEED…`` replays what another process has recorded there,
 and prints the faults as JSON.
+
+``python -m tests.mixed killed FOLDER SEED…`` records programs there in processes that are killed,
+and prints which were.
+
+``python -m tests.mixed hunt WAY FEATURE FIRST N`` says which of N programs with FEATURE is wrong first.
 """
 
 from __future__ import annotations
@@ -13,6 +18,8 @@ import tempfile
 from pathlib import Path
 
 from .census import elsewhere
+from .hunting import hunted
+from .kills import killed
 from .spread import Judged, judged
 
 
@@ -41,6 +48,13 @@ if __name__ == "__main__":
             json.dumps({"programs": again.programs, "faults": again.faults, "hangs": again.hangs})
         )
         code = 0
+    elif sys.argv[1] == "killed":
+        print(json.dumps(killed(Path(sys.argv[2]), [int(seed) for seed in sys.argv[3:]])))
+        code = 0
+    elif sys.argv[1] == "hunt":
+        number = hunted(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+        print("none is wrong" if number is None else f"disagrees: {number}")
+        code = 0 if number is None else 1
     else:
         numbers = [int(argument) for argument in sys.argv[1:]]
         code = main(1, numbers[0]) if len(numbers) == 1 else main(numbers[0], numbers[1])

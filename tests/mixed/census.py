@@ -106,11 +106,12 @@ def elsewhere(folder: Path, seeds: list[int]) -> Found:
     """Programs recorded by another process: replayed, and answered in another order."""
     found = Found()
     for seed in seeds:
-        found.try_out(Mixed(seed), lambda program: _again(program, folder))
+        found.try_out(Mixed(seed), lambda program: replays(program, folder))
     return found
 
 
-def _again(program: Mixed, folder: Path) -> str | None:
+def replays(program: Mixed, folder: Path) -> str | None:
+    """What is wrong with a replay of *program*, recorded in *folder*."""
     path, module = folder / f"{program.seed}.trace", compiled(program)
     expected, _ = plainly(program)
     wrong = departs(expected, replayed(module, path))
@@ -134,13 +135,19 @@ def gone_on(folder: Path, seeds: list[int]) -> Found:
     """Recorded programs cut off anywhere, gone on with until they end, and replayed."""
     found = Found()
     for seed in seeds:
-        found.try_out(Mixed(seed), lambda program: _gone_on(program, folder))
+        found.try_out(Mixed(seed), lambda program: goes_on(program, folder))
     return found
 
 
-def _gone_on(program: Mixed, folder: Path) -> str | None:
-    dice, module = random.Random(program.seed), compiled(program)
-    path = cut(folder / f"{program.seed}.trace", folder / f"{program.seed}.cut.trace", dice)
+def goes_on(program: Mixed, folder: Path) -> str | None:
+    """What is wrong when *program*, recorded in *folder*, was broken off and is gone on with."""
+    whole, dice = folder / f"{program.seed}.trace", random.Random(program.seed)
+    return goes_on_from(program, cut(whole, whole.with_suffix(".cut.trace"), dice))
+
+
+def goes_on_from(program: Mixed, path: Path) -> str | None:
+    """What is wrong when *program* is gone on with from the trace at *path*."""
+    module = compiled(program)
     over, live = ended(Trace.open(path)), backend(program, 2)
     expected, _ = plainly(program)
     held: list[object] = []
@@ -157,6 +164,15 @@ def _gone_on(program: Mixed, folder: Path) -> str | None:
     return departs(expected, replayed(module, path))
 
 
+def killed_and_gone_on(folder: Path, seeds: list[int]) -> Found:
+    """Programs whose processes were killed, gone on with until they end, and replayed."""
+    found = Found()
+    for seed in seeds:
+        path = folder / f"{seed}.trace"
+        found.try_out(Mixed(seed), lambda program, path=path: goes_on_from(program, path))
+    return found
+
+
 class Swift(Rerunner):
     """Waits less for programs that may still move: too early, it would reuse less."""
 
@@ -167,12 +183,15 @@ def edited_and_rerun(folder: Path, seeds: list[int], rerunner: type[Rerunner] = 
     """Recorded programs, edited at random and run again; an unedited one pays nothing."""
     found = Found()
     for seed in seeds:
-        found.try_out(Mixed(seed), lambda program: _rerun(program, folder, found, rerunner))
+        found.try_out(Mixed(seed), lambda program: reruns(program, folder, found, rerunner))
     found.faults += found.reuse.wrong
     return found
 
 
-def _rerun(program: Mixed, folder: Path, found: Found, rerunner: type[Rerunner]) -> str | None:
+def reruns(
+    program: Mixed, folder: Path, found: Found, rerunner: type[Rerunner] = Swift
+) -> str | None:
+    """What is wrong when *program*, recorded in *folder*, was edited and is run again."""
     first, second = (folder / f"{program.seed}{end}.trace" for end in ("", ".again"))
     edit, changed = edited(program)
     module, before = compiled(changed), Trace.open(first)
@@ -186,10 +205,11 @@ def _rerun(program: Mixed, folder: Path, found: Found, rerunner: type[Rerunner])
     judge(f"program {program.seed}, {edit}", before, Trace.open(second), reuse)
     reuse.runs += 1
     reuse.edits[edit] += 1
-    found.predictions[_held(predictor.prediction(), len(again.finish().live))] += 1
+    held = _held(predictor.prediction(), len(again.finish().live))
+    found.predictions[held] += 1
     paid = {at for at in live.addresses if edit == "nothing" and at in ended(before)}
-    if wrong or paid - _failed(before):
-        return f"{edit}: {wrong or ''} paid again: {sorted(paid)}"
+    if wrong or paid - _failed(before) or held == "too low":
+        return f"{edit}: {wrong or ''} paid again: {sorted(paid)}; prediction: {held}"
     return departs(expected, replayed(module, second))
 
 

@@ -15,13 +15,21 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .census import Found, against_plain, chosen, edited_and_rerun, gone_on
-from .spread import replayed_elsewhere
+from .census import Found, against_plain, chosen, edited_and_rerun, gone_on, killed_and_gone_on
+from .spread import killed_elsewhere, replayed_elsewhere
 
 BLOCK = 200
+
+
+def killed_and_gone_on_here(folder: Path, seeds: list[int]) -> Found:
+    """One in ten of the programs in processes that are killed, gone on with and replayed."""
+    return killed_and_gone_on(folder / "killed", killed_elsewhere(folder, seeds[::10]))
+
+
 WAYS: dict[str, Callable[[Path, list[int]], Found]] = {
     "replayed in another process": lambda folder, seeds: replayed_elsewhere(folder, seeds, 1),
-    "killed and gone on with": gone_on,
+    "cut off and gone on with": gone_on,
+    "killed and gone on with": killed_and_gone_on_here,
     "edited and rerun": edited_and_rerun,
 }
 

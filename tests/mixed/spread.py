@@ -11,8 +11,16 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from .census import Found, against_plain, chosen, edited_and_rerun, gone_on
+from .census import (
+    Found,
+    against_plain,
+    chosen,
+    edited_and_rerun,
+    gone_on,
+    killed_and_gone_on,
+)
 
 PROCESSES = 3
 BLOCK = 25
@@ -36,22 +44,30 @@ class Judged:
 
 
 def judged(
-    first: int, last: int, folder: Path, most: tuple[int | None, ...] = (None, None, None)
+    first: int, last: int, folder: Path, most: tuple[int | None, ...] = (None,) * 4
 ) -> Judged:
-    """The programs of these seeds in every way; at *most* so many are replayed, killed, edited."""
+    """The programs of these seeds in every way.
+
+    At *most* so many are replayed, cut off, killed, and edited.
+    """
     seeds = chosen(first, last)
-    replays, kills, edits = most
+    replays, cuts, kills, edits = most
     with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
 
-        def spread(judge: Callable[[Path, list[int]], Found], every: list[int]) -> Found:
+        def spread(
+            judge: Callable[[Path, list[int]], Found], every: list[int], where: Path = folder
+        ) -> Found:
             blocks = [every[at : at + BLOCK] for at in range(0, len(every), BLOCK)]
-            return Found.of(list(pool.map(judge, [folder] * len(blocks), blocks)))
+            return Found.of(list(pool.map(judge, [where] * len(blocks), blocks)))
 
         plain = spread(recorded_plain, list(range(first, last + 1)))
         return Judged({
             "plain Python": plain,
             "replayed in another process": replayed_elsewhere(folder, seeds[:replays]),
-            "killed and gone on with": spread(gone_on, seeds[:kills]),
+            "cut off and gone on with": spread(gone_on, seeds[:cuts]),
+            "killed and gone on with": spread(
+                killed_and_gone_on, killed_elsewhere(folder, seeds[:kills]), folder / "killed"
+            ),
             "edited and rerun": spread(edited_and_rerun, seeds[:edits]),
         })  # fmt: skip
 
@@ -69,12 +85,23 @@ def replayed_elsewhere(folder: Path, seeds: list[int], processes: int = PROCESSE
         return Found.of(list(found))
 
 
+def killed_elsewhere(folder: Path, seeds: list[int]) -> list[int]:
+    """Have the processes of these programs killed; their traces lie in ``killed`` in *folder*."""
+    (folder / "killed").mkdir()
+    return list(_said("killed", folder / "killed", seeds))
+
+
 def _elsewhere(folder: Path, seeds: list[int], number: int) -> Found:
+    return Found(**_said("elsewhere", folder, seeds, number))
+
+
+def _said(task: str, folder: Path, seeds: list[int], number: int = 0) -> Any:
+    """What another process says of *task*, as JSON."""
     environment = {
         **os.environ, "PYTHONHASHSEED": str(31337 + number),
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path]),
     }  # fmt: skip
-    command = [sys.executable, "-m", "tests.mixed", "elsewhere", str(folder), *map(str, seeds)]
+    command = [sys.executable, "-m", "tests.mixed", task, str(folder), *map(str, seeds)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return Found(**json.loads(done.stdout.splitlines()[-1]))
+    return json.loads(done.stdout.splitlines()[-1])

@@ -13,13 +13,13 @@ from .census import FEATURES
 from .edits import EDITS
 from .spread import Judged, judged
 
-PROGRAMS, REPLAYS, KILLS, EDITED = 1_000, 500, 150, 150
+PROGRAMS, REPLAYS, CUTS, KILLS, EDITED = 1_000, 500, 150, 50, 150
 LONG = 20_000
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Judged:
-    return judged(1, PROGRAMS, tmp_path_factory.mktemp("mixed"), (REPLAYS, KILLS, EDITED))
+    return judged(1, PROGRAMS, tmp_path_factory.mktemp("mixed"), (REPLAYS, CUTS, KILLS, EDITED))
 
 
 def test_every_program_does_what_plain_python_does(
@@ -39,9 +39,14 @@ def test_other_processes_replay_them_and_ask_at_the_same_addresses(found: Judged
     assert again.programs >= REPLAYS and again.faults == []
 
 
-def test_what_is_killed_goes_on_pays_nothing_twice_and_replays(found: Judged) -> None:
+def test_what_is_cut_off_goes_on_pays_nothing_twice_and_replays(found: Judged) -> None:
+    cut = found.parts["cut off and gone on with"]
+    assert cut.programs >= CUTS and cut.faults == []
+
+
+def test_so_does_a_program_whose_process_is_killed(found: Judged) -> None:
     killed = found.parts["killed and gone on with"]
-    assert killed.programs >= KILLS and killed.faults == []
+    assert killed.programs >= KILLS / 2 and killed.faults == []  # others end before
 
 
 def test_edited_programs_get_their_own_answers_and_unedited_ones_pay_nothing(found: Judged) -> None:

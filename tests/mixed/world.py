@@ -11,14 +11,14 @@ import inspect
 import json
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from appl.backend import Emit, Request, Response, Sample, Usage
 from appl.prompt import ToolCall
-from appl.runtime.event import CallStarted
+from appl.runtime.event import CallStarted, Instrument
 from appl.runtime.run import Run, current
 from appl.testing import Log
 from appl.tracing import Recorder, Replayer, profile_data
@@ -169,12 +169,13 @@ def ran(module: dict[str, Any], live: Any, **options: Any) -> Outcome:
 
 
 def recorded(
-    module: dict[str, Any], live: Any, path: Path, again: Rerunner | None = None
-) -> Outcome:
-    """The same, recorded in *path*; *again* answers what it can."""
+    module: dict[str, Any], live: Any, path: Path, again: Rerunner | None = None,
+    watching: Sequence[Instrument] = (),
+) -> Outcome:  # fmt: skip
+    """The same, recorded in *path*; *again* answers what it can, and *watching* look on."""
     head = {"program": "mixed", "profile": profile_data(live.profile)}
     recorder = Recorder(path, head, durability="process")
-    watching = [recorder] if again is None else [again, recorder]
+    watching = [*([] if again is None else [again]), recorder, *watching]
     try:
         return ran(
             module, live, instruments=watching, gate=recorder.gate, barrier=recorder.barrier,

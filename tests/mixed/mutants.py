@@ -1,0 +1,128 @@
+"""Bugs seeded on purpose, one for each kind of program, and the way in which it shows.
+
+``hunt`` judges programs of that kind against a copy of the package with the bug, in a process of
+its own, until one is wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.equivalence.mutants import Mutant, mutated, verdict
+
+SUITES = ("mixed", "equivalence", "edits", "resume", "tracing")
+
+
+@dataclass(frozen=True)
+class Seeded:
+    """A bug that programs with *feature* show when they are judged in *way*."""
+
+    feature: str
+    way: str
+    mutant: Mutant
+
+
+SEEDED = (
+    Seeded("limits", "plain", Mutant(
+        "a time limit never strikes",
+        "runtime/concurrency/timeout.py",
+        "        if not self._over:\n            self._timer",
+        "        if self._over:\n            self._timer",
+    )),
+    Seeded("limits", "replayed", Mutant(
+        "it is not recorded that a time was up",
+        "runtime/concurrency/timeout.py",
+        'run.emit(Observed(self._frame.address, self._ordinal, "deadline", True, at))',
+        "at += 1",
+    )),
+    Seeded("limits", "edited", Mutant(
+        "a recorded limit does not strike while a live call is out",
+        "tracing/replaying/rerunner.py",
+        "            if self._running or self._is_new(key[0]):",
+        "            if not key:",
+        first=77,
+    )),
+    Seeded("locks", "plain", Mutant(
+        "a lock that is held is given to another",
+        "runtime/concurrency/lock.py",
+        "            if not self._held:\n                self._held = True",
+        "            if self._guard:\n                self._held = True",
+    )),
+    Seeded("own pools", "replayed", Mutant(
+        "the calls of several threads share an address",
+        "runtime/run.py",
+        "            address = parent.issue(_named_by(content))",
+        '            address = f"{parent.address}/~"',
+    )),
+    Seeded("as_completed", "replayed", Mutant(
+        "tasks made from a set are told apart by who came first",
+        "runtime/concurrency/tasks.py",
+        'if maker.f_code.co_name == "as_completed":',
+        'if maker.f_code.co_name == "as completed":',
+    )),
+    Seeded("wait", "plain", Mutant(
+        "a call that failed counts as cancelled",
+        "runtime/answers/call.py",
+        "        self._end(Error(error), None, error)",
+        "        self._end(Error(CallCancelled(str(error))), None, error)",
+    )),
+    Seeded("queues", "replayed", Mutant(
+        "tasks of one coroutine function share an address",
+        "runtime/concurrency/tasks.py",
+        "frame.issue(name)",
+        'f"{frame.address}/{name}.0"',
+    )),
+    Seeded("orphans", "plain", Mutant(
+        "a program whose thread has ended is waited for",
+        "runtime/concurrency/task.py",
+        "return hub is not None and not self.done and not hub.alive()",
+        "return hub is not None and not self.done and hub.stopped",
+    )),
+    Seeded("orphans", "replayed", Mutant(
+        "the run does not wait for the calls of a program that was left",
+        "runtime/concurrency/task.py",
+        "        self.children = self.children or owed(started)\n",
+        "",
+    )),
+    Seeded("failing tools", "plain", Mutant(
+        "the result of a tool does not say which one has failed",
+        "runtime/tools/toolrun.py",
+        'f"{self._called} failed: {described(error)}"',
+        'f"a tool failed: {described(error)}"',
+    )),
+    Seeded("generators", "plain", Mutant(
+        "a generator is not told what is sent to it",
+        "runtime/body.py",
+        "                    step = functools.partial(inner.send, (yield out))\n"
+        "                except GeneratorExit:\n                    out = step",
+        "                    yield out\n                    step = functools.partial(inner.send, None)\n"
+        "                except GeneratorExit:\n                    out = step",
+    )),
+    Seeded("shared objects", "plain", Mutant(
+        "an activation of a resume method does not wait for the one before",
+        "runtime/prompts/state.py",
+        "        if self.before is not None:\n            wait(self.before)",
+        "        if self.before is None:\n            wait(self.before)",
+    )),
+    Seeded("shared objects", "edited", Mutant(
+        "a prediction counts only the calls whose prompts may change",
+        "tracing/replaying/predictor.py",
+        "fewest=list(self._asked.values())",
+        "fewest=[]",
+        first=32,
+    )),
+    Seeded("try", "killed", Mutant(
+        "a resumed run asks again what was answered",
+        "tracing/replaying/resumer.py",
+        '        return "answer"\n\n    def claim',
+        '        return "live"\n\n    def claim',
+    )),
+)  # fmt: skip
+
+
+def hunt(seeded: Seeded, folder: Path, programs: int = 60, limit: float = 90) -> int | None:
+    """How many programs it took to find the bug; ``None`` when none of them is wrong."""
+    copy = mutated(seeded.mutant, folder, SUITES)
+    how = [seeded.way, seeded.feature, str(seeded.mutant.first), str(programs)]
+    return verdict(seeded.mutant, copy, ["tests.mixed", "hunt", *how], limit)
