@@ -33,8 +33,8 @@ SEEDED = (
     Seeded("limits", "replayed", Mutant(
         "it is not recorded that a time was up",
         "runtime/concurrency/timeout.py",
-        'run.emit(Observed(self._frame.address, self._ordinal, "deadline", True, at))',
-        "at += 1",
+        'Observed(self._frame.address, self._ordinal, "deadline", True, at)',
+        'Observed(self._frame.address, self._ordinal, "timeout", True, at)',
     )),
     Seeded("limits", "edited", Mutant(
         "a recorded limit does not strike while a live call is out",
@@ -51,7 +51,7 @@ SEEDED = (
     )),
     Seeded("own pools", "replayed", Mutant(
         "the calls of several threads share an address",
-        "runtime/run.py",
+        "runtime/scopetree.py",
         "            address = parent.issue(_named_by(content))",
         '            address = f"{parent.address}/~"',
     )),
