@@ -47,7 +47,7 @@ State = Literal["running", "finished", "crashed"]
 _MANY = 1 << 31
 _EDGE = 128
 _RECENT = 64  # attempts of one call that may be under way at once
-_CLOSE = tag_of(table.CloseRecord)
+_CLOSE, _AROUND, _UNUSUAL = tag_of(table.CloseRecord), (MASKED, SEALED), (0, 0)
 _TAKES = {
     tag_of(kind): (width(kind), size)
     for kind, size in (
@@ -558,24 +558,34 @@ class Builder:
 
     def block(self, raw: bytes, number: int) -> None:
         """Take in the records of one block. Raises ``TraceCorrupt``."""
-        allowance = self._allowance
+        trace, allowance, take_in = self._trace, self._allowance, self._record
         scratch = Allowance(max(allowance.most - allowance.taken, 0))
         try:
             for fields in codec.unpack(raw, scratch):
-                plain, takes = _TAKES.get(fields[0], (0, 0))
+                plain, takes = _TAKES.get(fields[0], _UNUSUAL)
                 allowance.spend(takes if len(fields) == plain else RECORD + scratch.taken)
                 scratch.taken = 0
-                self._record(fields)
-                self._trace.records += 1
+                take_in(fields)
+                trace.records += 1
         except TraceError:
             raise
         except BAD as error:
             raise TraceCorrupt(
-                f"record {self._trace.records} (block {number}) is not valid: {error!r}"
+                f"record {trace.records} (block {number}) is not valid: {error!r}"
             ) from None
 
     def _record(self, fields: Any) -> None:
         self._masks = ()
+        if fields[0] in _AROUND:
+            fields = self._unwrapped(fields)
+        tag = fields[0]
+        self.closed = tag == _CLOSE
+        handler = self._handlers.get(tag)
+        if handler is not None:
+            handler(as_record(fields))
+
+    def _unwrapped(self, fields: Any) -> Any:
+        """The record that was sealed or masked; notes what was taken out of it."""
         if fields[0] == SEALED:
             _, sealed, names, shown = fields
             fields = self._opened(sealed, names, shown)
@@ -585,11 +595,7 @@ class Builder:
             if self._sealer is not None:  # with the key, what only its owner may read is no gap
                 self._masks = tuple(name for name in self._masks if name != REDACTED)
             self._trace.masked += 1
-        tag = fields[0]
-        self.closed = tag == _CLOSE
-        handler = self._handlers.get(tag)
-        if handler is not None:
-            handler(as_record(fields))
+        return fields
 
     def _opened(self, sealed: Any, names: Any, shown: Any) -> Any:
         """The sealed record, where there is a key; else what is shown in its place."""
@@ -765,13 +771,15 @@ class Builder:
             masks += roped[2]
         else:
             said, masked = self._messages[message]
-            _, spans = self._spans(origins, None, len(said.content))
+            spans = NOWHERE
+            if origins is not None:
+                _, spans = self._spans(origins, None, len(said.content))
             link, masks = Messages(above, said, spans=spans), masks + masked
         if masks or self._trace.private or roped is not None:  # a rope is not put together here
             link.has_digest(checked(bytes, digest))
         elif link.digest != digest:
             raise ValueError("a message is not what its digest says")
-        self._nodes[checked(int, number)] = (link, self._marks(masks))
+        self._nodes[checked(int, number)] = (link, self._marks(masks) if masks else ())
 
     def _marks(self, *masks: tuple[str, ...]) -> tuple[str, ...]:
         """All of *masks*, which grow with each message that a prompt has."""
@@ -793,15 +801,17 @@ class Builder:
         ) = start  # fmt: skip
         messages, masks = (None, ()) if prompt is None else self._nodes[prompt]
         model, sampling, more = self._parameters[params]
+        masked = masks or more or self._masks
         self._allowance.spend(_EDGE * len(edges))
         call = Call(
             address=f"{self._scope_of(scope)}/{checked(str, leaf)}",
             ordinal=checked(int, ordinal), kind=word(kind), model=model,
             sampling=sampling, messages=messages, n=checked(int, n), sample=checked(int, sample),
-            content=checked(bytes, content), edges=tuple(self._address(edge) for edge in edges),
+            content=checked(bytes, content), edges=tuple(map(self._address, edges)),
             file=self._file(file), line=optional(int, line), timeout=optional(float, timeout),
             position=self._positions, started=checked(int, at),
-            masked=self._marks(masks, more, self._masks), incarnation=self._incarnations,
+            masked=self._marks(masks, more, self._masks) if masked else (),
+            incarnation=self._incarnations,
         )  # fmt: skip
         self._positions += 1
         self._calls[checked(int, number)] = call
@@ -831,7 +841,9 @@ class Builder:
 
     def _dispatch(self, dispatch: table.DispatchRecord) -> None:
         _, call, number, at, waited = dispatch
-        waits = {checked(str, why): checked(int, took) for why, took in (waited or {}).items()}
+        waits: dict[str, int] = {}
+        if waited is not None:
+            waits = {checked(str, why): checked(int, took) for why, took in waited.items()}
         self._call(call).attempts.append(
             Attempt(checked(int, number), checked(int, at), waited=waits)
         )
@@ -862,10 +874,11 @@ class Builder:
         else:
             raise ValueError(f"unknown outcome {status!r}")
         call.ended, call.end_position = checked(int, at), self._ends
-        call.masked += self._masks
-        call.lost += self._masks
-        if self._masks and isinstance(reference, int):
-            self._answer_masks[reference] = self._masks
+        if self._masks:
+            call.masked += self._masks
+            call.lost += self._masks
+            if isinstance(reference, int):
+                self._answer_masks[reference] = self._masks
         self._ends += 1
         if about is not None:
             call.first = optional(int, about.get("first"))
