@@ -50,7 +50,7 @@ def recorded_in(path: Path, program: Callable[[], Any], again: Rerunner | None =
     watching = [recorder] if again is None else [again, recorder]
     try:
         with Run(live, instruments=watching, gate=recorder.gate, world=again) as run:
-            run.tell = _unheard
+            run.reporter.tell = _unheard
             return program()
     finally:
         recorder.close()
@@ -70,7 +70,7 @@ def rerun(
     assert time.monotonic() - begun < SOON
     replayer = Replayer(into)
     with Run(replayer.backend, instruments=[replayer], world=replayer) as run:
-        run.tell = _unheard
+        run.reporter.tell = _unheard
         assert then() == value
     replayer.finish()
     return value, again.finish()

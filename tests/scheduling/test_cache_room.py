@@ -15,6 +15,7 @@ import pytest
 
 from appl import AIRole, Generation, gen, ppl
 from appl.backend import Request, Response
+from appl.control.steering import Steering
 from appl.errors import BackendUnavailable, MalformedResponse
 from appl.runtime.answers.models import Model, Models
 from appl.runtime.concurrency.loop_thread import io_thread
@@ -135,8 +136,8 @@ def test_who_keeps_room_in_one_run_keeps_nobody_of_another_waiting() -> None:
 def test_what_a_paused_run_was_about_to_ask_keeps_nobody_waiting() -> None:
     with two_runs(12 * SEEN, limits=Limits(requests=1, period_s=10)) as (first, second, server):
         mine = [single("one", 4 * SEEN), single("two", 4 * SEEN)]  # the other waits for the rate
-        server.clock.at(5, first.pause)
-        server.clock.at(1000, first.resume)
+        server.clock.at(5, Steering(first).pause)
+        server.clock.at(1000, Steering(first).resume)
         with second:
             asked = [single("its", 9 * SEEN)]
             assert all([str(each) for each in asked])
@@ -152,7 +153,9 @@ def test_a_run_that_crashes_leaves_its_room_to_the_others() -> None:
             assert str(asked[0])
             raise ZeroDivisionError
         assert all([str(single(f"mine{at}")) for at in range(6)])
-        assert [*ahead_of(first.scheduler)._room._users] == [first.scheduler._ahead]
+        assert [*ahead_of(first.dispatch.scheduler)._room._users] == [
+            first.dispatch.scheduler._ahead
+        ]
     assert server.clock.now() < 10
 
 
@@ -163,7 +166,7 @@ class Pausing(RadixServer):
     warming: Event
 
     async def warm(self, request: Request, tokens: int) -> None:
-        self.runs[1].pause()
+        Steering(self.runs[1]).pause()
         self.warming.set()
         await super().warm(request, tokens)
 
@@ -180,7 +183,7 @@ def test_a_run_that_crashes_while_it_is_paused_leaves_nothing_either() -> None:
             assert server.warming.wait(20) and found
             raise ZeroDivisionError
         assert str(single("mine"))
-        room = ahead_of(first.scheduler)._room
+        room = ahead_of(first.dispatch.scheduler)._room
     assert room.cache.empty
 
 
@@ -201,7 +204,7 @@ def test_a_run_that_crashes_before_anything_had_room_leaves_nothing_either() -> 
         mine = single("mine", 9 * SEEN)
         with contextlib.suppress(ZeroDivisionError), second:
             asked = [single(f"its{at}") for at in range(3)]
-            ahead = ahead_of(second.scheduler)
+            ahead = ahead_of(second.dispatch.scheduler)
 
             async def parked() -> None:
                 while not ahead._parked:
@@ -238,11 +241,11 @@ def test_the_last_run_to_end_forgets_the_server() -> None:
         assert str(single("mine"))
         with second:
             assert str(single("its"))
-        room = ahead_of(first.scheduler)._room
-        assert room is ahead_of(second.scheduler)._room
+        room = ahead_of(first.dispatch.scheduler)._room
+        assert room is ahead_of(second.dispatch.scheduler)._room
     with Run(server, policy=Policy(clock=server.clock)) as third:
         assert str(single("third"))
-        assert ahead_of(third.scheduler)._room is not room
+        assert ahead_of(third.dispatch.scheduler)._room is not room
     assert room.cache.empty and not [each for each in _rooms.values() if each is room]
 
 
@@ -253,13 +256,13 @@ def test_who_shares_limits_shares_room_and_who_has_another_clock_does_not() -> N
     rooms = []
     with Run(servers[0], policy=policy, traffic=traffic) as first:
         assert str(single("first"))
-        rooms.append(ahead_of(first.scheduler)._room)
+        rooms.append(ahead_of(first.dispatch.scheduler)._room)
         with Run(servers[1], policy=policy, traffic=traffic) as second:
             assert str(single("second"))
-            rooms.append(ahead_of(second.scheduler)._room)
+            rooms.append(ahead_of(second.dispatch.scheduler)._room)
         with Run(servers[0], policy=Policy()) as third:
             assert str(single("third"))
-            rooms.append(ahead_of(third.scheduler)._room)
+            rooms.append(ahead_of(third.dispatch.scheduler)._room)
     assert rooms[0] is rooms[1] is not rooms[2]
 
 

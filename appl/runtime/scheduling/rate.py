@@ -16,8 +16,8 @@ from appl.runtime.scheduling.policy import Limits
 from appl.runtime.scheduling.timers import Clock, ring, sleep_until, wait_for
 
 _MINUTE = 60.0
-_AFTER = 1e-8
-"""Seconds after the end of a period: at its very end, asyncio-throttle still counts a request."""
+_SHORTER = 1 - 1e-6
+"""Factor of the period for asyncio-throttle, which counts a request at its very end, too."""
 
 
 class Rate:
@@ -85,14 +85,14 @@ class _Window:
 
     def __init__(self, requests: int, period_s: float, clock: Clock) -> None:
         self._clock, self._period_s = clock, period_s
-        self._throttler = _throttling(clock).Throttler(requests, period_s)
+        self._throttler = _throttling(clock).Throttler(requests, period_s * _SHORTER)
         self._begun = deque[float](maxlen=requests)
 
     def ready_at(self, now: float) -> float:
         """The time at which one more request may begin."""
         if len(self._begun) < (self._begun.maxlen or 0):
             return now
-        return max(now, self._begun[0] + self._period_s + _AFTER)
+        return max(now, self._begun[0] + self._period_s)
 
     async def begin(self) -> None:
         """Wait until one more request may begin; it has then begun."""
