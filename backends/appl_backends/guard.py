@@ -62,8 +62,15 @@ def question(who: str, secrets: Sequence[str] = (), *, reads: bool = False) -> I
     finally:
         asked.over = True
         _question.reset(token)
-    if asked.error is not None:
-        raise asked.error from None
+    error, asked.error = asked.error, None  # a timer of the library may hold the question for long
+    if error is not None:
+        raise error from None
+
+
+def alone(error: BackendError) -> BackendError:
+    """*error* without the library's own errors and frames: these hold the answer."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 def guarded_send(send: Callable[..., Any]) -> Callable[..., Any]:

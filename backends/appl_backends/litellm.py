@@ -44,7 +44,7 @@ from appl.price import Price, millionths
 from appl.price_table import row_of, seller_at
 from appl.prompt import Messages
 from appl.prompt.secret import conceal, is_likely
-from appl_backends.guard import guard_clients, question
+from appl_backends.guard import alone, guard_clients, question
 from appl_backends.openai.answer import Assembly, response_of_data
 from appl_backends.openai.body import OPTIONS, asks_for_any_object, strictly
 
@@ -144,11 +144,11 @@ class LiteLLM:
                 if emit is None:
                     return await self._whole(litellm, request, who)
                 return await self._streamed(litellm, request, emit, who)
-        except BackendError:
-            raise
+        except BackendError as error:
+            failed = error
         except Exception as error:
             failed = _typed(error, who, self._secrets, asked.status)
-        raise failed from None
+        raise alone(failed) from None
 
     def _check_provider(self, model: str, who: str) -> None:
         provider = self._common.get("custom_llm_provider") or model.partition("/")[0]

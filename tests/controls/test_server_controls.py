@@ -45,6 +45,13 @@ CONTROLS = {
         "servers/test_providers_of_litellm.py::"
         "test_a_blocking_client_follows_no_redirect_and_reads_no_more_than_it_may",
     ),
+    "a question that is over keeps its error": Control(
+        GUARD,
+        "    error, asked.error = asked.error, None  #",
+        "    error = asked.error  #",
+        "servers/test_memory.py::"
+        "test_nothing_holds_the_error_of_an_answer_when_its_run_is_over[whole-litellm]",
+    ),
     "an answer that sends elsewhere is like any other": Control(
         "appl/backend_http.py",
         "    if 300 <= status < 400:\n",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
 
+from appl.errors import MalformedResponse
 from tests.servers.asked import found_in
 from tests.servers.matrix import PROTOCOLS, Case, http
 from tests.servers.test_hostile_servers import peak_mb
@@ -22,3 +24,15 @@ def test_many_large_wrong_answers_leave_the_memory_as_it_was(client: str, stream
     found = found_in(client, [large] * 40, stream)
     assert found.kinds == {"MalformedResponse": 40} and not found.wrong
     assert peak_mb() - idle < 200
+
+
+@pytest.mark.parametrize("client", ["openai", "sglang", "litellm"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_nothing_holds_the_error_of_an_answer_when_its_run_is_over(
+    client: str, stream: bool
+) -> None:
+    protocol = PROTOCOLS[client][stream]
+    wrong = Case("wrong", http(b"{", protocol.kind))
+    assert found_in(client, [wrong] * 5, stream).kinds == {"MalformedResponse": 5}
+    gc.collect()
+    assert [each for each in gc.get_objects() if type(each) is MalformedResponse] == []

@@ -28,7 +28,7 @@ from appl.errors import (
 )
 from appl.extras import absent, advice, needed_by_backend
 from appl.price_table import seller_at
-from appl_backends.guard import guarded_send, question
+from appl_backends.guard import alone, guarded_send, question
 
 IDLE_S = 4.0
 """How long a connection is kept: less than the 5 s after which most servers close it."""
@@ -109,7 +109,7 @@ class SdkConnection:
             return HttpAnswer(response.content, response.headers.get("content-type", ""))
         except Exception as error:
             failed = self._typed(error, who, begun=False)
-        raise failed from None
+        raise alone(failed) from None
 
     @contextlib.asynccontextmanager
     async def stream(
@@ -137,7 +137,7 @@ class SdkConnection:
             if response is not None:
                 await response.aclose()
         if failed is not None:
-            raise failed from None
+            raise alone(failed) from None
 
     async def models(self, who: str) -> list[str]:
         """The models that the server lists. Raises ``BackendError``."""
@@ -153,7 +153,7 @@ class SdkConnection:
             return []
         except Exception as error:
             failed = self._typed(error, who, begun=False)
-        raise failed from None
+        raise alone(failed) from None
 
     async def aclose(self) -> None:
         """Close all connections; what is asked later is refused."""
