@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 from appl.cli.terminal import TermSafe, err, say, term_safe
@@ -29,6 +30,8 @@ from appl.runtime.event import (
     RunEnded,
     Warned,
 )
+from appl.tracing.recording.flow import Flow
+from appl.tracing.recording.secret import Masker
 
 EVERY_NS = 5_000_000_000
 PANELS, LINES = 4, 6
@@ -186,15 +189,21 @@ class AnswerPrinter:
         if isinstance(event, ChunkArrived):
             if event.chunk.kind == "text":
                 with self._lock:
-                    saying = self._begun.setdefault(
-                        event.address, _PartialAnswer(event.chunk.sample)
-                    )
-                    saying.add(event.chunk.sample, event.chunk.text)
+                    self._answer(event).add(event.chunk.sample, event.chunk.text)
                     self._show()
         elif isinstance(event, CallEnded) and event.address in self._begun:
             with self._lock:
                 self._begun[event.address].end(event.error)
                 self._show()
+
+    def _answer(self, event: ChunkArrived) -> _PartialAnswer:
+        if event.address not in self._begun:
+            self._begun[event.address] = _PartialAnswer(event.chunk.sample, self._masker)
+        return self._begun[event.address]
+
+    @cached_property
+    def _masker(self) -> Masker:
+        return Masker()
 
     def _show(self) -> None:
         while self._begun:
@@ -210,25 +219,39 @@ class AnswerPrinter:
             del self._begun[address]
 
 
-@dataclass(slots=True)
 class _PartialAnswer:
-    """The part of one answer, of its first sample, that is not shown yet."""
+    """The part of one answer, of its first *sample*, that is not shown yet."""
 
-    sample: int
-    new: str = ""
-    headed: bool = False
-    ended: bool = False
-    _safe: TermSafe = field(default_factory=TermSafe)
+    def __init__(self, sample: int, masker: Masker) -> None:
+        self._sample, self._masker, self._text = sample, masker, _Shown(masker)
+        self.new, self.headed, self.ended = "", False, False
 
     def add(self, sample: int, text: str) -> None:
-        if sample == self.sample:
-            self.new += self._safe.feed(text)
+        if sample == self._sample:
+            self.new += self._text.feed(text)
 
     def end(self, error: BaseException | None) -> None:
-        self.new += self._safe.close() + "\n"
+        self.new += self._text.close() + "\n"
         if error is not None:
-            self.new += f"--- {type(error).__name__}: {term_safe(str(error))}\n"
+            self.new += f"--- {type(error).__name__}: {_shown(str(error), self._masker)}\n"
         self.ended = True
+
+
+class _Shown:
+    """The text of a model, piece by piece: safe for a terminal, and without secrets."""
+
+    def __init__(self, masker: Masker) -> None:
+        self._safe, self._flow = TermSafe(), Flow(masker)
+
+    def feed(self, piece: str) -> str:
+        return self._flow.feed(self._safe.feed(piece))
+
+    def close(self) -> str:
+        return self._flow.feed(self._safe.close()) + self._flow.close()
+
+
+def _shown(text: str, masker: Masker) -> str:
+    return masker.text(term_safe(text), [])
 
 
 class PlainDisplay:
@@ -289,6 +312,7 @@ class LiveDisplay:
     def __init__(self, console: Any = None, answers: bool = False) -> None:
         self.counts, self.wants_chunks = Counts(), answers
         self._saying: dict[str, list[str]] = {}
+        self._texts: dict[str, dict[tuple[int, str], _Shown]] = {}
         self._lock = threading.Lock()
         self._text: Any = late_import("rich.text").Text
         if console is None:
@@ -333,13 +357,24 @@ class LiveDisplay:
             return
         if isinstance(event, ChunkArrived):
             with self._lock:
-                self._saying.setdefault(event.address, []).append(event.chunk.text)
+                self._saying.setdefault(event.address, []).append(self._new(event))
         elif isinstance(event, CallEnded):
             with self._lock:
                 self._saying.pop(event.address, None)
+                self._texts.pop(event.address, None)
             if event.response is not None:
-                text = term_safe(event.response.text)
+                text = _shown(event.response.text, self._masker)
                 self._live.console.print(self._panel(event.address, text))
+
+    @cached_property
+    def _masker(self) -> Masker:
+        return Masker()
+
+    def _new(self, event: ChunkArrived) -> str:
+        """What can be shown of the answer after the piece of it in *event*."""
+        texts = self._texts.setdefault(event.address, {})
+        which = event.chunk.sample, event.chunk.kind
+        return texts.setdefault(which, _Shown(self._masker)).feed(event.chunk.text)
 
     def tell(self, line: str) -> None:
         """Show a line above the live one."""

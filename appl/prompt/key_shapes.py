@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 _WORD = "[A-Za-z0-9_-]"
@@ -224,6 +225,30 @@ def may_go_on(before: str, after: str) -> bool:
     """True if a key may begin at the end of the text *before* and end in *after*."""
     end, beginning = _END.search(before), _BEGINNING.match(after)
     return len(end[0] if end else "") + len(beginning[0] if beginning else "") >= 20
+
+
+def key_goes_on_from(text: str) -> int:
+    """Where in *text* a key begins that may go on after its end; else the length of *text*."""
+    found = _last_key().search(text)
+    return len(text) if found is None else found.start(found.lastindex or 0)
+
+
+_CHANCE = re.compile(r"(?:\\\.)?\[[^\]]*\]\{[\d,]+\}")
+"""The random parts in the shape of a key."""
+
+
+@cache
+def _last_key() -> re.Pattern[str]:
+    """A key, or its beginning, at the end of a text; a group where other text stands before it."""
+    heads = "|".join(_CHANCE.sub("", each.first) for each in SHAPES)
+    end = "-----END [A-Z0-9 ]{0,60}-----"
+    return re.compile(
+        rf"(?<![A-Za-z0-9])(?:{heads})[A-Za-z0-9+/=_.~-]*\Z|LS0tLS1CRUdJTi[A-Za-z0-9+/=\s\\]*\Z"
+        r"|-----[BEGIN]{0,5}\Z|-----BEGIN [A-Z0-9 ]{0,60}-{0,5}"
+        rf"(?:\Z|(?<=KEY-----|OCK-----)(?:(?!{end})[\s\S])*\Z)"
+        rf"|{_PASSWORD}([^/\s@\"'<>]*)\Z|{_BEFORE}([A-Za-z0-9+/_=~-]*)\Z",
+        re.A,
+    )  # fmt: skip
 
 
 def is_placeholder(password: str) -> bool:

@@ -9,9 +9,9 @@ import base64
 import json
 import os
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate
 from typing import NoReturn
 from urllib.parse import quote, quote_plus, unquote
@@ -198,6 +198,11 @@ _BREAK = re.compile(r"[ \t]*\\?(?:\r?\n|(?:\\{1,4}[rn])+)[ \t>#|*]*")
 """A break of a line as it stands in a text, in source code or in a quotation."""
 
 
+_BREAK_BEGUN = re.compile(r"[ \t]*\\{0,4}\r?\Z")
+_TELLING = 2
+"""Characters at the beginning of a form by which it is known."""
+
+
 class SecretForms:
     """The forms of known secrets, whose *names* are given by value; it takes them out of texts.
 
@@ -215,13 +220,30 @@ class SecretForms:
         """Parts of forms, in bytes, of which one is in each text that holds a secret."""
         return dict.fromkeys(core for _, each, _ in self._bytes for core in each)
 
+    @cached_property
+    def _in_order(self) -> list[str]:
+        return sorted({unbroken(form) for form, _ in self.forms})
+
+    def open_from(self, text: str) -> int:
+        """Where in *text* the first form begins that may go on after its end; else its length.
+
+        Its first two characters tell, also with line breaks between them.
+        """
+        lines, starts, joined = _joined(_BREAK_BEGUN.sub("", text))
+        longest = len(self.forms[0][0]) if self.forms else 0
+        for at in range(max(len(joined) - longest, 0), len(joined) - _TELLING + 1):
+            place = bisect_left(self._in_order, joined[at:])
+            if place < len(self._in_order) and self._in_order[place].startswith(joined[at:]):
+                return _place(at, starts, lines)
+        return len(text)
+
     def without(self, text: str, instead: Callable[[str], str]) -> str:
         """*text*, in bytes, with what *instead* makes of a secret's name in place of each."""
         for data, _, name in self._bytes:
             if data in text:
                 text = text.replace(data, as_bytes(instead(name)))
         for data, some, name in self._bytes:
-            if len(data) >= _CORE and any(core in text for core in some):
+            if len(data) >= _CORE and (some[0] in text or some[-1] in text):
                 text = _without_broken(text, data, partial(instead, name))
         return text
 
@@ -243,11 +265,16 @@ def _without_broken(text: str, data: str, shown: Callable[[], str]) -> str:
 
 def spans(text: str, data: str) -> Iterator[tuple[int, int]]:
     """The spans in *text* that are *data*, line breaks within them ignored."""
-    lines = between_breaks(text)
-    starts = [0, *accumulate(end - start for start, end in lines)]
-    joined = "".join(text[start:end] for start, end in lines)
+    lines, starts, joined = _joined(text)
     for found in re.finditer(re.escape(unbroken(data)), joined):
         yield _place(found.start(), starts, lines), _place(found.end() - 1, starts, lines) + 1
+
+
+def _joined(text: str) -> tuple[list[tuple[int, int]], list[int], str]:
+    """The lines of *text*, where they begin when they are joined, and the joined text."""
+    lines = between_breaks(text)
+    starts = [0, *accumulate(end - start for start, end in lines)]
+    return lines, starts, "".join(text[start:end] for start, end in lines)
 
 
 def unbroken(text: str) -> str:

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import io
 import json
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,6 +82,18 @@ def caged(folder: Path) -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+@contextlib.contextmanager
+def logged() -> Iterator[io.StringIO]:
+    """What is logged at a level that is shown by default."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield stream
+    finally:
+        logging.getLogger().removeHandler(handler)
 
 
 def command(*words: str) -> tuple[int, str]:

@@ -8,7 +8,7 @@ from typing import Any
 import appl
 from appl import as_tool, gen, ppl
 from appl.backend import Request
-from appl.errors import ApplError, BackendUnavailable
+from appl.errors import ApplError, BackendBusy, BackendUnavailable
 from appl.testing import Answer, Fake, calling
 
 
@@ -31,6 +31,17 @@ class Repeating(Fake):
             calls = (("look", {"table": said()}), ("fail", {"table": said()}))
             return calling(*calls, text=said())
         return said()
+
+
+class Busy(Fake):
+    """Says with each refusal what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda request: "an answer", name="busy")
+
+    async def complete(self, request: Request, emit: Any = None) -> Any:
+        assert request.messages is not None
+        raise BackendBusy(request.messages.message.content, retry_after=30)
 
 
 def _pieces(text: str) -> list[str]:
@@ -71,6 +82,10 @@ def every() -> None:
         str(ask("Fail."))
     except ApplError as error:
         error.add_note(said())
+
+
+def streams() -> None:
+    str(ask("Say it."))
 
 
 def works(question: str = "", api_key: str = "") -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import logging
 import os
 import pickle
 import subprocess
@@ -13,7 +12,6 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -43,6 +41,7 @@ from .cage import (
     fetched,
     found,
     found_in_files,
+    logged,
     outcomes,
 )
 
@@ -87,18 +86,6 @@ def settings(client: str, server: FaultServer, deadline_s: float) -> str:
         {own}
         api_key = {{env = "GATE_API_KEY"}}
     """
-
-
-@contextlib.contextmanager
-def logged() -> Iterator[io.StringIO]:
-    """What is logged at a level that is shown by default."""
-    stream = io.StringIO()
-    handler = logging.StreamHandler(stream)
-    logging.getLogger().addHandler(handler)
-    try:
-        yield stream
-    finally:
-        logging.getLogger().removeHandler(handler)
 
 
 def shown(error: BaseException) -> str:

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
+from appl.cli import main
+from appl.errors import CallCancelled
+from appl.runtime.run import Run
 from appl.tracing.recording.recorder import new_path
+from tests.ctl.live import eventually, recorded
+from tests.exports.conftest import collecting
 
-from .cage import command
+from .cage import command, fetched, logged
+from .places import ask
 from .test_names import ENCODINGS, NAMES, content, core, environment, plain
 
 __all__ = ["environment"]
 
 EVERY = [encode(plain(name)) for name in NAMES for encode in ENCODINGS.values()]
 ROOT = Path(__file__).parents[2]
+ADMIN = "key-of-the-admin"
 READING = (
     ["show", "last"], ["show", "last", "--json"], ["ls", "--json"], ["cost", "last"], ["critical", "last"],
     ["verify", "last"], ["diff", "last", "last"],
@@ -70,6 +81,84 @@ def test_no_secret_is_in_the_name_of_a_run(environment: None) -> None:
     for each, word in zip(EVERY, words, strict=True):
         name = new_path(each).name
         assert "secret_" in name and word[8:32] not in name, name
+
+
+def test_no_secret_is_shown_of_answers_while_they_come(here: Path) -> None:
+    """They come in pieces of seven characters."""
+    run = ["run", f"{ROOT}/tests/canaries/places.py:streams", "--stream"]
+    code, out = command(*run, "--backend", "tests.canaries.places:Repeating")
+    assert code == 0 and len(EVERY) <= out.count("[secret ") and leaks(out) == []
+
+
+@pytest.mark.parametrize("content", [[], ["--content"]], ids=["bare", "content"])
+def test_no_secret_is_sent_to_a_collector(here: Path, content: list[str]) -> None:
+    """Neither when the run ends, nor by the command, at once or as it goes on."""
+    with collecting() as collector:
+        Path("appl.toml").write_text(f'otel = "{collector.url}"\n')
+        run = ["run", f"{ROOT}/tests/canaries/places.py:fails", "--quiet"]
+        out = command(*run, "--backend", "tests.canaries.places:Repeating")[1]
+        ended = len(collector.spans)
+        for words in (content, [*content, "--openinference"], [*content, "--follow"]):
+            again = ["--otel", f"{collector.url}/{len(words)}", *words]
+            code, said = command("trace", "export", "last", *again)
+            assert code == 0, said
+            out += said
+        assert len(collector.spans) == 4 * ended > 4 and collector.wrong == []
+        assert leaks(out + "".join(map(str, collector.requests))) == []
+
+
+def test_no_secret_is_shown_of_a_live_run(here: Path) -> None:
+    """``appl ctl`` shows the end of each prompt, and what was refused."""
+
+    def program() -> None:
+        with contextlib.suppress(CallCancelled):
+            for answer in [ask(each) for each in EVERY]:
+                str(answer)
+
+    outs = list[str]()
+    with tempfile.TemporaryDirectory(prefix="ctl", dir="/tmp") as sockets:
+        os.environ.update(APPL_CTL_DIR=f"{sockets}/appl", APPL_HOME=str(here / "home"))
+        with recorded(program, here / "run.trace", "tests.canaries.places:Busy") as live:
+            eventually(lambda: len(live.look(Run.holdings)) == len(EVERY))
+            eventually(lambda: [each for each in live.look(Run.holdings) if each.error])
+            for words in (
+                ["show", "--content", "--limit", "480"],
+                ["show", "--content", "--json", "--limit", "480"],
+                ["ls", "--json"],
+            ):
+                code, out = command("ctl", *words)
+                assert code == 0, out
+                outs.append(out)
+        wrong = [each for out in outs for each in leaks(out)]
+        assert wrong + in_files(here) + in_files(Path(sockets)) == []
+    assert outs[1].count("[secret ") >= len(EVERY)
+
+
+def test_no_secret_is_told_by_the_server_that_was_sent_them(here: Path) -> None:
+    line, told = io.StringIO(), list[str]()
+    said = " ".join(EVERY)
+
+    def client() -> None:
+        url = eventually(line.getvalue).split()[1]
+        chat, head = f"{url}/v1/chat/completions", {"Content_Type": "application/json"}
+        body = {
+            "messages": [{"role": "user", "content": said}],
+            "max_tokens": 2,
+            "model": "embedded",
+        }
+        told.append(fetched(chat, body, **head))
+        told.append(fetched(chat, {**body, "stop": [said]}, **head))
+        told.append(fetched(chat, b'{"messages": "' + said.encode(), **head))
+        for each in map(quote, EVERY):
+            told.append(fetched(f"{url}/{each}?key={each}", X_Key=each, **head))
+        fetched(f"{url}/shutdown", {}, Authorization=f"Bearer {ADMIN}")
+
+    with logged() as log, contextlib.redirect_stdout(line), contextlib.redirect_stderr(line):
+        thread = threading.Thread(target=client)
+        thread.start()
+        assert main(["serve", "--api-key", "none", "--admin-key", ADMIN]) == 0
+        thread.join()
+    assert leaks(line.getvalue() + log.getvalue() + "".join(told)) + in_files(here) == []
 
 
 def test_no_secret_is_left_by_a_chat(here: Path) -> None:

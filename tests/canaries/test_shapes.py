@@ -24,6 +24,7 @@ from appl.prompt.key_shapes import SHAPES, without_keys
 from appl.prompt.secret import shown_words
 from appl.tracing import Trace
 from appl.tracing.format import codec
+from appl.tracing.recording.flow import Flow
 from appl.tracing.recording.secret import Masker
 
 from .cage import command
@@ -125,6 +126,41 @@ def test_what_fits_a_shape_is_always_looked_at(data: st.DataObject) -> None:
     hits: list[str] = []
     without_keys(text, lambda kind: (hits.append(kind), "")[1])
     assert not hits or Masker().finds(text.encode())
+
+
+def in_pieces(text: str, size: int) -> Iterator[str]:
+    """What is shown after each piece of *text*, and at its end."""
+    flow = Flow(Masker())
+    yield from (flow.feed(text[at : at + size]) for at in range(0, len(text), size))
+    yield flow.close()
+
+
+@pytest.mark.parametrize("size", [1, 7, 40])
+@pytest.mark.parametrize("name", KEYS)
+def test_a_key_that_comes_in_pieces_is_not_shown(name: str, size: int) -> None:
+    said = f"Look, a key for you, and keep it: {KEYS[name]}\nThat is all."
+    shown = "".join(in_pieces(said, size))
+    assert [part for part in bodies(KEYS[name]) if part in shown] == []
+    assert shown.startswith("Look, a key for you")
+    assert shown.rpartition("]")[2] == Masker().text(said, []).rpartition("]")[2]
+
+
+def test_a_known_secret_that_comes_in_pieces_is_not_shown(environment: None) -> None:
+    for key in KNOWN.values():
+        data = key.encode()
+        wrapped = "\n  ".join(key[at : at + 18] for at in range(0, len(key), 18))
+        for said in (key, wrapped, data.hex(), base64.b64encode(data).decode()):
+            shown = "".join(in_pieces(f"It is {said}, yes.", 3))
+            assert "[secret CANARY" in shown and shown.endswith(", yes."), shown
+            assert said[3:15] not in shown and said[-15:-5] not in shown
+
+
+def test_what_cannot_be_a_key_is_shown_at_once(environment: None) -> None:
+    """No more than a few characters are held back, and only for a moment."""
+    said = prose(random.Random(5))
+    shown = list(in_pieces(said, 4))
+    lag = [4 * number - sum(map(len, shown[:number])) for number in range(1, len(said) // 4)]
+    assert "".join(shown) == said and max(lag) < 30 and sum(lag) < len(lag)
 
 
 def prose(dice: random.Random) -> str:

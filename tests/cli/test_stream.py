@@ -76,6 +76,18 @@ def test_answers_are_shown_one_after_the_other(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err == "--- /c\nxy\n--- BackendError: the line broke\n"
 
 
+def test_a_secret_is_masked_while_it_comes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "tall-tree-by-the-river")
+    answers = AnswerPrinter()
+    for piece in ("It is tall-", "tree-by-", "the-river", ", keep ", "it tall"):
+        answers.on_event(chunk("/a", piece))
+    assert capsys.readouterr().err == "--- /a\nIt is [secret SHOP_PASSWORD], keep it "
+    answers.on_event(ended("/a", "…"))
+    assert capsys.readouterr().err == "tall\n"
+
+
 def test_what_was_not_streamed_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
     answers = AnswerPrinter()
     answers.on_event(started("/a"))
@@ -103,6 +115,19 @@ def test_on_a_terminal_answers_stand_in_panels() -> None:
         live.on_event(ended("/a.0/gen.0", "It was a [bold]night[/bold]\x1b[2J."))
     last = screen.getvalue()[len(shown) :]
     assert "│ It was a [bold]night[/bold]." in last
+
+
+def test_a_secret_is_in_no_panel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "tall-tree-by-the-river")
+    screen = io.StringIO()
+    live = LiveDisplay(Console(file=screen, force_terminal=True, width=80), answers=True)
+    with live:
+        for piece in ("It is tall-", "tree-by-", "the-river", ", keep it."):
+            live.on_event(chunk("/a", piece))
+            live._live.refresh()
+        live.on_event(ended("/a", "It is tall-tree-by-the-river, keep it."))
+    assert "[secret SHOP_PASSWORD], keep it." in screen.getvalue()
+    assert "tall" not in screen.getvalue()
 
 
 STREAMS = """\

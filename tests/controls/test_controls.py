@@ -19,6 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 TESTS = (
     "tracing", "traces", "hostile", "tools", "canaries", "trust", "exports", "housekeeping", "cli",
+    "privacy",
 )  # fmt: skip
 
 
@@ -164,6 +165,36 @@ CONTROLS = {
         "            last = {name: each for name, each in found if not _is_path(each)}\n"
         "            names = {each: name for name, each in last.items()}\n",
         "canaries/test_shapes.py::test_a_given_secret_is_masked_beside_a_variable_of_its_name",
+    ),
+    "a worker sends its keys": Control(
+        "engine/wire.py",
+        "        for data, word in self._words.items():\n            if data in batch:\n",
+        "        for data, word in self._words.items():\n            if not data:\n",
+        "canaries/test_shapes.py::test_a_line_break_hides_no_key_that_only_a_worker_knows",
+    ),
+    "a worker sends its keys in lines": Control(
+        "engine/wire.py",
+        "            if any(part in text for part in parts):\n",
+        "            if not parts:\n",
+        "canaries/test_shapes.py::test_a_line_break_hides_no_key_that_only_a_worker_knows",
+    ),
+    "an answer is shown as it comes": Control(
+        "cli/display.py",
+        "        return self._flow.feed(self._safe.feed(piece))\n",
+        "        return self._safe.feed(piece)\n",
+        "cli/test_stream.py::test_a_secret_is_masked_while_it_comes",
+    ),
+    "no part of a secret is held back": Control(
+        "tracing/recording/flow.py",
+        "        size = self._size()\n",
+        "        size = len(self._held)\n",
+        "canaries/test_shapes.py::test_a_known_secret_that_comes_in_pieces_is_not_shown",
+    ),
+    "the key of a run goes after its trace": Control(
+        "tracing/keeping/removal.py",
+        "        first()\n        overwrite_file(fd)\n",
+        "        overwrite_file(fd)\n        first()\n",
+        "privacy/test_modes.py::test_the_key_is_gone_before_its_trace_is_overwritten",
     ),
     "no look across the seam of a message": Control(
         "prompt/key_shapes.py",

@@ -289,10 +289,50 @@ def test_a_function_that_exits_ends_the_program_as_python_would() -> None:
         program()
 
 
+class Shop:
+    """An object of the user's, whose text is its address in the memory."""
+
+
+def test_a_thread_that_observes_an_object_is_known_in_a_replay(tmp_path: Path) -> None:
+    shops: list[Shop] = []
+
+    def look(shop: Shop, word: str) -> str:
+        return word
+
+    def one(word: str, said: list[str]) -> None:
+        shops.append(Shop())
+        said.append(appl.observe(look, shops[-1], word))
+
+    def program() -> list[str]:
+        said = list[str]()
+        for word in ("a", "b", "c"):
+            thread = threading.Thread(target=one, args=(word, said))
+            thread.start()
+            thread.join()
+        return said
+
+    first = recorded(tmp_path / "one.trace", program)
+    assert again(tmp_path / "one.trace", program) == first == ["a", "b", "c"]
+
+
 @pytest.fixture
 def secret(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("SHOP_API_KEY", "sk-5f2c81d09a7e44")
     yield "sk-5f2c81d09a7e44"
+
+
+def test_an_argument_that_was_masked_is_the_same_in_a_replay(tmp_path: Path, secret: str) -> None:
+    @appl.ppl
+    def program(word: str = "open") -> int:
+        return appl.observe(lambda key, what: len(key + what), secret, word)
+
+    assert recorded(tmp_path / "one.trace", program) == 21
+    (use,) = Trace.open(tmp_path / "one.trace").tools.values()
+    assert "[secret SHOP_API_KEY]" in use.arguments and secret not in use.arguments
+    assert again(tmp_path / "one.trace", program) == 21
+    with pytest.raises(DivergenceError, match="SHOP_API_KEY") as caught:
+        again(tmp_path / "one.trace", lambda: program("shut"))
+    assert secret not in str(caught.value)
 
 
 def test_a_secret_in_a_result_is_masked(tmp_path: Path, secret: str) -> None:

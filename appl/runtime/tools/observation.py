@@ -17,6 +17,7 @@ from appl.runtime.concurrency.fiber import Hub, strand_here
 from appl.runtime.concurrency.future import result_of
 from appl.runtime.concurrency.parallel import beside, name_of
 from appl.runtime.concurrency.promise import Error, Outcome, Value
+from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.frame import Frame
 from appl.runtime.resolve import resolve
 from appl.runtime.run import here
@@ -29,7 +30,7 @@ def observed(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     """The value of ``f(*args, **kwargs)``: recorded, or from a record. Raises what it raised."""
     args, kwargs = resolve(args), resolve(kwargs)
     name = name_of(f)
-    caller = here(lambda: f"{name} {args!r:.400}")
+    caller = here(lambda: call_in_words(name, args))
     seen = Observation(beside(caller, name), strand_here().hub, lambda: f(*args, **kwargs))
     caller.add(seen)
     try:

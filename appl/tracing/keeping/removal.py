@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,17 +37,26 @@ PROMISES = (
 
 def remove(path: Path) -> None:
     """Remove the trace at *path*. Raises ``NotATrace``, ``TraceLocked``."""
-    _take(path, overwrite=False)
+    _take(path, lambda fd: None)
 
 
-def shred(path: Path) -> list[str]:
-    """Overwrite the trace at *path* and remove it; returns what overwriting cannot promise."""
+def shred(path: Path, first: Callable[[], None]) -> list[str]:
+    """Overwrite the trace at *path* and remove it; returns what overwriting cannot promise.
+
+    *first* is called as soon as the trace may be removed, before a byte of it is written. Raises
+    ``NotATrace``, ``TraceLocked``.
+    """
+
+    def overwrite(fd: int) -> None:
+        first()
+        overwrite_file(fd)
+
     told = [*_copies(path), *PROMISES]
-    _take(path, overwrite=True)
+    _take(path, overwrite)
     return told
 
 
-def _take(path: Path, overwrite: bool) -> None:
+def _take(path: Path, prepare: Callable[[int], None]) -> None:
     try:
         fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -56,8 +66,7 @@ def _take(path: Path, overwrite: bool) -> None:
         # or resume it between check and removal. The mark goes last, so that a crash between the
         # two leaves a mark without a trace, never a trace without its mark.
         _check(fd, path)
-        if overwrite:
-            overwrite_file(fd)
+        prepare(fd)
         path.unlink()
         path.with_suffix(SUFFIX).unlink(missing_ok=True)
     finally:

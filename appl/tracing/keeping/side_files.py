@@ -5,6 +5,7 @@ Invariant: both are removed with the trace, whoever removes it. Nothing else is 
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from appl.prompt import digest_of
@@ -28,16 +29,16 @@ def note_of_export(run: bytes, address: str) -> str:
 def remove(path: Path, home: Path, *, overwrite: bool = False) -> list[str]:
     """Remove the trace at *path* and its files below *home*.
 
-    Returns what overwriting cannot promise. Raises ``NotATrace``, ``TraceLocked``.
+    Returns what overwriting cannot promise. What is overwritten loses its key first. Raises
+    ``NotATrace``, ``TraceLocked``.
     """
-    key, notes = keys.identity(path), _notes(path, home)
-    told = list[str]()
+    notes, told = _notes(path, home), list[str]()
+    forget = partial(keys.forget, home, keys.identity(path) or "")
     if overwrite:
-        told = removal.shred(path)
+        told = removal.shred(path, forget)
     else:
         removal.remove(path)
-    if key is not None:
-        keys.forget(home, key)
+        forget()
     for note in notes:
         note.unlink(missing_ok=True)
     return told

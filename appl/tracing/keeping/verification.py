@@ -201,7 +201,7 @@ def _edges(trace: Trace) -> Iterator[str]:
 
 
 def _replay(trace: Trace) -> str:
-    if any(call.lost for call in trace.calls) or any(t.masked for t in trace.tools.values()):
+    if any(call.lost for call in trace.calls) or any(t.lost for t in trace.tools.values()):
         return "none"
     ended = all(call.outcome is not None for call in trace.calls)
     over = trace.state == "finished" and trace.reason != "interrupted"

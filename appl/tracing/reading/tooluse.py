@@ -6,11 +6,13 @@ tool that is answered for does not run, and neither do the calls that it made.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from appl.prompt import Message
+from appl.tracing.recording.secret import Masker
 
 End = Callable[[Message | BaseException], None]
 
@@ -22,6 +24,8 @@ class ToolUse:
     ``arguments`` is the JSON text that the model wrote; ``effect`` says what running the tool may
     do (see ``ToolStarted``). ``outcome`` is ``None`` for one in flight when the record ends;
     ``message`` is the result, also one with an error. ``position`` is its place among the calls.
+    ``masked`` names the secrets that were taken out of its records, ``lost`` those of its result,
+    which then cannot be given again.
     """
 
     address: str
@@ -39,6 +43,7 @@ class ToolUse:
     end_position: int = -1
     delivered: int | None = None
     masked: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
     incarnation: int = 0
     delivered_at: int | None = None
 
@@ -73,12 +78,23 @@ class ToolUse:
         return ended
 
     def differs(self, name: str, arguments: str) -> str | None:
-        """The difference from the recorded call in words; ``None`` if there is none."""
+        """The difference from the recorded call in words, without secrets; ``None`` if it is equal.
+
+        Of arguments that held a secret, only the rest is compared.
+        """
         if name != self.name:
             return f"the tool {name!r} is called there, and {self.name!r} was"
-        if arguments != self.arguments:
-            return f"{name} is called with {arguments:.99} there, and was with {self.arguments:.99}"
-        return None
+        if arguments == self.arguments:
+            return None
+        shown = Masker().text(arguments, [])
+        if self.masked and _without_names(shown) == _without_names(self.arguments):
+            return None
+        return f"{name} is called with {shown:.99} there, and was with {self.arguments:.99}"
+
+
+def _without_names(masked: str) -> str:
+    """*masked* without the names of secrets, which may be another's in another process."""
+    return re.sub(r"\[secret [^\]]*\]", "[secret]", masked)
 
 
 def within(address: str, tools: Set[str]) -> bool:

@@ -929,14 +929,15 @@ class Builder:
             raise ValueError(f"a result is that of no tool call: {reference!r}")
         if status == record.ANSWERED:
             used.message, masks = self._messages[value]
-            used.outcome, used.masked = "answered", used.masked + masks
+            used.outcome, used.lost = "answered", masks
         elif status in (record.FAILED, record.CANCELLED):
             used.outcome = "failed" if status == record.FAILED else "cancelled"
             used.error = self._error(value)
         else:
             raise ValueError(f"unknown outcome {status!r}")
         used.ended, used.end_position = checked(int, at), self._ends
-        used.masked += self._masks
+        used.lost += self._masks
+        used.masked += used.lost
         self._ends += 1
 
     def _delivery(self, delivery: table.DeliveryRecord) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from appl.late import late_import
-from appl.prompt.key_shapes import FIRST, LONGEST, may_go_on, without_keys
+from appl.prompt.key_shapes import FIRST, LONGEST, key_goes_on_from, may_go_on, without_keys
 from appl.prompt.secret import LONG_ENOUGH as MIN_LENGTH
 from appl.prompt.secret import SecretForms, as_bytes, concealed, from_bytes, values_in
 from appl.tracing.format import codec, table
@@ -150,6 +150,11 @@ class Masker:
         size = LONGEST if may_go_on(before(_LEAST), after[:_LEAST]) else self.longest
         seam = before(size) + after[:size]
         return self.finds(seam.encode("utf-8", "surrogatepass"))
+
+    def open_from(self, text: str) -> int:
+        """Where in *text* the first secret begins that may go on after its end; else its length."""
+        known = self.refresh().open_from(text)
+        return min(known, key_goes_on_from(text)) if self._shapes else known
 
     def _item(self, item: bytes) -> bytes:
         return b"".join(

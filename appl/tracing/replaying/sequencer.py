@@ -321,7 +321,7 @@ class Sequencer(Live):
 
     def check_usable(self, record: Call | ToolUse | Observation) -> None:
         """Raise ``SecretInRecord`` when what came of it was not recorded as it was."""
-        lost = record.lost if isinstance(record, Call) else record.masked
+        lost = record.masked if isinstance(record, Observation) else record.lost
         if lost:
             what = record.kind if isinstance(record, Observation) else record.where
             raise self.noted(SecretInRecord(explain.masked(f"{record.address} ({what})", lost)))

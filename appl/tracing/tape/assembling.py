@@ -69,8 +69,7 @@ class Assembler:
 
     def _made_call(self, address: str, asked: Asked) -> Call:
         record = asked.record
-        names = _names(record)
-        call = Call(address, masked=names, lost=() if record.get("outcome_whole") else names)
+        call = Call(address, masked=_names(record), lost=_lost(record))
         if not record.get("unstarted"):
             self._ask(call, asked)
         if asked.samples:
@@ -187,6 +186,7 @@ class Assembler:
             checked(str, record["effect"]), optional(str, went.get("file")),
             optional(int, went.get("line")), len(self._trace.tools),
             checked(int, went.get("started_us", 0)), masked=_names(record),
+            lost=_lost(record),
         )  # fmt: skip
         if asked.said:
             used.outcome, used.message = "answered", self._said(asked.said[0])
@@ -224,6 +224,11 @@ class Assembler:
         self._trace.observations.append(
             Observation(*key, revived(record["value"]), 0, self._trace.moments, _names(record))
         )
+
+
+def _lost(record: Record) -> tuple[str, ...]:
+    """The secrets that were taken out of what came of it."""
+    return () if record.get("outcome_whole") else _names(record)
 
 
 def _names(record: Record) -> tuple[str, ...]:

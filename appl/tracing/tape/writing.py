@@ -218,7 +218,7 @@ class _Content:
     def _tool(self, used: ToolUse) -> Iterator[Record]:
         yield {
             "tool": used.address, "name": used.name, "arguments": used.arguments,
-            "effect": used.effect, **_masked(used.masked),
+            "effect": used.effect, **_masked(used.masked), **_whole(used),
         }  # fmt: skip
         if used.message is not None:
             message = used.message
@@ -233,7 +233,7 @@ def _masked(names: tuple[str, ...]) -> Record:
     return {"masked": sorted(set(names))} if names else {}
 
 
-def _whole(call: Call) -> Record:
+def _whole(call: Call | ToolUse) -> Record:
     """The mark of a masked call whose outcome is unchanged."""
     return {"outcome_whole": True} if call.masked and not call.lost else {}
 

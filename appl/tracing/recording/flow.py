@@ -1,0 +1,62 @@
+"""Answers that are shown while they come in pieces, without their secrets.
+
+Invariant: what is held back is only what may be the beginning of a secret, and the next pieces or
+the end of the answer let it go.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import takewhile
+
+from appl.prompt.key_shapes import LONGEST
+from appl.tracing.recording.secret import Masker
+
+_LAST_WORDS = re.compile(r"(?:\A|(?<=[^!-~]))[^\0]{0,400}\Z")
+"""The end of what was shown, from the beginning of a word: a telling word may stand there."""
+
+
+class Flow:
+    """One text that comes in pieces; *masker* knows the secrets."""
+
+    def __init__(self, masker: Masker) -> None:
+        self._masker, self._shown, self._held = masker, "", ""
+
+    def feed(self, piece: str) -> str:
+        """What can be shown after *piece*."""
+        self._held += piece
+        size = self._size()
+        return self._show(size) if size else ""
+
+    def close(self) -> str:
+        """What was held back."""
+        return self._show(len(self._held))
+
+    def _show(self, size: int) -> str:
+        masked = self._mask(self._shown + self._held[:size])
+        same = sum(1 for _ in takewhile(_are_equal, zip(self._shown, masked, strict=False)))
+        new = masked[same:]
+        self._held = self._held[size:]
+        found = _LAST_WORDS.search(self._shown + new)
+        self._shown = found[0] if found else ""
+        return new
+
+    def _size(self) -> int:
+        """How many characters of what is held can be shown."""
+        text, all_of_it = self._shown + self._held, len(self._held)
+        if all_of_it > LONGEST:
+            return all_of_it
+        at = self._masker.open_from(text)
+        size = max(at - len(self._shown), 0)
+        return 0 if 0 < size < all_of_it and self._divides(text, at) else size
+
+    def _divides(self, text: str, at: int) -> bool:
+        """Whether a secret begins before *at* and ends after it."""
+        return self._mask(text) != self._mask(text[:at]) + self._mask(text[at:])
+
+    def _mask(self, text: str) -> str:
+        return self._masker.text(text, [])
+
+
+def _are_equal(pair: tuple[str, str]) -> bool:
+    return pair[0] == pair[1]
