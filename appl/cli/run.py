@@ -119,7 +119,7 @@ def perform(
             current = sessions.process_session()
             failure.session, failure.counts = current, shower.counts
             speaker = ValuePrinter(None if plan.given.json else shower)
-            with sessions.settled(current.recalled):
+            with sessions.settled(current.run.outside.world):
                 value = call(current.run, function, values, speaker)
             current.close()
     report(value, current, shower, plan.given)

@@ -174,6 +174,8 @@ class Known(Live):
     ) -> None:
         if isinstance(about, ToolUse):
             self._tool(moment.address, about, tell, live)
+        elif moment.kind == "workers":  # a worker hires none
+            tell(None)
         elif about is not None:
             self._answer(about, live)
         else:

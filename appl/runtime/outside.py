@@ -14,7 +14,7 @@ from appl.backend import Backend, Response
 from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.fiber import watchdog
 from appl.runtime.concurrency.idle_detection import IdleDetection, idle_detection_for
-from appl.runtime.event import Event
+from appl.runtime.event import Event, Instrument
 from appl.runtime.scheduling.call_status import Endable
 from appl.runtime.world import Expected, Moment, Shared, Stepping, World
 
@@ -27,18 +27,16 @@ class Outside:
 
     ``answer`` sends a call that is ready to whoever answers it, ``begins`` hears of every call and
     function that begins, ``steps`` are told when all programs wait, which
-    ``idle_detection`` notices (None where nobody would be told). ``hires`` is false where ``map``
-    may start no processes.
+    ``idle_detection`` notices (None where nobody would be told).
     """
 
     def __init__(self, run: Run, world: World) -> None:
         self._run, self.world = run, world
         self._expected = Expected(world)
-        self.expect = world.expect
+        self.expect, self.ends, self.leave = world.expect, world.ends, world.leave
         self.answer: Callable[[Call, Callable[[Call], None]], None] = _straight
         self.begins: Callable[[Endable], None] = _unended
         self.steps: list[Callable[[bool], bool]] = []
-        self.hires = True
         self.amend: Callable[[Call], None] | None = None
         self.idle_detection: IdleDetection | None = None
         self._seen: dict[str, int] = {}
@@ -72,16 +70,21 @@ class Outside:
 
     def held_by(self, world: World) -> None:
         """Tell *world*, which may hold things back, when all programs wait."""
-        self.expect, self.begins = self._expected.expect, self._may_end
+        expected, self.begins = self._expected, self._may_end
+        self.expect, self.ends, self.leave = expected.expect, expected.ends, expected.leave
         self.steps.append(world.idle)
 
     def answered_by(self, world: World, *, caches: bool = True) -> None:
         """Note that *world* may know the answers to calls, so that time does not count.
 
-        What ``map`` has other processes do is done in this one. Without *caches* none is read.
+        Without *caches* none is read.
         """
-        self.answer, self.hires, self._run.dispatch.caches.used = self._answer, False, caches
+        self.answer, self._run.dispatch.caches.used = self._answer, caches
         watchdog.runs.discard(self._run)
+
+    def report_to(self, instrument: Instrument) -> None:
+        """Tell *instrument* what happens, before all others."""
+        self._run.reporter.add_first(instrument)
 
     @property
     def over(self) -> bool:

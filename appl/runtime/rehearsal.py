@@ -120,6 +120,8 @@ class _Unasked(Live):
         if moment.kind == "sleep":
             self._poll()
             io_thread().send(lambda: tell(None))
+        elif moment.kind == "workers":
+            tell(None)
         elif moment.kind == "tool":
             self._rehearsal.withhold("what observe() gives")
         else:

@@ -26,6 +26,11 @@ class Reporter:
         self.tell: Callable[[str], None] = _on_stderr
         self._told: set[object] = set()
 
+    def add_first(self, instrument: Instrument) -> None:
+        """Tell *instrument* what happens before all others; once, also if it was there."""
+        others = [one for one in self.instruments if one is not instrument]
+        self.instruments, self.watched = [instrument, *others], True
+
     def emit(self, event: Event) -> None:
         """Tell every instrument; one that raises is dropped, with a warning."""
         for instrument in self.instruments:

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from appl.backend import Chunk, Emit, Profile, Request, Response
 from appl.errors import RunError
-from appl.runtime.event import Event, Observed
+from appl.runtime.event import Event, Instrument, Observed
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
     from appl.runtime.scheduling.call_status import Why
 
-Go = Callable[[], None]
-Tell = Callable[[Any], None]
+Go = Callable[[], object]
+Tell = Callable[[Any], object]
 """A function that takes an outcome: a response, a message or an error; of a stream its pieces, too.
 """
 How = Literal["cancelled", "failed"]
@@ -36,9 +36,10 @@ PERHAPS = ("cancelled", "deadline")
 class Moment:
     """One thing that a program may be told from outside.
 
-    ``kind`` is ``answer``, ``tool``, ``item`` (of a map in other processes), ``cancelled``
-    (somebody outside ends a call or function), or the name of what is observed: ``sleep``,
-    ``now``, ``done``. ``ordinal`` is its number among those at its address.
+    ``kind`` is ``answer``, ``tool``, ``workers`` (a map in other processes, which a world that
+    knows answers does in this one), ``item`` (of such a map), ``cancelled`` (somebody outside ends
+    a call or function), or the name of what is observed: ``sleep``, ``now``, ``done``. ``ordinal``
+    is its number among those at its address.
     """
 
     address: str
@@ -67,8 +68,11 @@ class Programs(Protocol):
     def answered_by(self, world: World, *, caches: bool = True) -> None:
         """Note that *world* may know the answers to calls, so that time does not count.
 
-        The items of a ``map`` are worked on in this process then. Without *caches* none is read.
+        Without *caches* none is read.
         """
+
+    def report_to(self, instrument: Instrument) -> None:
+        """Tell *instrument* what happens, before all others."""
 
     @property
     def over(self) -> bool:
@@ -145,6 +149,9 @@ class World(Protocol):
     def due(self) -> bool:
         """True if what would be handed over next is what came next when it was recorded."""
 
+    def difference(self) -> Exception | None:
+        """The first error about what record and program differ in, also if it was caught."""
+
 
 @runtime_checkable
 class Stepping(Protocol):
@@ -208,9 +215,15 @@ class Live:
     def due(self) -> bool:
         return False
 
+    def difference(self) -> Exception | None:
+        return None
+
 
 class Expected:
-    """The moments that programs expect of a world that holds; an error is told to all of them."""
+    """The moments that programs expect of a world that holds; an error is told to all of them.
+
+    What has come, and what nobody waits for any more, is let go.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -235,6 +248,15 @@ class Expected:
                 about,
             )  # fmt: skip
 
+    def leave(self, moment: Moment) -> None:
+        """As ``World.leave``."""
+        self._tells.pop(moment, None)
+        self._world.leave(moment)
+
+    def ends(self, moment: Moment, how: How, end: Go) -> None:
+        """As ``World.ends``."""
+        self._world.ends(moment, how, lambda: self._live(moment, end))
+
     def fail(self, error: Exception) -> None:
         """Tell all who wait, now or later, that *error* keeps the world from going on."""
         self._error = error  # first: a program that goes on now may expect the next thing at once
@@ -249,9 +271,9 @@ class Expected:
         if tell is not None:
             tell(told)
 
-    def _live(self, moment: Moment, live: Go) -> None:
+    def _live(self, moment: Moment, go: Go) -> None:
         self._tells.pop(moment, None)
-        live()
+        go()
 
 
 class Nobody:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from appl.backend import Backend, Emit, Profile, Request, Response
@@ -34,9 +35,9 @@ _AT = ""
 class LateBackends:
     """The backends of a run that its settings do not name; ``find`` resolves their models.
 
-    *place* makes the run send calls to a new backend, *say* shows the user a line. *recorded* is
-    the trace of the run that this one resumes: a backend that cannot be made here is an error only
-    for a call that it has to answer.
+    *place* makes the run send calls to a new backend, *say* shows the user a line. *names* may hold
+    those of the run that this one resumes: a backend that cannot be made here is an error only for
+    a call that it has to answer.
     """
 
     def __init__(
@@ -45,10 +46,10 @@ class LateBackends:
         choice: Choice,
         seed: int,
         say: Callable[[str], None],
-        recorded: Trace | None = None,
+        names: Names,
     ) -> None:
         self._config, self._choice, self._seed, self._say = config, choice, seed, say
-        self._recorded = recorded_names(recorded) if recorded is not None else {}
+        self._recorded = names.meanings
         self._lock = threading.RLock()
         self._shown_lines: set[str] = set()
         self.run: Run | None = None
@@ -144,36 +145,37 @@ def _nowhere(name: str, backend: Backend) -> None:
     """Ignore a new backend: the run is not wired yet."""
 
 
-def reserved(config: Config, recorded: Trace | None = None) -> frozenset[str]:
-    """The backends that a name may begin with; those of the recorded run if there is one.
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What names for models mean: those that are known, and the ``backends`` that begin others.
 
-    A resumed run thus calls its models as before.
+    ``meanings`` are those of names whose backend was made at its first use.
     """
-    if recorded is None:
-        return frozenset(backends(config))
-    known = recorded.header.get("backends")
-    return frozenset(map(str, known)) if isinstance(known, list) else frozenset()
+
+    backends: frozenset[str]
+    meanings: Mapping[str, Elsewhere] = field(default_factory=dict)
 
 
-def recorded_names(trace: Trace) -> dict[str, Elsewhere]:
-    """The meanings of names in the run of *trace* whose backends were made at their first use."""
-    found: dict[str, Elsewhere] = {}
+def names_now(config: Config) -> Names:
+    """The names of a run that begins with the settings *config*."""
+    return Names(frozenset(backends(config)))
+
+
+def names_in(trace: Trace) -> Names:
+    """The names of the run of *trace*: one that goes on calls its models as it did before."""
+    known = trace.header.get("backends")
+    meanings: dict[str, Elsewhere] = {}
     for seen in trace.observations:
         if seen.kind.startswith(KIND) and seen.address == _AT:
             place = _elsewhere(seen.value)
             if place is not None:
-                found[seen.kind.removeprefix(KIND)] = place
-    return found
-
-
-def recorded_find(trace: Trace) -> Find:
-    """A function that finds the meanings of names in the run of *trace* and makes nothing."""
-    return recorded_names(trace).get
+                meanings[seen.kind.removeprefix(KIND)] = place
+    return Names(frozenset(map(str, known)) if isinstance(known, list) else frozenset(), meanings)
 
 
 def predicted_find(trace: Trace, config: Config) -> Find:
-    """The same as :func:`recorded_find`, with new names resolved by *config*."""
-    known = recorded_names(trace)
+    """Finds what names meant in the run of *trace*, and what a new one would mean with *config*."""
+    known = names_in(trace).meanings
 
     def find(name: str) -> Elsewhere | None:
         location = None if name in known else locate(name, config)

@@ -20,7 +20,8 @@ from appl.runtime.scheduling.policy import Policy
 from appl.session.backend_setup import Choice
 from appl.session.blocks import block
 from appl.session.entry import script
-from appl.session.late_backends import recorded_find, reserved
+from appl.session.late_backends import names_in
+from appl.session.resume import settled
 from appl.session.session import Session
 from appl.tracing import Replayer, Trace, profile_from
 from appl.tracing.replaying.fuzzer import Fuzzer
@@ -36,7 +37,7 @@ def replay_session(
     head = replayer.trace.header
     seed = _number(head.get("seed"))
     run = Run(
-        replayer.backend, instruments=[*instruments, replayer], world=replayer,
+        replayer.backend, instruments=instruments, world=replayer,
         model=_word(head.get("model")), models=models_in(replayer.trace, replayer.backend.profile),
         seed=seed,
         temperature=_recorded(head, "temperature"), max_tokens=_recorded(head, "max_tokens"),
@@ -48,7 +49,7 @@ def replay_session(
 
 def models_in(trace: Trace, profile: Profile, find: Find | None = None) -> Models | None:
     """The names for models as *trace* recorded them; *find* may know more."""
-    head = trace.header
+    head, names = trace.header, names_in(trace)
     backend = _word(head.get("backend")) or ""
     places = head.get("places")
     others: dict[str, Profile | Exception] = {}
@@ -56,7 +57,7 @@ def models_in(trace: Trace, profile: Profile, find: Find | None = None) -> Model
         others = {str(name): profile_from(data) for name, data in places.items()}
     return models_from(
         head.get("models"), profile, backend, others,
-        find=find or recorded_find(trace), reserved=reserved(Config(), trace),
+        find=find or names.meanings.get, reserved=names.backends,
     )  # fmt: skip
 
 
@@ -78,12 +79,8 @@ def replayed(
 @contextlib.contextmanager
 def checked(replayer: Replayer) -> Iterator[None]:
     """Raise the divergence of *replayer*, even if the program swallowed it or failed of it."""
-    try:
+    with settled(replayer):
         yield
-    except Exception:
-        if replayer.divergence is not None:
-            raise replayer.divergence from None
-        raise
     replayer.finish()
 
 

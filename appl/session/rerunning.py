@@ -19,7 +19,7 @@ from appl.runtime.world import Nobody
 from appl.session.backend_setup import Choice
 from appl.session.blocks import block
 from appl.session.entry import Entry, script
-from appl.session.late_backends import predicted_find
+from appl.session.late_backends import names_in, predicted_find
 from appl.session.replaying import models_in
 from appl.session.resume import opened, recorded_config, settled
 from appl.session.session import Session, Tell, make_session, tell
@@ -75,17 +75,19 @@ def rerun_session(
     """A session with a trace of its own, which *rerunner* answers first; not entered."""
     session = make_session(
         recorded_config(rerunner.trace, overrides), entry=entry or script("api"), path=path,
-        instruments=instruments, say=say, world=rerunner,
+        instruments=instruments, say=say, world=rerunner, names=names_in(rerunner.trace),
     )  # fmt: skip
-    session.parent = parent(rerunner.trace)
+    session.origin, session.hints = _origin(rerunner), False
     return session
 
 
-def parent(trace: Trace) -> dict[str, Any]:
-    """The entry, in a trace's header, about the run that it comes from."""
-    with trace.path.open("rb") as file:
+def _origin(rerunner: Rerunner) -> dict[str, Any]:
+    """What the header of a trace says about the one that it comes from."""
+    path, sets = rerunner.trace.path, rerunner.amendments.sets
+    with path.open("rb") as file:
         digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32))
-    return {"run": trace.path.stem, "digest": f"b2:{digest.hexdigest()}"}
+    found: dict[str, Any] = {"parent": {"run": path.stem, "digest": f"b2:{digest.hexdigest()}"}}
+    return found | ({"sets": sets} if sets else {})
 
 
 @block
@@ -133,7 +135,7 @@ def prediction_session(
     nobody = Nobody(profile_from(trace.header.get("profile")))
     models: Models | None = models_in(trace, nobody.profile, predicted_find(trace, config))
     run = Run(
-        nobody, instruments=[*instruments, predictor], models=models, model=config.model,
+        nobody, instruments=instruments, models=models, model=config.model,
         temperature=config.temperature, max_tokens=config.max_tokens, seed=config.seed,
         world=predictor,
     )  # fmt: skip

@@ -17,14 +17,15 @@ from appl.config import Alias, Config
 from appl.errors import ProgramChanged, TraceLocked
 from appl.runtime.event import Instrument
 from appl.runtime.run import Run
+from appl.runtime.world import World
 from appl.session.blocks import block
 from appl.session.entry import Entry, changed_files, script
+from appl.session.late_backends import names_in
 from appl.session.naming import locate
 from appl.session.ownership import recording_owner, require_own
 from appl.session.session import Session, Tell, make_session, shown, tell
 from appl.tracing import Trace
 from appl.tracing.recording.appender import Appender
-from appl.tracing.replaying.recall import Recall
 from appl.tracing.replaying.resumer import Resumer
 
 RECORDED = ("model", "backend", "temperature", "max_tokens")
@@ -49,7 +50,7 @@ def resumed(
     are added to the same file. *overrides* are settings; other settings that affect requests stay
     as recorded. *edited* accepts a changed program. *rerun* lists addresses of tool calls in doubt
     that may run again, *assume* gives results for such calls. *trust* allows a run that is not the
-    user's own. ``session.recalled`` gives the recorded answers: see ``appl.tracing.Resumer``.
+    user's own. ``session.recalled`` is the ``Resumer`` that gives the recorded answers.
     Raises ``ProgramChanged``, ``DivergenceError``, ``InDoubtEffect``, ``TraceLocked``,
     ``UntrustedTrace``.
     """
@@ -63,16 +64,16 @@ def resumed(
 
 
 @contextlib.contextmanager
-def settled(recall: Recall | None) -> Iterator[None]:
-    """Raise the divergence of *recall*, even if the program swallowed it or failed of it."""
+def settled(world: World) -> Iterator[None]:
+    """Raise the divergence of *world*, even if the program swallowed it or failed of it."""
     try:
         yield
     except Exception:
-        if recall is not None and recall.error is not None:
-            raise recall.error from None
+        if (difference := world.difference()) is not None:
+            raise difference from None
         raise
-    if recall is not None and recall.error is not None:
-        raise recall.error
+    if (difference := world.difference()) is not None:
+        raise difference
 
 
 def opened(
@@ -120,8 +121,9 @@ def resume_session(
 
     session = make_session(
         config, entry=entry or script("api"), instruments=instruments, say=say,
-        world=resumer, recorder=recorder,
+        world=resumer, recorder=recorder, names=names_in(trace),
     )  # fmt: skip
+    session.recalled, session.hints = resumer, False
     assert session.recording is not None
     session.recording.gate()
     return session

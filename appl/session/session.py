@@ -43,7 +43,7 @@ from appl.session.backend_setup import (
 from appl.session.deferred_close import close_when_over
 from appl.session.entry import Entry, git_commit, program_digests, script, versions
 from appl.session.first_run import after_run
-from appl.session.late_backends import LateBackends, reserved
+from appl.session.late_backends import LateBackends, Names, names_now
 from appl.session.ownership import recording_owner
 from appl.session.recording import Recording
 from appl.session.redacting import redaction_of
@@ -51,7 +51,7 @@ from appl.session.scheduling import policy_of, traffic_of
 from appl.session.tool_memory import StoredToolMemory
 from appl.tracing import Recorder, new_path, profile_data
 from appl.tracing.recording.privacy import Redact
-from appl.tracing.replaying.recall import Recall
+from appl.tracing.replaying.resumer import Resumer
 
 Tell = Callable[[str], None]
 _CLOSING_S = 5.0
@@ -67,7 +67,9 @@ class Session:
     """An open run with its settings, backend and, if it is recorded, its recording.
 
     ``others`` are further backends that names for models lead to; ``late`` makes backends at their
-    first use. ``parent`` names the earlier run of which this one is a rerun.
+    first use. ``origin`` is the part of its trace's header about the earlier run of which this one
+    is a rerun, ``recalled`` the answers of the run that it resumes. Without ``hints`` the user gets
+    no suggestion at the end.
     """
 
     config: Config
@@ -79,7 +81,9 @@ class Session:
     recording: Recording | None = None
     redact: Redact | None = None
     others: Mapping[str, Backend] = field(default_factory=dict)
-    parent: Mapping[str, Any] | None = None
+    origin: Mapping[str, Any] = field(default_factory=lambda: {"parent": None})
+    recalled: Resumer | None = None
+    hints: bool = True
     late: LateBackends | None = None
     _closed: bool = field(default=False, repr=False)
     _control_server: Any = field(default=None, repr=False)
@@ -90,15 +94,9 @@ class Session:
         recorder = self.recording.recorder if self.recording else None
         return recorder.path if recorder else None
 
-    @property
-    def recalled(self) -> Recall | None:
-        """The earlier run that answers part of this one: a ``Resumer`` or a ``Rerunner``."""
-        return self.run.outside.world if isinstance(self.run.outside.world, Recall) else None
-
     def next_line(self) -> str | None:
         """The suggestion after the first run in a folder; ``None`` after a resumed run."""
-        first = self.recalled is None
-        return after_run(self.path, self.config.home) if first else None
+        return after_run(self.path, self.config.home) if self.hints else None
 
     def cost_line(self) -> str | None:
         """A line about the cost of the recorded run; ``None`` if nothing had to be paid."""
@@ -176,13 +174,14 @@ def make_session(
     redact: Redact | None = None,
     world: World | None = None,
     recorder: Callable[[Session], Recorder] | None = None,
+    names: Names | None = None,
 ) -> Session:
     """A session with backend, recorder and run, wired but not entered.
 
     *world* supplies its programs with outside events, such as those of an earlier run. *recorder*
     makes the recorder of its trace. With *lender*, another process holds the limits and permits
     each call. *redact* changes each message before it is stored; otherwise the settings may name
-    it.
+    it. *names* resolve names for models, by default those of the settings.
     """
     config = config or settings.load()
     _tell_notes(config, say)
@@ -193,12 +192,10 @@ def make_session(
     backend = make_backend(config, choice, seed)
     made = make_others(config, choice, seed)
     others = {name: each for name, each in made.items() if not isinstance(each, Exception)}
-    trace = world.trace if isinstance(world, Recall) else None
-    late = LateBackends(config, choice, seed, _silent if lender is not None else say, trace)
+    names = names or names_now(config)
+    late = LateBackends(config, choice, seed, _silent if lender is not None else say, names)
     recording = Recording(lambda: _begin(session, path, say, recorder))
     watching = list(instruments)
-    if isinstance(world, Recall):
-        watching.append(world)
     if config.stream and not any(map(wants_chunks, watching)):
         watching.append(services.answer_printer())
     if config.trace:
@@ -216,7 +213,7 @@ def make_session(
         barrier=recording.barrier,
         models=models_of(
             config, choice, backend.profile, profiles_of(made),
-            find=late.find, reserved=reserved(config, trace),
+            find=late.find, reserved=names.backends,
         ),
         temperature=config.temperature, max_tokens=config.max_tokens, seed=seed,
         concurrency=config.concurrency, policy=policy,
@@ -357,17 +354,11 @@ def header(session: Session) -> dict[str, Any]:
         "git": git_commit(Path(entry.file).parent if entry.file else Path.cwd()),
         "versions": versions(),
         "seed": session.seed,
-        "parent": session.parent,
-        **_sets(session),
+        **session.origin,
         "profile": profile_data(session.backend.profile),
         **_places(session),
         "backends": sorted(session.run.dispatch.models.reserved),
     }
-
-
-def _sets(session: Session) -> dict[str, Any]:
-    amendments = session.recalled.amendments if session.recalled is not None else None
-    return {"sets": amendments.sets} if amendments is not None and amendments.sets else {}
 
 
 def _places(session: Session) -> dict[str, Any]:

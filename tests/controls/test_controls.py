@@ -61,9 +61,9 @@ CONTROLS = {
         "tracing/test_replayer.py::test_samples_of_one_prompt_keep_their_answers_whoever_asks_first",
     ),
     "answers delivered as soon as they are asked for": Control(
-        "tracing/replaying/replayer.py",
-        "        else:\n            self.park(turn, go)\n",
-        "        else:\n            go()\n",
+        "tracing/replaying/sequencer.py",
+        "self.park(turn, functools.partial(self._answer, expected, found, kind, show))",
+        "self._answer(expected, found, kind, show)",
         "tracing/test_replayer.py::test_answers_come_in_the_order_in_which_they_were_delivered",
     ),
     "no check of the length that a frame claims": Control(

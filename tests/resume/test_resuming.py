@@ -33,6 +33,7 @@ from appl.tracing import Recorder, Replayer, Trace, profile_data
 from appl.tracing.reading.runs import summary
 from appl.tracing.recording.appender import Appender
 from appl.tracing.replaying.resumer import Resumer
+from appl.tracing.replaying.sequencer import AtEnd, Expectation, Now, Recorded, Verdict
 
 ONCE = Policy(retries=Retries(attempts=1), circuit=None)
 
@@ -320,13 +321,13 @@ def test_by_content_alone_they_would_not(tmp_path: Path) -> None:
 class ByContent(Resumer):
     """Taken out: the place. What was recorded first with the same content is the answer."""
 
-    def claim(self, call: Any, go: Any) -> bool:
-        for found in self.trace.calls:
+    def verdict(self, expected: Expectation) -> Verdict:
+        call: Any = expected.call
+        for found in self.trace.calls if call is not None else ():
             same = found.content == call.request.digest and found.outcome == "answered"
             if same and found.address not in self.claimed:
-                self.give(call, found)
-                return True
-        return super().claim(call, go)
+                return Recorded(found)
+        return super().verdict(expected)
 
 
 @ppl
@@ -384,8 +385,9 @@ def test_a_live_answer_waits_until_what_is_recorded_was_told(tmp_path: Path) -> 
 class Hasty(Resumer):
     """Taken out: the waiting of live calls until the record is used up."""
 
-    def later(self, action: Any, address: str = "") -> bool:
-        return False
+    def verdict(self, expected: Expectation) -> Verdict:
+        verdict = super().verdict(expected)
+        return Now() if isinstance(verdict, AtEnd) else verdict
 
 
 def test_if_it_did_not_the_program_would_ask_something_else(tmp_path: Path) -> None:

@@ -94,6 +94,9 @@ class Alone:
     def answered_by(self, world: Any, *, caches: bool = True) -> None:
         pass
 
+    def report_to(self, instrument: Any) -> None:
+        pass
+
     def emit(self, event: Event) -> None:
         pass
 
@@ -120,6 +123,15 @@ class Question:
     request: Request
     emit: Emit | None = None
     outcome: object = None
+    file: str | None = None
+    line: int | None = None
+
+    @property
+    def address(self) -> str:
+        return self.request.address
+
+    def edges(self) -> tuple[str, ...]:
+        return ()
 
 
 async def answered(replayer: Replayer, request: Request, emit: Emit | None = None) -> Response:

@@ -306,7 +306,7 @@ async def test_with_timers_pending_nothing_is_declared_stuck(path: Path) -> None
     task = asyncio.ensure_future(answered(replayer, asked("/p.0/gen.0", "q")))
     await asyncio.sleep(0)
     assert not replayer.idle(final=False) and not task.done()
-    assert replayer.idle() and replayer.divergence
+    assert replayer.idle() and replayer.difference()
     with pytest.raises(ReplayStuck):
         await task
 

@@ -202,7 +202,7 @@ class Call(Promise):
     def failed_as(self, outcome: Error) -> None:
         """Have the call fail, as a part of its prompt failed, when the world says so."""
         moment = Moment(self.address, "answer")
-        self.run.outside.world.ends(moment, "failed", lambda: self._failed_as(outcome))
+        self.run.outside.ends(moment, "failed", lambda: self._failed_as(outcome))
 
     def _failed_as(self, outcome: Error) -> None:
         self._end(outcome, None, outcome.error)
@@ -223,7 +223,7 @@ class Call(Promise):
 
     def aborted(self) -> None:
         """End as cancelled, when the world says so: it may come too late."""
-        self.run.outside.world.ends(Moment(self.address, "answer"), "cancelled", self._abort)
+        self.run.outside.ends(Moment(self.address, "answer"), "cancelled", self._abort)
 
     def _abort(self) -> None:
         """End as cancelled; an attempt that runs is aborted first, with the work behind it."""

@@ -90,7 +90,7 @@ class TimedWait:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._left = True
         if kind is not None:
-            self._run.outside.world.leave(self._moment)
+            self._run.outside.leave(self._moment)
 
     def _look(self) -> None:
         """Look at the world as the moment is delivered, unless nobody waits for it any more."""

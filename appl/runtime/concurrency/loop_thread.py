@@ -65,7 +65,7 @@ class LoopThread:
         self.loop = Context().run(self._make_loop)  # which must not keep the caller's context
         self.workers = 0
         self.dead = False
-        self._actions: deque[Callable[[], None]] = deque()
+        self._actions: deque[Callable[[], object]] = deque()
         self._wakeup_sent = False
         self._to_release: list[threading.Lock] = []
         self._run_lock = threading.Lock()  # held by the thread that runs the loop
@@ -97,7 +97,7 @@ class LoopThread:
         """True if the caller runs on the I/O loop."""
         return self._running_thread == get_ident()
 
-    def send(self, action: Callable[[], None]) -> None:
+    def send(self, action: Callable[[], object]) -> None:
         """Have *action* run on the loop; the first of a burst wakes the loop, if it sleeps."""
         # First the action, then the look at the flags: the loop clears its flag before it empties
         # the queue, and looks at the queue after it has begun to lend. So either this thread sees
@@ -159,7 +159,7 @@ class LoopThread:
 
     # -- on the I/O loop
 
-    def soon(self, action: Callable[[], None]) -> None:
+    def soon(self, action: Callable[[], object]) -> None:
         """Have *action* run later on the loop."""
         self._actions.append(action)
         if not self._wakeup_sent:

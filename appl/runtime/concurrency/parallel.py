@@ -6,11 +6,11 @@ Invariant: a started function takes its address, and its place in a shared promp
 from __future__ import annotations
 
 import asyncio
-import functools
 import inspect
 import time
 from asyncio import _get_running_loop
 from collections.abc import Callable, Coroutine, Generator, Iterable, Sized
+from functools import partial
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -90,7 +90,7 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Promise:
     """Start *f*; :func:`call` returns the future of the result."""
     f = finished(f)
-    while type(f) is functools.partial:
+    while type(f) is partial:
         f, args, kwargs = f.func, (*f.args, *args), {**f.keywords, **kwargs}
     if not callable(f):
         raise InvalidOption(
@@ -153,14 +153,14 @@ def scope_beside(caller: Frame, name: str) -> Frame:
 
 
 def _name(f: Any) -> str:
-    while isinstance(f, functools.partial):
+    while isinstance(f, partial):
         f = f.func
     return str(getattr(f, "__name__", type(f).__name__)).replace("/", "_")
 
 
 def program_behind(f: Any) -> Any:
     """The program that *f* starts when called beside its caller; ``None`` for plain functions."""
-    while type(f) is functools.partial:
+    while type(f) is partial:
         f = f.func
     return bound_program(f)[0]
 
@@ -182,7 +182,7 @@ def bound_program(f: Any) -> tuple[Any, tuple[Any, ...]]:
 
 def is_async(f: Any) -> bool:
     """True if calling *f* gives a coroutine; also for ``@ppl async def`` before Python 3.12."""
-    while isinstance(f, functools.partial):
+    while isinstance(f, partial):
         f = f.func
     program = program_of(f)
     return inspect.iscoroutinefunction(f) or getattr(program, "kind", None) == "async"
@@ -245,16 +245,36 @@ def map(
     items = finished(items)
     if not isinstance(items, Iterable):
         raise InvalidOption(f"map(f, items) takes a list of items, got {items!r:.80}")
-    if engine is not None and here(lambda: _name(f)).run.outside.hires:
-        return _elsewhere(f, items, more, concurrency, on_error == "collect", progress, engine)
+    given = f, items, more, concurrency, on_error == "collect", progress
+    if engine is None:
+        return _in_this_process(*given)
+    return _with_workers(f, partial(_in_this_process, *given), partial(_elsewhere, *given, engine))
+
+
+def _in_this_process(
+    f: Callable[..., Any], items: Iterable[Any], more: tuple[Iterable[Any], ...],
+    concurrency: int | None, collect: bool, progress: bool | None, *, as_recorded: bool = False,
+) -> Any:  # fmt: skip
     every = list(zip(items, *more, strict=False)) if more else [(item,) for item in items]
     shown = progress_for(_name(f), len(every), progress)
-    job = _Map(f, every, concurrency or len(every) or 1, on_error == "collect", shown)
-    if engine is not None:
+    job = _Map(f, every, concurrency or len(every) or 1, collect, shown)
+    if as_recorded:
         job.begins_as_recorded()
     if in_coroutine():
         return Running(job.arun(), None if is_async(f) else job.run)
     return job.run()
+
+
+def _with_workers(f: Callable[..., Any], known: Callable[..., Any], live: Callable[[], Any]) -> Any:
+    """Have workers hired as *live* does, unless the world knows what they did, or works alone."""
+    caller, name = here(lambda: _name(f)), name_of(f)
+    moment = Moment(f"{caller.address}/{name}.{caller.counts.get(name, 0)}", "workers")
+    chosen: list[Callable[[], Any]] = []
+    caller.run.outside.expect(
+        moment, lambda _: chosen.append(partial(known, as_recorded=True)),
+        lambda: chosen.append(live),
+    )  # fmt: skip
+    return chosen[0]()
 
 
 def _elsewhere(
@@ -350,7 +370,7 @@ class _Map:
             self._start(index)
             return
         moment = Moment(self._address(index), "item")
-        self._caller.run.outside.expect(moment, self._lost, functools.partial(self._start, index))
+        self._caller.run.outside.expect(moment, self._lost, partial(self._start, index))
         if len(self._items) == index:  # neither begun nor lost
             self._caller.issue(self._name)
             self._items.append(None)

@@ -147,7 +147,7 @@ class EffectTask(Task):
             self._cancel_now()
 
     def _cancel_in_turn(self) -> None:
-        self.run.outside.world.ends(Moment(self.address, "tool"), "cancelled", self._cancel_now)
+        self.run.outside.ends(Moment(self.address, "tool"), "cancelled", self._cancel_now)
 
     def can_stop(self) -> bool:
         """True if the running function can be stopped, so that its end can be waited for.

@@ -141,6 +141,11 @@ class Call:
         """
         return "cancelled" if isinstance(self.error, CallCancelled) else self.outcome
 
+    @property
+    def ended_from_outside(self) -> bool:
+        """Whether somebody outside of its program has cancelled it: the program was told so."""
+        return self.outcome == "failed" and isinstance(self.error, CallCancelled)
+
     def spans(self) -> list[list[Span]]:
         """For each message of the prompt where its text comes from; empty lists where unknown."""
         return spans_of(self.messages)

@@ -15,6 +15,7 @@ from itertools import zip_longest
 from appl.backend import Request
 from appl.prompt import Message
 from appl.prompt.key_shapes import KINDS
+from appl.runtime.world import Moment
 from appl.tracing.format.sampling import parameters
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Call, Trace
@@ -157,9 +158,7 @@ def locked(trace: Trace) -> str:
     )
 
 
-def stuck(
-    waiting: list[Call], moments: list[tuple[str, int, str]], unasked: Sequence[Call | ToolUse]
-) -> str:
+def stuck(waiting: list[Call], moments: list[Moment], unasked: Sequence[Call | ToolUse]) -> str:
     """Both sides of a replay in which every program waits."""
     lines = ["every program waits, and the trace has no answer to give:"]
     for call in waiting[: 2 * _SEVERAL]:
@@ -167,8 +166,9 @@ def stuck(
             "was cancelled" if call.outcome == "cancelled" else "had not ended when the record ends"
         )
         lines.append(f"waited for: {call.address} {call.where}: it {state}")
-    for address, _, kind in moments[:_SEVERAL]:
-        lines.append(f"waited for: {kind} at {address}: it had not ended when the record ends")
+    for one in moments[:_SEVERAL]:
+        what = f"{one.kind} at {one.address}"
+        lines.append(f"waited for: {what}: it had not ended when the record ends")
     if unasked:
         names = ", ".join(call.address for call in unasked[: 2 * _SEVERAL])
         lines.append(f"recorded, and not asked for yet: {names}")

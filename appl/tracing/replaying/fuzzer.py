@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable
@@ -27,15 +26,14 @@ from appl.errors import (
     BackendUnavailable,
     MalformedResponse,
 )
-from appl.runtime.event import CallStarted, Event
-from appl.runtime.world import PERHAPS, Go, Live, Moment, Programs, Tell
+from appl.runtime.world import PERHAPS, Go, Moment, Tell
 from appl.runtime.world import ToolUse as Wanted
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Call, Trace
 from appl.tracing.replaying import explain
 from appl.tracing.replaying.explain import Site
 from appl.tracing.replaying.replayer import profile_from
-from appl.tracing.replaying.sequencer import by_key, key_of, turns_of
+from appl.tracing.replaying.sequencer import Sequencer, where
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call as Asked
@@ -96,25 +94,19 @@ def plan(trace: Trace, seed: int) -> Plan:
     return Plan(seed, kind, dice.choice(addresses), dice.random() < 0.5)
 
 
-class Fuzzer(Live):
+class Fuzzer(Sequencer):
     """The world of a run whose recorded answers come in another order, and its backend."""
 
+    in_order = False
+
     def __init__(self, trace: Trace, plan: Plan, clock: Clock) -> None:
-        self.trace, self.plan, self._clock = trace, plan, clock
-        self._turns = turns_of(trace)
-        self._seen = by_key(trace.observations)
+        super().__init__(trace)
+        self.plan, self._clock = plan, clock
         self._sites: dict[str, Site] = {}
-        self._parked: dict[tuple[str, str, int], Callable[[], None]] = {}
         self._gates: Counter[str] = Counter()
         self._attempts: Counter[str] = Counter()
-        self._lock = threading.Lock()
         self.changed: dict[str, str] = {}
         self.unknown: list[str] = []
-
-    def opens(self, programs: Programs) -> None:
-        super().opens(programs)
-        programs.held_by(self)
-        programs.answered_by(self)
 
     @property
     def backend(self) -> Fuzzer:
@@ -125,12 +117,6 @@ class Fuzzer(Live):
     def profile(self) -> Profile:
         """The recorded backend's."""
         return profile_from(self.trace.header.get("profile"))
-
-    def on_event(self, event: Event) -> None:
-        """Remember where calls are issued from."""
-        if isinstance(event, CallStarted):
-            where = f"{event.file}:{event.line}" if event.file else ""
-            self._sites[event.request.address] = Site(where, event.edges)
 
     async def aclose(self) -> None:
         """Nothing is held."""
@@ -193,46 +179,28 @@ class Fuzzer(Live):
 
     async def _gate(self, address: str) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        key = (address, "call", self._gates[address])
+        self._draw(Moment(address, "call", self._gates[address]), lambda: _open(future))
         self._gates[address] += 1
-        self._park(key, lambda: _open(future))
-        try:
-            await future
-        finally:
-            with self._lock:
-                self._parked.pop(key, None)
+        await future
 
-    def _park(self, key: tuple[str, str, int], go: Callable[[], None]) -> None:
-        with self._lock:
-            self._parked[key] = go
+    def _draw(self, moment: Moment, go: Go) -> None:
+        """Have *go* done in a turn that is drawn; where a fault is planned, as it was recorded.
+
+        Each thing has its own lot: what else waits, and for how long, changes nobody's.
+        """
+        key = moment.address, moment.kind, moment.ordinal
+        turn: tuple[float, int] = self._dice(*key).random(), 0
+        if self.plan.fault is not None:
+            seen = self._seen.get(moment)
+            turn = (seen.position, 0) if seen else self._turns.get(moment.address, _LAST)
+        self.park((turn, key), go)
 
     def idle(self, final: bool = True) -> bool:
-        """Let something go on: by lot, or where a fault is planned, as it was recorded."""
-        with self._lock:
-            key = self._next() if self._parked else None
-            go = self._parked.pop(key) if key is not None else None
-        if go is None:
-            return self._clock.advance()
-        go()
-        return True
-
-    def _next(self) -> tuple[str, str, int]:
-        lot = self._lot if self.plan.fault is None else self._turn
-        return min(sorted(self._parked), key=lot)
-
-    def _lot(self, key: tuple[str, str, int]) -> tuple[float, int]:
-        """Each thing has its own: what else waits, and for how long, changes nobody's."""
-        return self._dice(*key).random(), 0
+        """Let something go on, or the clock."""
+        return self.release() or self._clock.advance()
 
     def _dice(self, *about: object) -> random.Random:
         return random.Random(f"{self.plan.seed} {about}")
-
-    def _turn(self, key: tuple[str, str, int]) -> tuple[int, int]:
-        address, kind, number = key
-        if kind == "call":
-            return self._turns.get(address, _LAST)
-        seen = self._seen.get((address, number, kind))
-        return (seen.position, 0) if seen is not None else _LAST
 
     # -- the world
 
@@ -245,33 +213,35 @@ class Fuzzer(Live):
         ended.
         """
         if isinstance(about, Wanted):
-            self._tool(moment.address, about, tell)
-        elif moment.kind in ("answer", "item"):
+            self._tool(moment, about, tell)
+        elif about is not None and moment.kind == "answer":
+            self._sites[moment.address] = Site(where(about), about.edges())
             live()
-        elif about is None and (moment.kind not in PERHAPS or key_of(moment) in self._seen):
-            self._park((moment.address, moment.kind, moment.ordinal), lambda: tell(None))
+        elif moment.kind in ("workers", "item"):
+            super().expect(moment, tell, live)
+        elif about is None and (moment.kind not in PERHAPS or moment in self._seen):
+            self._draw(moment, lambda: tell(None))
 
-    def leave(self, moment: Moment) -> None:
-        """Nobody waits for that timer any more."""
-        with self._lock:
-            self._parked.pop((moment.address, moment.kind, moment.ordinal), None)
+    def stands(self, address: str) -> bool:
+        """A call is cancelled when its program does so, whatever was recorded."""
+        return False
 
     def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
         """What was seen then; of the order of things, what is so now. Raises ``NoAnswer``."""
-        address, ordinal, kind = key = key_of(moment)
-        if kind in _OWN:
+        if moment.kind in _OWN:
             return live()
-        seen = self._seen.get(key)
+        seen = self._seen.get(moment)
         if seen is not None:
             return seen.value
-        if kind in _HARMLESS:
-            return self._drawn(address, ordinal, kind, live)
-        self.unknown.append(address)
-        raise NoAnswer(f"{kind} at {address} was not recorded")
+        if moment.kind in _HARMLESS:
+            return self._drawn(moment, live)
+        self.unknown.append(moment.address)
+        raise NoAnswer(f"{moment.kind} at {moment.address} was not recorded")
 
-    def _drawn(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:
+    def _drawn(self, moment: Moment, live: Callable[[], Any]) -> Any:
         """What another order sees where none was recorded: the same for each run of the plan."""
-        dice = self._dice(address, ordinal, kind)
+        kind = moment.kind
+        dice = self._dice(moment.address, moment.ordinal, kind)
         if kind == "random":
             return dice.random()
         if kind == "uuid":
@@ -279,13 +249,13 @@ class Fuzzer(Live):
         like = [seen.value for seen in self.trace.observations if seen.kind == kind]
         return like[0] if like else live()
 
-    def _tool(self, address: str, wanted: Wanted, tell: Tell) -> None:
+    def _tool(self, moment: Moment, wanted: Wanted, tell: Tell) -> None:
         """Tell the recorded result, or that of a like call. Raises ``NoAnswer``."""
-        used = self._used(address, wanted.name, wanted.arguments)
+        used = self._used(moment.address, wanted.name, wanted.arguments)
         if wanted.at_once:
             tell(used.end())
         else:
-            self._park((address, "tool", 0), lambda: tell(used.end()))
+            self._draw(moment, lambda: tell(used.end()))
 
     def _used(self, address: str, name: str, arguments: str) -> ToolUse:
         ended = [used for used in self.trace.tools.values() if used.message or used.error]

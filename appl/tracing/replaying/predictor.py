@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import Chunk, Request, Response, Sample, Usage
@@ -23,13 +24,12 @@ from appl.runtime.event import (
     ScopeEntered,
     ToolStarted,
 )
-from appl.runtime.world import Go, Moment
+from appl.runtime.world import Moment
 from appl.tracing.format.chunks import texts
 from appl.tracing.reading.spans import spans_of
-from appl.tracing.reading.tooluse import End
 from appl.tracing.reading.trace import Call
 from appl.tracing.replaying.rerunner import LiveCall, Rerunner
-from appl.tracing.replaying.sequencer import DELIVERED, key_of
+from appl.tracing.replaying.sequencer import Expectation, Given, Recorded, Verdict, where
 from appl.tracing.replaying.tally import Amount
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Predictor(Rerunner):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._asked: dict[str, LiveCall] = {}
-        self._touched: dict[str, str] = {}  # calls whose prompts hold live answers, and whose
+        self._touched: dict[str, LiveCall] = {}  # their prompts hold answers of live calls
         self._guessed: list[str] = []
         self._texts: dict[str, str] = {}  # recorded answers that may change, and whose
         self._read = ""  # the first answer that may change and that the program was told
@@ -143,33 +143,22 @@ class Predictor(Rerunner):
 
     # -- calls
 
-    def ask(self, call: Asked, go: Go, cause: str) -> None:
+    def ask(self, expected: Expectation, call: Asked) -> None:
         """Answer *call* as it was recorded in its place; where nothing was, with a guess."""
         if call.outcome is not None:
             return
-        site = self._sites.get(call.address)
-        told = LiveCall(call.address, cause, site.where if site else "")
-        self._asked[call.address] = told
+        self._asked[call.address] = LiveCall(call.address, expected.cause, where(call))
         self._note_text(call.address)
         self._look_at_limits()
-        found = self.trace.by_address.get(call.address)
         assert call.request is not None
-        answer = _fitting(found, call.request)
+        answer = _fitting(self.trace.by_address.get(call.address), call.request)
         if answer is None:
             self._guessed.append(call.address)
             answer = _guess(call.request, call.emit.chunks if call.emit is not None else ())
-
-        follows = call.home is None or bool(call.request.sampling.tools)
-
-        def end() -> None:
-            if follows:  # whether it is asked again, or goes on, depends on what is answered
-                self._may_turn(call.address)
-            if call.outcome is None:
-                call.answered(answer)
-
-        if found is not None:
-            self.claimed.add(found.address)
-        self.park(self._turns.get(call.address, (2 * self.trace.moments + 1, DELIVERED)), end)
+        if call.home is None or call.request.sampling.tools:
+            # whether it is asked again, or goes on, depends on what is answered
+            self.park(self.turn_or_last(call.address), partial(self._may_turn, call.address))
+        self.give(expected, Given(answer, "guessed"))
 
     def on_event(self, event: Event) -> None:
         """See whose answers a prompt holds."""
@@ -179,7 +168,8 @@ class Predictor(Rerunner):
             told = next(filter(self._changes, _sources(event)), None)
             source = told or self._holds(event)
             if source is not None:
-                self._touched[address] = source
+                cause = f"holds text from {source}"
+                self._touched[address] = LiveCall(address, cause, where(event))
                 self._note_text(address)
             if told is None:  # else it waited for that answer, whatever the program reads
                 self._may_turn(self._read)
@@ -223,35 +213,35 @@ class Predictor(Rerunner):
 
     # -- the world
 
+    def verdict(self, expected: Expectation) -> Verdict:
+        """Nothing is waited for, and no tool runs."""
+        address, running = expected.moment.address, expected.moment.address in self._running
+        if expected.call is None and expected.tool is None:
+            self._note_limit(expected.moment)
+            if expected.moment.kind == "sleep" and expected.moment not in self._seen:
+                return Given(None)
+        verdict = super().verdict(expected)
+        if expected.tool is None or isinstance(verdict, Recorded) or not running:
+            return verdict
+        self._may_turn(address)
+        used = self.trace.tools.get(address)
+        self._running.discard(address)
+        return Given((used and used.message) or Message("tool", ""))
+
     def _arm(self) -> None:
         """Time does not count."""
 
-    def turn(self, moment: Moment, go: Go) -> bool:
-        if super().turn(moment, go):
-            return True
-        self._limits.append(moment.address)
-        self._look_at_limits()
-        if moment.kind == "sleep":  # time does not count
-            self.park((2 * self.trace.moments + 1, DELIVERED), go)
-            return True
-        return False
+    def _note_limit(self, moment: Moment) -> None:
+        """A limit of time that was not reached then, if *moment* is the end of one, may be now."""
+        seen = self._seen.get(moment)
+        if seen is None or self._was_in_time(seen):
+            self._limits.append(moment.address)
+            self._look_at_limits()
 
     def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
-        if moment.kind == _INPUT and key_of(moment) not in self._seen:
+        if moment.kind == _INPUT and moment not in self._seen:
             return ""
         return super().see(moment, live)
-
-    def tool(self, address: str, name: str, arguments: str, at_once: bool, end: End) -> bool:
-        if super().tool(address, name, arguments, at_once, end):
-            return True
-        if address not in self._running:  # it is refused, and does not run
-            return False
-        self._may_turn(address)
-        used = self.trace.tools.get(address)
-        said = used.message.content if used is not None and used.message is not None else ""
-        self._running.discard(address)
-        end(Message("tool", said))
-        return True
 
     # -- the end
 
@@ -259,12 +249,9 @@ class Predictor(Rerunner):
         """What was found out; *error* is what the program ended with."""
         found = Prediction(fewest=list(self._asked.values()), tools=self.report.tools)
         found.stopped = f"{type(error).__name__}: {error}" if error is not None else ""
-        found.guessed, found.every = self._guessed, len(self._sites)
+        found.guessed, found.every = self._guessed, len(self._begun)
         found.decides, found.certain = self._decides, self._certain
-        for address, source in self._touched.items():
-            if address not in self._asked:
-                site = self._sites[address].where
-                found.further.append(LiveCall(address, f"holds text from {source}", site))
+        found.further = [each for at, each in self._touched.items() if at not in self._asked]
         for call in self.trace.calls:
             if call.source is None or call.response is not None:
                 found.recorded.add(call.response)

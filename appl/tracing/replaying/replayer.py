@@ -13,13 +13,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import Profile, Request
-from appl.errors import DivergenceError, ReplayStuck, SecretInRecord, UnusedRecords, WorkerLost
+from appl.errors import DivergenceError, ReplayStuck, UnusedRecords, WorkerLost
 from appl.runtime.event import CallDispatched, Event, ToolStarted
-from appl.runtime.world import PERHAPS, Go, How, Moment, Nobody, Tell
-from appl.tracing.reading.tooluse import End, ToolUse, within
+from appl.runtime.world import PERHAPS, Moment, Nobody
+from appl.runtime.world import ToolUse as ToolWanted
+from appl.tracing.reading.tooluse import ToolUse, within
 from appl.tracing.reading.trace import Call, Trace
 from appl.tracing.replaying import explain
-from appl.tracing.replaying.sequencer import Key, Sequencer, key_of
+from appl.tracing.replaying.sequencer import AtEnd, Expectation, Recorded, Sequencer, Verdict
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call as Asked
@@ -47,17 +48,13 @@ _FEATURES = frozenset(
 class Replayer(Sequencer):
     """The world of a run that is replayed: all that its programs are told comes from a trace.
 
-    It answers before queue, limits and backend, so that a call reaches none of them. Let it also
-    see the run's events, as an instrument: then it can name the source line of a call that differs.
+    It answers before queue, limits and backend, so that a call reaches none of them.
     """
 
     caches = False
 
     def __init__(self, trace: Trace | str | os.PathLike[str]) -> None:
         super().__init__(trace)
-        self._answered: set[str] = set()
-        self._endless: dict[Key, Tell] = {}
-        self.divergence: DivergenceError | SecretInRecord | None = None
         self._stuck: ReplayStuck | None = None
 
     # -- the world
@@ -69,35 +66,23 @@ class Replayer(Sequencer):
 
     def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
         """What was observed then; *live* is not called. Raises ``DivergenceError``."""
-        return super().see(moment, lambda: self._never_seen(*key_of(moment)))
+        return super().see(moment, lambda: self._never_seen(moment))
 
-    def _never_seen(self, address: str, ordinal: int, kind: str) -> Any:
+    def _never_seen(self, moment: Moment) -> Any:
         if self._stuck is not None:
             raise self._stuck
-        here = [o.kind for o in self.trace.observations if o.address == address]
+        here = [o.kind for o in self.trace.observations if o.address == moment.address]
         known = f"recorded there: {', '.join(here)}" if here else "nothing was recorded there"
-        name = self.trace.path.name
         raise self.noted(
             DivergenceError(
-                f"{kind} number {ordinal} at {address} was never recorded in {name}; {known}"
+                f"{moment.kind} number {moment.ordinal} at {moment.address} was never recorded in "
+                f"{self.trace.path.name}; {known}"
             )
         )
-
-    def leave(self, moment: Moment) -> None:
-        """Nobody waits for that moment any more."""
-        self._endless.pop(key_of(moment), None)
-
-    def ends(self, moment: Moment, how: How, end: Go) -> None:
-        self.leave(moment)
-        super().ends(moment, how, end)
 
     def arrived(self, moment: Moment, end: Callable[[], object]) -> bool:
         self.leave(Moment(moment.address, "answer"))
         return super().arrived(moment, end)
-
-    def skip(self, address: str) -> None:
-        """Nobody has to ask for what was recorded at *address* and below."""
-        self._answered.add(address)
 
     def idle(self, final: bool = True) -> bool:
         """Every program waits: tell the next thing; false when nothing can be told.
@@ -108,7 +93,7 @@ class Replayer(Sequencer):
             return False
         if self.release():
             return True
-        if not (final and self._endless and self.still(final)):
+        if not (final and self._waiting and self.still(final)):
             return False
         self._give_up()
         return True
@@ -119,78 +104,71 @@ class Replayer(Sequencer):
     def _scopes(self) -> set[str]:
         return {scope.address for scope in self.trace.scopes}
 
-    def item(self, moment: Moment, tell: Tell, live: Go) -> None:
+    def item(self, expected: Expectation) -> None:
         """Begin an item of a map that was begun then, or tell why no worker ended it."""
-        seen = self._seen.get((moment.address, 0, "lost"))
+        address = expected.moment.address
+        seen = self._seen.get(Moment(address, "lost"))
         if seen is not None:
-            tell(WorkerLost(str(seen.value)))
-        elif moment.address in self._scopes:
-            live()
+            expected.tell(WorkerLost(str(seen.value)))
+        elif address in self._scopes:
+            expected.live()
 
-    def answer(self, call: Asked, tell: Tell, live: Go) -> None:
-        """Answer *call* in its turn. Raises ``DivergenceError``."""
-        assert call.request is not None
-        found = self._found(call.request)
-        self.programs.emit(CallDispatched(found.address, 1, time.monotonic_ns()))
-        go, turn = self.prepared(call, found, tell), self._turns.get(found.address)
-        if turn is None:
-            self._never(Moment(found.address, "answer"), tell)
-        else:
-            self.park(turn, go)
+    def verdict(self, expected: Expectation) -> Verdict:
+        """What is not recorded is an error; what had not come when the record ended never comes."""
+        if expected.call is not None:
+            return self._of_call(expected.call)
+        if expected.tool is not None:
+            return self._of_tool(expected.moment.address, expected.tool)
+        seen = self._seen.get(expected.moment)
+        if seen is not None:
+            return Recorded(seen)
+        return None if expected.moment.kind in PERHAPS else AtEnd()
 
-    def _never(self, moment: Moment, tell: Tell) -> None:
-        """*moment* had not come when the record ended."""
-        self._endless[key_of(moment)] = tell
-        self.look_soon()
-
-    def _found(self, request: Request) -> Call:
-        """The record of *request*."""
+    def _of_call(self, call: Asked) -> Verdict:
+        request = call.request
+        assert request is not None
         found = self.trace.by_address.get(request.address)
         if found is None or not answers(self.trace, found, request):
-            raise self.noted(self.diverged(request))
+            raise self.noted(self.diverged(call))
         self.check_usable(found)
-        return found
+        self.programs.emit(CallDispatched(found.address, 1, time.monotonic_ns()))
+        if found.address in self._turns:
+            return Recorded(found)
+        self.claimed.add(found.address)
+        self.moves()
+        return AtEnd("recorded", record=found)
 
-    def unrecorded(self, moment: Moment, tell: Tell, live: Go) -> None:
-        if moment.kind not in PERHAPS:
-            self._never(moment, tell)
-
-    def tool(self, address: str, name: str, arguments: str, at_once: bool, end: End) -> bool:
+    def _of_tool(self, address: str, wanted: ToolWanted) -> Verdict:
         """Neither does the tool run, nor are the calls made that it made then."""
         used = self.trace.tools.get(address)
-        unlike = used.differs(name, arguments) if used is not None else "it was never called there"
+        unlike = "it was never called there"
+        if used is not None:
+            unlike = used.differs(wanted.name, wanted.arguments) or ""
         if used is None or unlike:
             text = f"the tool at {address} was not recorded in {self.trace.path.name}: {unlike}"
             raise self.noted(DivergenceError(f"{text}\n  {explain.CAUSES}"))
-        self.check_usable(used)
-        self._answered.add(address)
-        self.claimed.add(address)
-        told = used.delivered is not None or at_once
+        told = used.delivered is not None or wanted.at_once
         if used.outcome is None or (used.outcome == "cancelled" and not told):
-            self._never(Moment(address, "tool"), lambda _: end(self._stuck or used.end()))
-        else:
-            self.end_tool(used, at_once, end)
-        return True
+            self.claimed.add(address)
+            self.skip(address)
+            return AtEnd()
+        return Recorded(used)
 
     def noted(self, error: Any) -> Any:
         """*error*, which is raised at the end of the run too, unless an earlier one is."""
-        self.divergence = self.divergence or error
+        self.error = self.error or error
         return error
 
-    def excused(self, address: str) -> bool:
-        return address in self._answered or within(address, self._answered)
-
     def _give_up(self) -> None:
-        endless, self._endless = self._endless, {}
-        calls = [self.trace.by_address[key[0]] for key in endless if key[2] == "answer"]
-        others = [key for key in endless if key[2] != "answer"]
+        waiting = self.take()
+        calls = [self.trace.by_address[one.moment.address] for one in waiting if one.call]
+        others = [one.moment for one in waiting if not one.call]
         self._stuck = self.noted(ReplayStuck(explain.stuck(calls, others, self._unasked())))
-        for tell in endless.values():
-            tell(self._stuck)
+        for one in waiting:
+            one.tell(self._stuck)
 
     def on_event(self, event: Event) -> None:
-        """Remember where calls are issued from, and which tools are called."""
-        super().on_event(event)
+        """Remember which tools are called."""
         if isinstance(event, ToolStarted):
             self.claimed.add(event.address)
 
@@ -199,8 +177,8 @@ class Replayer(Sequencer):
     def finish(self) -> None:
         """Check that all was asked for. Raises the first divergence, also one that the program
         caught, or ``UnusedRecords``."""
-        if self.divergence is not None:
-            raise self.divergence
+        if self.error is not None:
+            raise self.error
         missing = self._unasked()
         if missing:
             raise UnusedRecords(explain.unused(self.trace, missing))
@@ -219,7 +197,7 @@ class Replayer(Sequencer):
             if call.address not in self.claimed
             and call.started is not None
             and (call.delivered is not None or not failed)
-            and not within(call.address, self._answered)
+            and not within(call.address, self.whole)
         ]
 
 

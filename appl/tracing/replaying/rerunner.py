@@ -7,6 +7,7 @@ place comes before who asks the same elsewhere: that is looked for only when not
 from __future__ import annotations
 
 import dataclasses
+import functools
 import heapq
 import os
 import time
@@ -14,26 +15,37 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from appl.backend import Request, Response, Sample, Usage
 from appl.errors import DivergenceError
-from appl.runtime.event import CallEnded, Event, Observed, Source, ToolEnded, ToolStarted
-from appl.runtime.world import Go, Live, Moment, Tell
-from appl.tracing.reading.tooluse import End, within
+from appl.runtime.event import CallEnded, Event, Observed, ToolEnded, ToolStarted
+from appl.runtime.world import Go, How, Live, Moment
+from appl.runtime.world import ToolUse as ToolWanted
+from appl.tracing.reading.tooluse import within
 from appl.tracing.reading.trace import Call, Observation, Trace
 from appl.tracing.replaying.amending import Amendments, matches
 from appl.tracing.replaying.causes import ANEW, CANCELLED, cause_of
 from appl.tracing.replaying.recall import Recall
 from appl.tracing.replaying.replayer import answers
-from appl.tracing.replaying.sequencer import DELIVERED, Key, key_of
+from appl.tracing.replaying.sequencer import (
+    DELIVERED,
+    AtEnd,
+    Expectation,
+    Given,
+    Kind,
+    Now,
+    Recorded,
+    Verdict,
+    where,
+)
 from appl.tracing.replaying.tally import Tally
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call as Asked
+    from appl.runtime.scheduling.call_status import Why
 
 _STRIKES = ("deadline", "timeout")
-Kind = Literal["reused", "shifted", "moved", "pinned"]
 
 
 @dataclass(slots=True)
@@ -119,13 +131,10 @@ class Rerunner(Recall):
         self._sets = dict(sets or {})
         self._keep = keep_failures
         self.report = RerunReport(tally=self.tally)
-        self._strays: list[tuple[Asked, Go, str]] = []
         self._strikes: list[tuple[int, int, Go]] = []  # of times that were up then
-        self._unarmed: list[tuple[Key, Go]] = []  # what begins these times live
-        self._timed_live: set[Key] = set()
+        self._unarmed: list[Expectation] = []  # such times that have not begun live
+        self._timed_live: set[Moment] = set()
         self._slow: set[str] = set()  # live calls and tools that are not waited for any more
-        self._tools_waiting: dict[str, Go] = {}  # cancelled then, and not yet now
-        self._in_time: dict[str, tuple[int, Go]] = {}
         self._running: set[str] = set()  # live calls and tools
         self._tools: set[str] = set()
         self._changed: set[str] = set()  # not the call that is recorded in their place
@@ -141,48 +150,66 @@ class Rerunner(Recall):
         kept = call.outcome == "answered" or (self._keep and call.outcome == "failed")
         return kept and call.started is not None and not call.lost
 
-    # -- calls
+    # -- verdicts
 
-    def claim(self, call: Asked, go: Go) -> bool:
-        """Answer *call* from the record, wait for what may answer it, or let it go live."""
-        request = call.request
+    def verdict(self, expected: Expectation) -> Verdict:
+        """What the record of its place does not answer is a stray, or happens now."""
+        if expected.call is not None:
+            self.moves()
+            return self._of_call(expected.call)
+        if expected.tool is not None:
+            return self._of_tool(expected.moment.address, expected.tool)
+        seen = self._seen.get(expected.moment)
+        if seen is None:
+            return AtEnd()
+        return Recorded(seen) if self._rings(expected, seen) else None
+
+    def _of_call(self, call: Asked) -> Verdict:
+        request, address = call.request, call.address
         assert request is not None
-        self.moves()
-        pinned = self._pin_for(call.address)
-        found = self.trace.by_address.get(call.address)
+        found, pinned = self.trace.by_address.get(address), self._pin_for(address)
         if pinned is not None:
-            self._give_pinned(call, pinned)
-        elif self._is_anew(call.address):
-            self._changed.add(call.address)
-            self._ask_or_end(call, go, ANEW)
-        elif found is not None and self._owns(call, found):
-            self._count("reused")
-            self.give(call, found)
-        elif found is not None and self._was_cancelled(found, request):
-            self.wait(call, go, found)
-        else:
-            self._changed.add(call.address)
-            self._go_on(call, go, found)
-        return True
-
-    def _go_on(self, call: Asked, go: Go, found: Call | None) -> None:
-        """With a call that the record of its place does not answer."""
-        assert call.request is not None
+            self.report.pinned += 1
+            samples = (Sample(pinned, "stop"),) * max(call.n, 1)
+            return Given(Response(samples, Usage(0, 0, 0), cost=0))
+        if self._is_anew(address):
+            self._changed.add(address)
+            return Now(ANEW)
+        if found is not None and self._owns(request, found):
+            self.report.reused += 1
+            return Recorded(found)
+        if found is not None and self._was_cancelled(found, request):
+            return AtEnd("again", CANCELLED, self.partly(found))
+        self._changed.add(address)
         cause = self._cause(call, found)
-        if call.address not in self._cancelled and self._twins(call.request):
-            self._strays.append((call, go, cause))
-            self._held[call] = "stray"
-            self.look_soon()
-        else:
-            self._ask_or_end(call, go, cause)
+        astray = address not in self._cancelled and self._twins(request)
+        return AtEnd("stray", cause) if astray else Now(cause)
 
-    def _ask_or_end(self, call: Asked, go: Go, cause: str) -> None:
-        """Ask *call*, unless its program has cancelled it before."""
-        end = self._cancelled.pop(call.address, None)
+    def _of_tool(self, address: str, wanted: ToolWanted) -> Verdict:
+        """The recorded result answers the same call at the same place; else the tool runs."""
+        used = self.trace.tools.get(address)
+        if used is None or used.outcome is None:
+            return Now()
+        running = address in self._running
+        if used.outcome == "answered" and not used.differs(wanted.name, wanted.arguments):
+            if running:
+                self.report.tools.remove(address)
+            self._running.discard(address)
+            return Recorded(used)
+        if used.outcome == "cancelled" and not wanted.at_once:
+            self._running.discard(address)
+            return AtEnd("again")
+        return Now()
+
+    def begin(self, expected: Expectation) -> None:
+        """Let a call go live, unless its program has cancelled it before."""
+        end = self._cancelled.pop(expected.moment.address, None)
         if end is not None:
             end()
+        elif expected.call is not None:
+            self.ask(expected, expected.call)
         else:
-            self.ask(call, go, cause)
+            expected.live()
 
     def _cause(self, call: Asked, found: Call | None) -> str:
         assert call.request is not None
@@ -190,9 +217,7 @@ class Rerunner(Recall):
             self.trace, call.request, found, self.amendments.given.get(call.address, {})
         )
 
-    def _owns(self, call: Asked, found: Call) -> bool:
-        request = call.request
-        assert request is not None
+    def _owns(self, request: Request, found: Call) -> bool:
         if found.address in self.claimed or not self._is_worth(found):
             return False
         return answers(self.trace, found, request)
@@ -213,16 +238,15 @@ class Rerunner(Recall):
             and call.sample == request.sample
         ]
 
-    def ask(self, call: Asked, go: Go, cause: str) -> None:
-        """Let *call* go live, for the reason *cause*; what is recorded of its samples is kept."""
+    def ask(self, expected: Expectation, call: Asked) -> None:
+        """Let *call* go live; what is recorded of its samples is kept."""
         self._held.pop(call, None)
         if call.outcome is not None:
             return
-        site = self._sites.get(call.address)
-        self.report.live.append(LiveCall(call.address, cause, site.where if site else ""))
+        self.report.live.append(LiveCall(call.address, expected.cause, where(call)))
         self._running.add(call.address)
         self._keep_samples(call)
-        go()
+        expected.live()
 
     def _keep_samples(self, call: Asked) -> None:
         """Of a call that wants more samples than were recorded, ask for those that are missing."""
@@ -253,33 +277,14 @@ class Rerunner(Recall):
                 return text
         return None
 
-    def _give_pinned(self, call: Asked, text: str) -> None:
-        self._count("pinned")
-        self.claimed.add(call.address)
-
-        self._held[call] = "recorded"
-
-        def answer() -> None:
-            self._held.pop(call, None)
-            if call.outcome is None:
-                call.source = Source("pinned", call.address)
-                samples = (Sample(text, "stop"),) * max(call.n, 1)
-                call.answered(Response(samples, Usage(0, 0, 0), cost=0))
-
-        turn = self._turns.get(call.address, (self.trace.moments, DELIVERED))
-        self.park(turn, answer)
-
-    def _count(self, kind: Kind) -> None:
-        setattr(self.report, kind, getattr(self.report, kind) + 1)
-
     # -- when all programs wait
 
     def idle(self, final: bool = True) -> bool:
         """Let go what is recorded; then look for strays elsewhere; then ask what is left."""
         self._arm()
-        if self._strike() or self.release() or self._begin_timers():
+        if self._strike() or self.release() or self._begin_all("held"):
             return True
-        if not (self._strays or self._waiting or self._tools_waiting):
+        if not self._waiting:
             return False
         if not (final or self.still(final)):
             return False
@@ -288,10 +293,10 @@ class Rerunner(Recall):
         if self._waits_for_live():
             return False
         self.moves()
-        return self._shift() or self._move() or self._ask_strays() or self._ask_the_rest()
+        return self._shift() or self._move() or self._begin_all("stray") or self._begin_all("again")
 
     def _waits_for_live(self) -> bool:
-        """Whether live calls may still end soon: what they answer may decide who owns a record."""
+        """True if live calls may still end soon: what they answer may decide who owns a record."""
         if not self._running - self._slow:
             return False
         if not self.programs.idle_for(self.live_patience_s):
@@ -299,66 +304,56 @@ class Rerunner(Recall):
         self._slow |= self._running
         return False
 
-    def _begin_timers(self) -> bool:
-        with self._lock:
-            actions, self._postponed = self._postponed, []
-        for action in actions:
-            action()
-        return bool(actions)
-
     def _is_free(self, record: Call) -> bool:
-        """Whether nobody can own *record* by its place: another question was asked there."""
+        """True if nobody can own *record* by its place: another question was asked there."""
         return record.address in self._changed
+
+    def _begin_all(self, *whys: Why) -> bool:
+        """Have all happen now that is held for one of these reasons: strays in program order."""
+        taken = self.take(*whys)
+        for expected in sorted(taken, key=_strays_first):
+            if expected.tool is not None:
+                self._running.add(expected.moment.address)
+            elif expected.call is not None:
+                self._read_on(expected.call)
+            self.begin(expected)
+        return bool(taken)
+
+    def _strays(self) -> list[Expectation]:
+        every = tuple(self._waiting.values())
+        strays = [each for each in every if each.why == "stray" and not each.over]
+        return sorted(strays, key=_strays_first)
 
     def _shift(self, may_take: Callable[[Call], bool] = lambda _: True) -> bool:
         """Answer strays from their own frames, each from the first record that is left there."""
-        self._strays = [each for each in self._strays if each[0].outcome is None]
-        self._strays.sort(key=lambda each: natural(each[0].address))
-        left = []
-        for call, go, cause in self._strays:
-            assert call.request is not None
-            frame = call.address.rpartition("/")[0]
-            mine = [c for c in self._twins(call.request) if c.address.rpartition("/")[0] == frame]
+        found = False
+        for stray in self._strays():
+            frame = stray.moment.address.rpartition("/")[0]
+            twins = self._twins_of(stray)
+            mine = [call for call in twins if call.address.rpartition("/")[0] == frame]
             first = min(mine, key=lambda each: each.ordinal, default=None)
             if first is not None and may_take(first):
-                self._give_other(call, first, "shifted")
-            else:
-                left.append((call, go, cause))
-        found, self._strays = len(left) < len(self._strays), left
+                self._answer_from(stray, first, "shifted")
+                found = True
         return found
 
     def _move(self, may_take: Callable[[Call], bool] = lambda _: True) -> bool:
         """Answer the first stray that has its content anywhere: the record that began first."""
-        for index, (call, _, _) in enumerate(self._strays):
-            assert call.request is not None
-            twins = self._twins(call.request)
-            first = min(twins, key=lambda each: each.position, default=None)
+        for stray in self._strays():
+            first = min(self._twins_of(stray), key=lambda each: each.position, default=None)
             if first is not None and may_take(first):
-                del self._strays[index]
-                self._give_other(call, first, "moved")
+                self._answer_from(stray, first, "moved")
                 return True
         return False
 
-    def _give_other(self, call: Asked, found: Call, kind: Kind) -> None:
-        self._count(kind)
-        self.give(call, found, kind)
+    def _twins_of(self, stray: Expectation) -> list[Call]:
+        assert stray.call is not None and stray.call.request is not None
+        return self._twins(stray.call.request)
 
-    def _ask_strays(self) -> bool:
-        strays, self._strays = self._strays, []
-        for call, go, cause in strays:
-            self.ask(call, go, cause)
-        return bool(strays)
-
-    def _ask_the_rest(self) -> bool:
-        waiting, self._waiting = self._waiting, {}
-        for call, go in waiting.values():
-            self._read_on(call)
-            self.ask(call, go, CANCELLED)
-        tools, self._tools_waiting = self._tools_waiting, {}
-        for address, action in tools.items():
-            self._running.add(address)
-            action()
-        return bool(waiting or tools)
+    def _answer_from(self, stray: Expectation, found: Call, kind: Kind) -> None:
+        setattr(self.report, kind, getattr(self.report, kind) + 1)
+        self.leave(stray.moment)
+        self.repeat(stray, found, kind)
 
     def _read_on(self, call: Asked) -> None:
         """*call* is not cancelled as it was then: what its program has read by now stands.
@@ -384,81 +379,61 @@ class Rerunner(Recall):
     def stands(self, address: str) -> bool:
         return address not in self._running and address not in self._changed
 
-    def on_cancel(self, address: str, go: Go) -> bool:
+    def ends(self, moment: Moment, how: How, end: Go) -> None:
         """As then, if the call turns out to be the recorded one."""
-        self._tools_waiting.pop(address, None)
-        waits = super().on_cancel(address, go)
-        if waits and address not in self.claimed:
-            self._cancelled[address] = go
-        return waits
+        found = self.trace.by_address.get(moment.address)
+        if how == "failed" and not self._keep:
+            end()
+            return
+        super().ends(moment, how, end)
+        as_then = found is not None and found.outcome is not None and self.stands(moment.address)
+        if how == "cancelled" and as_then and moment.address not in self.claimed:
+            self._cancelled[moment.address] = end
 
-    def on_failed(self, address: str, go: Go) -> bool:
-        return self._keep and super().on_failed(address, go)
+    # -- what is not a call
 
-    # -- the effects
-
-    def later(self, action: Go, address: str = "") -> bool:
-        """Begin a timer when nothing recorded can be let go; a tool runs at once."""
-        used = self.trace.tools.get(address) if address in self._tools else None
-        if used is not None and used.outcome == "cancelled":
-            self._running.discard(address)
-            self._tools_waiting[address] = action
-            self.look_soon()
+    def _rings(self, expected: Expectation, seen: Observation) -> bool:
+        """Whether a timer rings in its turn, whatever else is asked now."""
+        if self._was_in_time(seen):  # whether it is now depends on what is asked now
+            at = expected.moment.address
+            self.park(
+                (seen.position, DELIVERED),
+                lambda: expected.tell(None) if at in self.claimed else expected.live(),
+            )
+            return False
+        if seen.kind not in _STRIKES:
             return True
-        if address in self._tools:
-            return False
-        in_time = self._in_time.pop(address, None)
-        if in_time is None:
-            return super().later(action, address)
-        position, go = in_time
-        self.park((position, DELIVERED), lambda: (go if address in self.claimed else action)())
-        return True
-
-    def _timed(self, moment: Moment, tell: Tell, live: Go) -> None:
-        """A time that was up then is up again, or live where something live takes longer."""
-        seen = self._seen.get(key_of(moment))
-        if seen is not None and moment.kind in _STRIKES and not self._was_in_time(seen):
-            with self._lock:
-                self._put_strike(seen.position, lambda: tell(None))
-                self._unarmed.append((key_of(moment), live))
-            self.look_soon()
-        else:
-            super()._timed(moment, tell, live)
-
-    def _put_strike(self, position: int, go: Go) -> None:
-        heapq.heappush(self._strikes, (position, next(self._arrivals), go))
-
-    def turn(self, moment: Moment, go: Go) -> bool:
-        seen = self._seen.get(key_of(moment))
-        if seen is not None and self._was_in_time(seen):  # now that depends on what is asked now
-            self._in_time[moment.address] = seen.position, go
-            return False
-        return super().turn(moment, go)
-
-    def _was_in_time(self, seen: Observation) -> bool:
-        """Whether what was waited for came in time."""
-        return seen.kind == "timeout" and seen.value is False
+        ring: Go = functools.partial(expected.tell, None)
+        with self._lock:
+            heapq.heappush(self._strikes, (seen.position, next(self._arrivals), ring))
+            self._unarmed.append(expected)
+        self.look_soon()
+        return False
 
     def _arm(self) -> None:
         """Begin the times that may be up otherwise than then: something live is waited for."""
         with self._lock:
             every, self._unarmed = self._unarmed, []
-        for key, live in every:
-            if self._running or self._is_new(key[0]):
-                self._timed_live.add(key)
-                live()
+        for expected in every:
+            if self._running or self._is_new(expected.moment.address):
+                self._timed_live.add(expected.moment)
+                expected.live()
             else:
-                self._unarmed.append((key, live))
+                self._unarmed.append(expected)
 
     def _is_new(self, address: str) -> bool:
-        """Whether what is waited for at *address* asks something else than it did then."""
+        """True if what is waited for at *address* asks something else than it did then."""
         below = f"{address}/"
         return any(at == address or at.startswith(below) for at in self._changed)
+
+    def _was_in_time(self, seen: Observation) -> bool:
+        """Whether what was waited for came in time."""
+        return seen.kind == "timeout" and seen.value is False
 
     def _strike(self) -> bool:
         """Tell that a time is up, as it was then, unless something is still on its way."""
         with self._lock:
-            due = bool(self._strikes) and not self._running and not self._strays
+            due = bool(self._strikes) and not self._running and not self._strays()
             if due and self._parked and self._parked[0][0][0] < self._strikes[0][0]:
                 due = False
             go = heapq.heappop(self._strikes)[2] if due else None
@@ -467,7 +442,7 @@ class Rerunner(Recall):
         return go is not None
 
     def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
-        seen = self._seen.get(key_of(moment))
+        seen = self._seen.get(moment)
         if seen is not None and self._is_open(moment, seen):
             return Live.see(self, moment, live)
         value = super().see(moment, live)
@@ -477,22 +452,10 @@ class Rerunner(Recall):
         return value
 
     def _is_open(self, moment: Moment, seen: Observation) -> bool:
-        """Whether it is not as it was *seen* then, but as it is now, if a time is up."""
-        if key_of(moment) in self._timed_live:
+        """True if it is not as it was *seen* then, but as it is now, if a time is up."""
+        if moment in self._timed_live:
             return True
         return self._was_in_time(seen) and moment.address not in self.claimed
-
-    def tool(self, address: str, name: str, arguments: str, at_once: bool, end: End) -> bool:
-        """Give *end* the recorded result of the same call at the same place; else the tool runs."""
-        used = self.trace.tools.get(address)
-        if used is None or used.outcome != "answered" or used.differs(name, arguments):
-            return False
-        self.check_usable(used)
-        if address in self._running:
-            self._running.discard(address)
-            self.report.tools.remove(address)
-        self.end_tool(used, at_once, end)
-        return True
 
     def on_event(self, event: Event) -> None:
         """Take note of what is on its way."""
@@ -510,15 +473,14 @@ class Rerunner(Recall):
 
     def finish(self) -> RerunReport:
         """The report, with what was not asked for any more."""
-        answered = {at for at in self.trace.tools if at in self.claimed}
         self.report.removed = [
             call.address
             for call in self.trace.calls
             if self._is_worth(call)
             and call.delivered is not None
             and call.address not in self.claimed
-            and not within(call.address, answered)
-            and call.address not in self._sites
+            and not within(call.address, self.whole)
+            and call.address not in self._begun
         ]
         return self.report
 
@@ -526,6 +488,11 @@ class Rerunner(Recall):
         """Pins and settings that no call matched."""
         used = self._used | self.amendments.used
         return [each for each in (*self._pins, *self._anew, *self._sets) if each not in used]
+
+
+def _strays_first(expected: Expectation) -> tuple[bool, list[tuple[str, int]]]:
+    stray = expected.why == "stray"
+    return not stray, natural(expected.moment.address) if stray else []
 
 
 def natural(address: str) -> list[tuple[str, int]]:

@@ -7,7 +7,6 @@ deliveries is that of the first run.
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
@@ -30,21 +29,34 @@ from appl.runtime.event import (
     ToolStarted,
     Warned,
 )
-from appl.runtime.world import Go, Moment
-from appl.tracing.reading.tooluse import End, ToolUse, within
+from appl.runtime.world import Go, How, Moment
+from appl.runtime.world import ToolUse as ToolWanted
+from appl.tracing.reading.tooluse import ToolUse, within
 from appl.tracing.reading.trace import Call, Trace
 from appl.tracing.reading.unhandled import unhandled
 from appl.tracing.replaying import explain
 from appl.tracing.replaying.recall import Recall
 from appl.tracing.replaying.replayer import answers
+from appl.tracing.replaying.sequencer import (
+    DELIVERED,
+    AtEnd,
+    Expectation,
+    Given,
+    Now,
+    Recorded,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call as Asked
     from appl.runtime.scheduling.call_status import Why
 
 _ABOUT_ONE = (CallDispatched, AttemptFailed, ChunkArrived, CallEnded, ToolEnded)
-Verdict = Literal["live", "answer", "wait", "refuse"]
-ToolVerdict = Literal["run", "answer", "assume", "doubt", "wait"]
+Fate = Literal["live", "recorded", "again", "given", "refused"]
+"""What becomes of a call or a tool: it is asked, or runs; it ends as recorded; it is cancelled as
+then, or begins again; the user has said how it ended; or it ends with an error."""
+
+_LAST = (1 << 62, DELIVERED)
 
 
 class Resumer(Recall):
@@ -70,14 +82,10 @@ class Resumer(Recall):
         self.edited, self.rerun, self.assume = edited, frozenset(rerun), dict(assume or {})
         self.on_again: Callable[[CallStarted | ToolStarted], None] | None = None
         self._open = False
-        self._again = unhandled(self.trace)
-        self._verdicts: dict[str, Verdict] = {}
-        self._errors: dict[str, TraceError] = {}
-        self._tools: dict[str, ToolVerdict] = {}
+        self._unhandled = unhandled(self.trace)
+        self._fates: dict[str, Fate] = {}
         self._effects: dict[str, str] = {}
-        self._starts: dict[str, CallStarted | ToolStarted] = {}
-        self._doubts: dict[str, End] = {}
-        self._ends: dict[str, Callable[[], object]] = {}  # which somebody outside asked for
+        self._starts: dict[str, CallStarted | ToolStarted] = {}  # of what may begin again
         self._scopes = {scope.address for scope in self.trace.scopes}
         self._warned = set(self.trace.warnings)
         self._check_choices()
@@ -98,8 +106,8 @@ class Resumer(Recall):
 
     # -- calls
 
-    def diverged(self, request: Request) -> DivergenceError:
-        error = super().diverged(request)
+    def diverged(self, call: Asked) -> DivergenceError:
+        error = super().diverged(call)
         seen = seen_in_part(self.trace)
         if not seen:
             return error
@@ -110,81 +118,74 @@ class Resumer(Recall):
             "otherwise now; with --edited, what follows from them is asked again"
         )
 
-    def verdict(self, request: Request) -> Verdict:
+    def fate(self, request: Request) -> Fate:
         """What becomes of a call: decided once."""
-        known = self._verdicts.get(request.address)
-        if known is None:
-            try:
-                known = self._decide(request)
-            except TraceError as error:
-                known, self._errors[request.address] = "refuse", error
-            self._verdicts[request.address] = known
-        return known
+        address = request.address
+        if address not in self._fates:
+            self._fates[address] = self._fate(self.trace.by_address.get(address), request)
+        return self._fates[address]
 
-    def _decide(self, request: Request) -> Verdict:
-        found = self.trace.by_address.get(request.address)
+    def _fate(self, found: Call | None, request: Request) -> Fate:
         if found is None:
             return "live"
         if found.started is None:  # it failed with a part of its prompt, or was cancelled before
-            return "wait" if found.outcome == "cancelled" else "live"
+            return "again" if found.outcome == "cancelled" else "live"
         if not answers(self.trace, found, request):
-            if self.edited:
-                return "live"
-            raise self.diverged(request)
-        if found.outcome is None or found.address in self._again:
+            return "live" if self.edited else "refused"
+        if found.outcome is None or found.address in self._unhandled:
             return "live"
         if found.outcome == "cancelled":
-            return "wait"
-        self.check_usable(found)
-        return "answer"
+            return "again"
+        return "refused" if found.lost else "recorded"
 
-    def claim(self, call: Asked, go: Go) -> bool:
-        """Answer *call* in its turn, or have it asked when the record is used up."""
+    def verdict(self, expected: Expectation) -> Verdict:
+        """What is not recorded happens when nothing recorded is left."""
+        if expected.call is not None:
+            return self._of_call(expected.call)
+        if expected.tool is not None:
+            return self._of_tool(expected, expected.tool)
+        seen = self._seen.get(expected.moment)
+        return self._live() if seen is None else Recorded(seen)
+
+    def _of_call(self, call: Asked) -> Verdict:
         assert call.request is not None
-        verdict = self.verdict(call.request)
+        fate, found = self.fate(call.request), self.trace.by_address.get(call.address)
         self.moves()
-        if verdict == "refuse":
-            return self.refuse(call, self._errors[call.address])
-        if verdict == "answer":
-            self.give(call, self.trace.by_address[call.address])
-            return True
+        if found is not None and fate == "recorded":
+            return Recorded(found)
+        if found is not None and fate == "refused":
+            unlike = not answers(self.trace, found, call.request)
+            error = None if unlike else self.masked(found)
+            raise self._refused(call.address, error or self.diverged(call))
         if self.error is not None:
-            return self.refuse(call, self.error)
+            raise self._refused(call.address, self.error)
         self.claimed.add(call.address)
-        if verdict == "wait":
-            self.wait(call, go, self.trace.by_address[call.address])
-            return True
-        if not self.later(lambda: self._ask(call, go)):
-            return False
-        self._held[call] = "held"
-        return True
+        if found is not None and fate == "again":
+            return AtEnd("again", record=self.partly(found))
+        return self._live()
 
-    def _ask(self, call: Asked, go: Go) -> None:
-        self._held.pop(call, None)
-        if self.error is not None and call.outcome is None:
-            self.refuse(call, self.error)
-        elif call.outcome is None:
-            go()
+    def _live(self) -> Verdict:
+        return Now() if self._open else AtEnd()
 
-    def refuse(self, call: Asked, error: TraceError) -> bool:
-        self._verdicts[call.address] = "refuse"  # which is no outcome of the call
-        return super().refuse(call, error)
+    def _refused(self, address: str, error: TraceError) -> TraceError:
+        self._fates[address] = "refused"  # which is no outcome of the call
+        return self.refused(error)
 
-    def recalled(self, call: Asked, found: Call) -> None:
-        """What the answer took counts for the budgets of the run, which are for all of it."""
-        response = found.response
-        assert response is not None
-        requests = 0 if response.reused >= max(found.n, 1) else max(len(found.attempts), 1)
-        self.programs.recalled(call, response, requests)
+    def requests(self, found: Call) -> int:
+        """How many requests its answer took: budgets are for all of a run that goes on."""
+        assert found.response is not None
+        given = found.response.reused >= max(found.n, 1)
+        return 0 if given else max(len(found.attempts), 1)
 
     def stands(self, address: str) -> bool:
-        return self._verdicts.get(address) != "live"
+        return self._fates.get(address) != "live"
 
     # -- for who looks on, and for who intervenes
 
     def held(self) -> Iterator[tuple[Asked, Why, int]]:
         for call, why, ahead in super().held():
-            yield call, "ending" if call.address in self._ends else why, ahead
+            ending = Moment(call.address, "cancelled") in self._waiting
+            yield call, "ending" if ending else why, ahead
 
     def to_come(self) -> int:
         return len(self._parked) + len(self.unasked())
@@ -194,7 +195,7 @@ class Resumer(Recall):
         address = moment.address
         found = self.trace.by_address.get(address)
         ended = found is not None and found.outcome in ("answered", "failed")
-        if ended and address not in self._again and self.stands(address):
+        if ended and address not in self._unhandled and self.stands(address):
             raise ControlError(
                 f"{address} had ended before the run was broken off: its recorded end comes in its "
                 "turn",
@@ -202,9 +203,12 @@ class Resumer(Recall):
             )
         if self._open:
             return super().arrived(moment, end)
-        self._ends[address] = end
-        self.look_soon()
+        self._later(moment, end)
         return False
+
+    def _later(self, moment: Moment, go: Callable[[], object]) -> None:
+        """Have *go* done when nothing recorded is left."""
+        self.hold(Expectation(moment, lambda _: go(), go), AtEnd())
 
     # -- when all programs wait
 
@@ -212,57 +216,38 @@ class Resumer(Recall):
     def in_order(self) -> bool:
         return not self._open and self.error is None
 
-    def excused(self, address: str) -> bool:
-        return self._tools.get(address) == "answer" or self._is_answered(address)
-
     def idle(self, final: bool = True) -> bool:
         """Let go the next recorded outcome, or when there is none left, what is live."""
         if self.is_early(final):
             return False
         if self.release():
             return True
-        if self._open and not (self._waiting or self._doubts):
+        if self._open and not self._waiting:
             return False
         if self.error is None and self.unasked() and not self.still(final):
             return False
         self.moves()
-        return self._go_live()
+        self._open, waiting = True, self.take()
+        for expected in waiting:
+            self._go_on(expected)
+        return bool(waiting)
 
-    def _is_answered(self, address: str) -> bool:
-        """Whether it is a part of a tool call that does not run again."""
-        while address:
-            address = address.rpartition("/")[0]
-            if self._tools.get(address) == "answer" and self._effects.get(address) != "program":
-                return True
-        return False
-
-    def _go_live(self) -> bool:
-        with self._lock:
-            self._open = True
-            actions, self._postponed = self._postponed, []
-        waiting, self._waiting = self._waiting, {}
-        for call, go in waiting.values():
-            actions.append(lambda call=call, go=go: self._ask_again(call, go))  # type: ignore[misc]
-        doubts, self._doubts = self._doubts, {}
-        for address, end in doubts.items():
-            end(self._doubtful(self.trace.tools[address]))
-        ends, self._ends = self._ends, {}
-        for act in (*actions, *ends.values()):
-            act()
-        return bool(actions or doubts or ends)
-
-    def _ask_again(self, call: Asked, go: Go) -> None:
-        """The program has not cancelled *call* as it did then: it is asked."""
-        if call.outcome is not None:
+    def _go_on(self, expected: Expectation) -> None:
+        """Nothing recorded is left: what the program still waits for happens."""
+        call, address = expected.call, expected.moment.address
+        if call is not None:
             self._held.pop(call, None)
+        if expected.over:
             return
-        if call.emit is not None and call.emit.chunks:
-            self._held.pop(call, None)
-            self.refuse(call, self._unended(call))
-            return
-        self._verdicts[call.address] = "live"
-        self._tell_again(call.address)
-        self._ask(call, go)
+        if expected.why == "again":  # it was cancelled, and is not now
+            if call is not None and call.emit is not None and call.emit.chunks:
+                expected.tell(self._refused(address, self._unended(call)))
+                return
+            self._begins_again(address)
+        if self.error is not None and expected.moment.kind in ("answer", "tool", "end"):
+            expected.tell(self._refused(address, self.error))
+        else:
+            expected.live()
 
     def _unended(self, call: Asked) -> DivergenceError:
         """The error about *call*, which was not cancelled as then, and of which a part was read.
@@ -276,80 +261,61 @@ class Resumer(Recall):
             "for it, in a run of its own"
         )
 
-    def _tell_again(self, address: str) -> None:
+    def _begins_again(self, address: str) -> None:
         """What was recorded as cancelled is begun once more."""
+        self._fates[address] = "live"
         start = self._starts.pop(address, None)
         if start is not None and self.on_again is not None:
             self.on_again(start)
 
-    def later(self, action: Go, address: str = "") -> bool:
-        """Have *action* done when the record is used up; false when it is."""
-        if self._tools.get(address) == "wait":
-            action = functools.partial(self._run_again, address, action)
-        with self._lock:
-            if self._open:
-                return False
-            self._postponed.append(action)
-        self.look_soon()
-        return True
+    def ends(self, moment: Moment, how: How, end: Go) -> None:
+        if self.stands(moment.address):
+            self._starts.pop(moment.address, None)
+        super().ends(moment, how, end)
 
-    def _run_again(self, address: str, action: Go) -> None:
-        if address in self._starts:  # not cancelled again
-            self._tools[address] = "run"
-            self._tell_again(address)
-        action()
-
-    def on_cancel(self, address: str, go: Go) -> bool:
-        if self._verdicts.get(address) != "live" and self._tools.get(address) != "run":
-            self._starts.pop(address, None)
-        return super().on_cancel(address, go) or self.later(go)
-
-    def on_failed(self, address: str, go: Go) -> bool:
-        return super().on_failed(address, go) or self.later(go)
+    def end_anew(self, address: str, end: Go) -> None:
+        if self._open:
+            end()
+        else:
+            self._later(Moment(address, "end"), end)
 
     # -- tools
 
-    def tool(self, address: str, name: str, arguments: str, at_once: bool, end: End) -> bool:
-        """Give *end* the recorded result of a tool call; false when the tool is to run.
-
-        Raises ``InDoubtEffect``, ``DivergenceError``, ``SecretInRecord``.
-        """
+    def _of_tool(self, expected: Expectation, wanted: ToolWanted) -> Verdict:
+        """What becomes of a tool. Raises ``InDoubtEffect``, ``DivergenceError``."""
+        address = expected.moment.address
         used = self.trace.tools.get(address)
-        if used is None:
-            return False
-        wrong = used.differs(name, arguments)
+        wrong = used.differs(wanted.name, wanted.arguments) if used is not None else None
+        if used is None or (wrong and self.edited):
+            return Now() if wanted.at_once else self._live()
         if wrong:
-            if self.edited:
-                return False
-            self._tools[address] = "doubt"
-            text = (
-                f"the tool at {address} was recorded otherwise in {self.trace.path.name}: {wrong}"
-            )
-            self.error = self.error or DivergenceError(f"{text}\n  {explain.CAUSES}")
-            raise self.error
-        verdict = self._tools.setdefault(address, self._tool_verdict(used))
+            name = self.trace.path.name
+            text = f"the tool at {address} was recorded otherwise in {name}: {wrong}"
+            error = self._refused(address, DivergenceError(f"{text}\n  {explain.CAUSES}"))
+            raise self.error or error
+        fate = self._fates.setdefault(address, self._fate_of_tool(used))
         self.claimed.add(address)
-        if verdict == "assume":
-            end(Message("tool", self.assume[address]))
-        elif verdict == "doubt" and at_once:
+        if fate == "given":
+            return Given(Message("tool", self.assume[address]))
+        if fate == "recorded":
+            return Recorded(used)
+        if fate == "refused" and wanted.at_once:
             raise self._doubtful(used)
-        elif verdict == "doubt":
-            self._doubts[address] = end
-            self.look_soon()
-        elif verdict == "answer":
-            self.check_usable(used)
-            self.end_tool(used, at_once, end)
-        return verdict not in ("run", "wait")
+        if fate == "refused":  # when all that is recorded was told
+            self.park(_LAST, lambda: expected.tell(self._doubtful(used)))
+            return None
+        again = fate == "again" and not wanted.at_once
+        return AtEnd("again") if again else Now() if wanted.at_once else self._live()
 
-    def _tool_verdict(self, used: ToolUse) -> ToolVerdict:
+    def _fate_of_tool(self, used: ToolUse) -> Fate:
         if not in_doubt(used, self.trace.reason):
-            return "answer"
+            return "recorded"
         if used.address in self.assume:
-            return "assume"
+            return "given"
         effect = self._effects.get(used.address, used.effect)
         if effect == "effect" and used.address not in self.rerun:
-            return "doubt"
-        return "wait" if used.outcome == "cancelled" else "run"
+            return "refused"
+        return "again" if used.outcome == "cancelled" else "live"
 
     def _doubtful(self, used: ToolUse) -> InDoubtEffect:
         error = InDoubtEffect(
@@ -361,8 +327,7 @@ class Resumer(Recall):
             "run twice is declared with idempotent=True",
             tool=used.name, arguments=used.arguments, address=used.address,
         )  # fmt: skip
-        if self.error is None:
-            self.error = error
+        self.refused(error)
         return error
 
     # -- what is new in a run that goes on
@@ -372,25 +337,23 @@ class Resumer(Recall):
         if self.error is not None and not self._open:
             return False  # the run ends here, and nothing has happened
         if isinstance(event, CallStarted):
-            return self._begins(event, self.verdict(event.request) == "live")
+            return self._begins(event, event.request.address, self.fate(event.request))
         if isinstance(event, ToolStarted):
             return self._begins_tool(event)
         if isinstance(event, _ABOUT_ONE):
             return not self._is_old(event.address)
-        if isinstance(event, Delivered):
-            return not self._is_old(event.address) or self._is_untold(event.address)
-        if isinstance(event, ChunksDelivered):
-            return not self._is_old(event.address) or self._shows_more(event)
+        if isinstance(event, Delivered | ChunksDelivered):
+            return not self._is_old(event.address) or self._is_untold(event)
         if isinstance(event, Observed):
-            return (event.address, event.ordinal, event.kind) not in self._seen
+            return Moment(event.address, event.kind, event.ordinal) not in self._seen
         if isinstance(event, ScopeEntered):
             return event.address not in self._scopes
         return not isinstance(event, Warned) or (event.address, event.message) not in self._warned
 
-    def _begins(self, event: CallStarted, live: bool) -> bool:
-        if self._verdicts[event.request.address] == "wait":
-            self._starts[event.request.address] = event
-        return live
+    def _begins(self, event: CallStarted | ToolStarted, address: str, fate: Fate) -> bool:
+        if fate == "again":
+            self._starts[address] = event
+        return fate in ("live", "given")
 
     def _begins_tool(self, event: ToolStarted) -> bool:
         used, address = self.trace.tools.get(event.address), event.address
@@ -399,45 +362,36 @@ class Resumer(Recall):
         self._effects[address] = event.effect
         if event.effect == "program":  # it runs again, and its calls are claimed one by one
             self.claimed.add(address)
-            verdict: ToolVerdict = "run" if used.outcome is None else "answer"
+            fate: Fate = "live" if used.outcome is None else "recorded"
         elif used.differs(event.name, event.arguments):
-            verdict = "run" if self.edited else "doubt"
+            fate = "live" if self.edited else "refused"
         else:
-            verdict = self._tool_verdict(used)
-        self._tools[address] = verdict
-        if verdict == "wait":
-            self._starts[address] = event
-        return verdict in ("run", "assume")
+            fate = self._fate_of_tool(used)
+        self._fates[address] = fate
+        return self._begins(event, address, fate)
 
     def _is_old(self, address: str) -> bool:
         """Whether the record of *address* stands as it is."""
-        verdict = self._verdicts.get(address) or self._tools.get(address)
-        if verdict is not None:
-            return verdict not in ("live", "run", "assume")
+        if address in self._fates:
+            return self._fates[address] not in ("live", "given")
         found = self.trace.by_address.get(address)
         return found is not None and found.outcome is not None
 
-    def _is_untold(self, address: str) -> bool:
-        """Whether the program was not told then what is recorded of *address*."""
-        verdict = self._verdicts.get(address) or self._tools.get(address)
+    def _is_untold(self, event: Delivered | ChunksDelivered) -> bool:
+        """Whether the program was not told then what is recorded, or of pieces as many."""
+        address = event.address
         found = self.trace.by_address.get(address) or self.trace.tools.get(address)
         told = found is None or found.delivered is not None
-        return not told and verdict not in ("refuse", "doubt")
-
-    def _shows_more(self, event: ChunksDelivered) -> bool:
-        found = self.trace.by_address.get(event.address)
-        shown = max((count for _, count in found.shown), default=0) if found else 0
-        return self._is_untold(event.address) and event.count > shown
+        if told or self._fates.get(address) == "refused":
+            return False
+        shown = found.shown if isinstance(found, Call) else []
+        most = max((count for _, count in shown), default=0)
+        return isinstance(event, Delivered) or event.count > most
 
     # -- the end
 
     def unasked(self) -> list[Call | ToolUse]:
         """Recorded calls that ended, and that this run has not asked for."""
-        answered = {
-            at
-            for at, verdict in self._tools.items()
-            if verdict == "answer" and self._effects.get(at) != "program"
-        }
         every: list[Call | ToolUse] = [
             call
             for call in self.trace.calls
@@ -447,7 +401,7 @@ class Resumer(Recall):
         return [
             each
             for each in every
-            if each.address not in self.claimed and not within(each.address, answered)
+            if each.address not in self.claimed and not within(each.address, self.whole)
         ]
 
 

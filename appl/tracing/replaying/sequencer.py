@@ -12,14 +12,14 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
-from appl.backend import Emit, Request
-from appl.errors import CallCancelled, DivergenceError, SecretInRecord
+from appl.errors import DivergenceError, SecretInRecord, TraceError
 from appl.runtime.event import CallStarted, Event
 from appl.runtime.world import Go, How, Live, Moment, Programs, Tell
 from appl.runtime.world import ToolUse as Wanted
-from appl.tracing.reading.tooluse import End, ToolUse
+from appl.tracing.reading.tooluse import ToolUse, within
 from appl.tracing.reading.trace import Call, Observation, Trace
 from appl.tracing.recording.recorder import home
 from appl.tracing.replaying import explain
@@ -35,7 +35,6 @@ _FIRST, DELIVERED = 0, 1
 _MOMENTS = ("sleep", "timeout", "deadline", "cancelled")
 """Kinds of observations that come in a turn of their own; others are made by who sees them."""
 Turn = tuple[int, int]
-Key = tuple[str, int, str]
 
 
 def turns_of(trace: Trace) -> dict[str, Turn]:
@@ -85,22 +84,80 @@ def told_in(trace: Trace, turns: Mapping[str, Turn]) -> Iterator[tuple[Turn, str
             yield (seen.position, DELIVERED), seen.address
 
 
-def key_of(moment: Moment) -> Key:
-    """The key of what is recorded of *moment*."""
-    return (moment.address, moment.ordinal, moment.kind)
+def by_moment(observations: list[Observation]) -> dict[Moment, Observation]:
+    """The *observations* by what they are of."""
+    return {Moment(seen.address, seen.kind, seen.ordinal): seen for seen in observations}
 
 
-def by_key(observations: list[Observation]) -> dict[Key, Observation]:
-    """The *observations* by address, ordinal and kind."""
-    return {(seen.address, seen.ordinal, seen.kind): seen for seen in observations}
+Record = Call | ToolUse | Observation
+Kind = Literal["reused", "shifted", "moved", "pinned", "guessed"]
+
+
+@dataclass(slots=True)
+class Expectation:
+    """A moment that a program expects of its world: whom to tell, and how it comes *live*.
+
+    It is about a call, a tool, or nothing, as a timer is. ``why`` it is held, ``cause`` is why it
+    is not answered by the record.
+    """
+
+    moment: Moment
+    tell: Tell
+    live: Go
+    call: Asked | None = None
+    tool: Wanted | None = None
+    why: Why = "held"
+    cause: str = ""
+
+    @property
+    def over(self) -> bool:
+        """Whether it is a call that has ended meanwhile."""
+        return self.call is not None and self.call.outcome is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A verdict: it is told what is recorded, in its turn."""
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A verdict: it is told what somebody has given; a call when its turn comes."""
+
+    outcome: Any
+    kind: Kind = "pinned"
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """A verdict: it happens now, for the reason *cause*."""
+
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AtEnd:
+    """A verdict: it waits until nothing recorded is left; pieces of *record* are shown before."""
+
+    why: Why = "held"
+    cause: str = ""
+    record: Call | None = None
+
+
+Verdict = Recorded | Given | Now | AtEnd | None
+"""What becomes of a moment that a program expects; ``None`` if it never comes, or not here."""
 
 
 class Sequencer(Live):
-    """A world that hands over what a trace holds, in its order; subclasses decide what that is.
+    """A world that hands over what a trace holds, in its order; subclasses give the verdicts.
 
-    Give it to a run as its world and as an instrument. ``claimed`` are the addresses of records
-    that are in use. ``patience_s`` is how many seconds somebody who sleeps is waited for, who might
-    still ask for what comes next in the record."""
+    ``error`` is the first divergence, also one that the program caught. ``claimed`` are the
+    addresses of records that are in use, ``whole`` those of tools and items below which nothing is
+    asked for. Somebody who sleeps, and might still ask for what comes next in the record, is waited
+    for ``patience_s`` seconds.
+    """
 
     caches = True
     patience_s = 2.0
@@ -110,12 +167,14 @@ class Sequencer(Live):
         if not self.trace.opened:
             raise SecretInRecord(explain.locked(self.trace))
         self.amendments = Amendments.of(self.trace)
+        self.error: TraceError | None = None
         self.claimed: set[str] = set()
+        self.whole: set[str] = set()
         self._turns = turns_of(self.trace)
-        self._seen = by_key(self.trace.observations)
-        self._sites: dict[str, Site] = {}
-        self._held: dict[Asked, Why] = {}  # claimed, and neither answered nor let go
-        self._parked: list[tuple[Turn, int, Go]] = []
+        self._seen = by_moment(self.trace.observations)
+        self._held: dict[Asked, Why] = {}  # neither answered nor let go
+        self._waiting: dict[Moment, Expectation] = {}
+        self._parked: list[tuple[tuple[Any, ...], int, Go]] = []
         self._arrivals = itertools.count()
         self._lock = threading.Lock()
         self._sequence = Sequence(told_in(self.trace, self._turns))
@@ -128,26 +187,20 @@ class Sequencer(Live):
         """Whether all that is told comes from the record, so that nothing may come too early."""
         return True
 
-    def excused(self, address: str) -> bool:
-        """Whether nobody has to ask for *address*: it is a part of what is answered as a whole."""
-        return False
-
-    def answer(self, call: Asked, tell: Tell, live: Go) -> None:
-        """Answer *call* from the record, in its turn, or have it asked *live*."""
+    def verdict(self, expected: Expectation) -> Verdict:
+        """What becomes of *expected*. Raises what it is refused with."""
         raise NotImplementedError
 
-    def tool(self, address: str, name: str, arguments: str, at_once: bool, end: End) -> bool:
-        """Give *end* the recorded result of a tool call; false when the tool is to run."""
-        raise NotImplementedError
+    def begin(self, expected: Expectation) -> None:
+        """Have *expected* happen now."""
+        expected.live()
 
-    def later(self, action: Go, address: str = "") -> bool:
-        """Have *action* done when live things may happen; false when they may now."""
-        raise NotImplementedError
+    def item(self, expected: Expectation) -> None:
+        """Begin an item of a map."""
+        expected.live()
 
-    def unrecorded(self, moment: Moment, tell: Tell, live: Go) -> None:
-        """A timer that did not ring then: it is live."""
-        if not self.later(live, moment.address):
-            live()
+    def reuses(self, call: Asked, found: Call, kind: Kind) -> None:
+        """*call* is about to be told what is recorded of *found*, or was given in its place."""
 
     def stands(self, address: str) -> bool:
         """Whether the record of *address* is what happens in this run too."""
@@ -164,58 +217,82 @@ class Sequencer(Live):
         super().opens(programs)
         programs.held_by(self)
         programs.answered_by(self, caches=self.caches)
+        programs.report_to(self)
         programs.amend = self.amendments.apply
 
     def expect(
         self, moment: Moment, tell: Tell, live: Go, about: Asked | Wanted | None = None
     ) -> None:
         """Have *moment* come from the record, or *live* when that may be."""
-        if moment.kind == "item":
-            self.item(moment, tell, live)
-        elif isinstance(about, Wanted):
-            self._tool(moment, tell, live, about)
-        elif about is None:
-            self._timed(moment, tell, live)
+        tool = about if isinstance(about, Wanted) else None
+        expected = Expectation(moment, tell, live, None if tool else about, tool)  # type: ignore[arg-type]
+        if moment.kind == "workers":  # whose work is recorded, or done in this process
+            tell(None)
+        elif moment.kind == "item":
+            self.item(expected)
         elif moment.kind == "cancelled":
-            self._admits(moment.address, lambda: tell(None))
+            self._ended_then(expected)
         else:
-            self.answer(about, tell, live)
+            try:
+                self._apply(self.verdict(expected), expected)
+            except TraceError as error:
+                tell(error)
 
-    def item(self, moment: Moment, tell: Tell, live: Go) -> None:
-        """Begin an item of a map."""
-        live()
+    def _apply(self, verdict: Verdict, expected: Expectation) -> None:
+        if isinstance(verdict, AtEnd):
+            self.hold(expected, verdict)
+        elif isinstance(verdict, Now):
+            expected.cause = verdict.cause
+            self.begin(expected)
+        elif isinstance(verdict, Given):
+            self.give(expected, verdict)
+        elif verdict is not None:
+            self.repeat(expected, verdict.record)
 
-    def _tool(self, moment: Moment, tell: Tell, live: Go, wanted: Wanted) -> None:
-        name, arguments, at_once = wanted.name, wanted.arguments, wanted.at_once
-        if self.tool(moment.address, name, arguments, at_once, tell):
-            return
-        if at_once or not self.later(live, moment.address):
-            live()
+    def _ended_then(self, expected: Expectation) -> None:
+        """A call or function that somebody outside ended then is ended in its turn.
 
-    def _timed(self, moment: Moment, tell: Tell, live: Go) -> None:
-        """A timer rings as it did then; a function that nobody ended then is not ended."""
-        if not self.turn(moment, lambda: tell(None)) and moment.kind != "cancelled":
-            self.unrecorded(moment, tell, live)
+        Of calls that is so for one that waits for a part of its prompt; others have records.
+        """
+        address = expected.moment.address
+        seen, found = self._seen.get(expected.moment), self.trace.by_address.get(address)
+        if expected.call is None:
+            if seen is not None:
+                self.repeat(expected, seen)
+        elif found is not None and found.started is None and found.ended_from_outside:
+            self.park(self._turns[address], functools.partial(expected.tell, None))
 
-    def turn(self, moment: Moment, go: Go) -> bool:
-        """Call *go* when the program was told so then; false when that was not recorded."""
-        seen = self._seen.get(key_of(moment))
-        if seen is None:
-            return False
-        self.park((seen.position, DELIVERED), go)
-        return True
+    # -- what waits, in no turn of the record
 
-    def _admits(self, address: str, go: Go) -> None:
-        """A call waits for a part of its prompt: *go* ends it if it was ended from outside then."""
-        found = self.trace.by_address.get(address)
-        if found is None or found.started is not None or found.outcome != "failed":
-            return
-        if isinstance(found.error, CallCancelled):  # which is no failure when the program did it
-            self.park(self._turns[address], go)
+    def hold(self, expected: Expectation, verdict: AtEnd) -> None:
+        """Keep *expected* until nothing recorded is left; the pieces of its record come before."""
+        expected.why, expected.cause = verdict.why, verdict.cause
+        with self._lock:
+            self._waiting[expected.moment] = expected
+        if expected.call is not None:
+            self._held[expected.call] = verdict.why
+        if verdict.record is not None:
+            self._shows(expected, verdict.record)
+        self.look_soon()
+
+    def take(self, *whys: Why) -> list[Expectation]:
+        """What is held for one of these reasons, or for any: it is so no longer."""
+        with self._lock:
+            taken = [one for one in self._waiting.values() if not whys or one.why in whys]
+            for one in taken:
+                del self._waiting[one.moment]
+        return taken
+
+    def leave(self, moment: Moment) -> None:
+        """Nobody waits for *moment* any more."""
+        with self._lock:
+            one = self._waiting.pop(moment, None)
+        if one is not None and one.call is not None:
+            self._held.pop(one.call, None)
 
     def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
         """What was observed then, or what is to be seen now. Raises ``SecretInRecord``."""
-        seen = self._seen.get(key_of(moment))
+        seen = self._seen.get(moment)
         if seen is None:
             return super().see(moment, live)
         self.check_usable(seen)
@@ -223,28 +300,27 @@ class Sequencer(Live):
 
     def ends(self, moment: Moment, how: How, end: Go) -> None:
         """The program ends a call or a tool, perhaps as then: at once, in its turn, or too late."""
-        late = self.on_cancel if how == "cancelled" else self.on_failed
-        if not late(moment.address, end):
-            end()
-
-    def on_cancel(self, address: str, go: Go) -> bool:
-        """The program cancels a call or a tool, perhaps as then: *go* ends it in its turn."""
+        self.leave(moment)
+        address = moment.address
         found = self.trace.by_address.get(address) or self.trace.tools.get(address)
         if found is None or found.outcome is None or not self.stands(address):
-            return False
-        if found.outcome == "cancelled":
-            if found.delivered is None:
-                return False
-            self.park((found.delivered, DELIVERED), go)
-        return True
+            self.end_anew(address, end)
+        elif found.outcome == how and found.delivered is not None:
+            self.park((found.delivered, DELIVERED), end)
+        elif found.outcome == how or how == "failed":
+            self.end_anew(address, end)
 
-    def on_failed(self, address: str, go: Go) -> bool:
-        """A call fails with a part of its prompt: *go* ends it when the program was told then."""
-        found = self.trace.by_address.get(address)
-        if found is None or found.outcome != "failed" or found.delivered is None:
-            return False
-        self.park((found.delivered, DELIVERED), go)
-        return True
+    def end_anew(self, address: str, end: Go) -> None:
+        """The program ends a call or a tool that it did not end so then."""
+        end()
+
+    def skip(self, address: str) -> None:
+        """Nobody has to ask for what was recorded at *address* and below."""
+        self.whole.add(address)
+
+    def excused(self, address: str) -> bool:
+        """Whether nobody has to ask for *address*: it is a part of what is answered as a whole."""
+        return address in self.whole or within(address, self.whole)
 
     def dropped(self, address: str) -> bool:
         """Whether a call at *address* or below was cancelled then."""
@@ -270,70 +346,112 @@ class Sequencer(Live):
         turn = self._next_turn()
         return turn is not None and self._sequence.complete(turn, self.excused)
 
+    def difference(self) -> TraceError | None:
+        return self.error
+
     def on_event(self, event: Event) -> None:
-        """Remember where calls are issued from."""
-        if isinstance(event, CallStarted):
-            where = f"{event.file}:{event.line}" if event.file else ""
-            self._sites[event.request.address] = Site(where, event.edges)
+        """Take note of what happens."""
 
     # -- what is recorded, in its turn
 
-    def prepared(self, call: Asked, found: Call, tell: Tell) -> Go:
-        """What tells *call* what was recorded of *found*; its pieces come in their own turns."""
-        self._held[call] = "recorded"
+    def repeat(self, expected: Expectation, record: Record, kind: Kind = "reused") -> None:
+        """Tell *expected* what was recorded, in its turn; pieces of an answer come in their own."""
+        if isinstance(record, Observation):
+            self.park((record.position, DELIVERED), functools.partial(expected.tell, None))
+        elif isinstance(record, ToolUse):
+            self._end_tool(expected, record)
+        else:
+            self.answer_in(self._turns[record.address], expected, record, kind)
+
+    def give(self, expected: Expectation, given: Given) -> None:
+        """Tell *expected* what was *given*: a tool at once, others in their turns."""
+        address = expected.moment.address
+        if expected.tool is not None:
+            expected.tell(given.outcome)
+        elif expected.call is None:
+            self.park(self.turn_or_last(address), functools.partial(expected.tell, given.outcome))
+        else:
+            found = Call(address, response=given.outcome)
+            self.answer_in(self.turn_or_last(address), expected, found, given.kind)
+
+    def turn_or_last(self, address: str) -> Turn:
+        """The turn of the call at *address*, or one behind all that is recorded."""
+        return self._turns.get(address, (2 * self.trace.moments + 1, DELIVERED))
+
+    def answer_in(self, turn: Turn, expected: Expectation, found: Call, kind: Kind) -> None:
+        """Answer a call in its *turn* as *found* was; pieces come in turns of their own."""
+        assert expected.call is not None
         self.claimed.add(found.address)
         self.moves()
-        show = self.shows(found, tell) if call.emit is not None and found.cuts else _no_pieces
-        return functools.partial(self._tell, call, found, tell, show)
+        self._held[expected.call] = "recorded"
+        show = self._shows(expected, found)
+        self.park(turn, functools.partial(self._answer, expected, found, kind, show))
 
-    def _tell(
-        self, call: Asked, found: Call, tell: Tell, show: Callable[[int | None], None]
+    def _answer(
+        self, expected: Expectation, found: Call, kind: Kind, show: Callable[[int | None], None]
     ) -> None:
+        call = expected.call
+        assert call is not None
         self._held.pop(call, None)
         if call.outcome is None:
             show(None)
-            tell(found.error if found.error is not None else found.response)
+            self.reuses(call, found, kind)
+            expected.tell(found.error if found.error is not None else found.response)
 
-    def shows(self, call: Call, emit: Emit) -> Callable[[int | None], None]:
-        """Have the chunks of *call* emitted as they were delivered, each in its turn.
+    def _shows(self, expected: Expectation, found: Call) -> Callable[[int | None], None]:
+        """Have the chunks of *found* told as they were delivered, each in its turn.
 
-        What is returned emits the first so many at once, or with ``None`` all that are left.
+        What is returned tells the first so many at once, or with ``None`` all that are left.
         """
-        chunks, shown = call.chunks(), 0
+        assert expected.call is not None
+        if expected.call.emit is None or not found.cuts:
+            return _no_pieces
+        chunks, shown = found.chunks(), 0
 
         def show(count: int | None) -> None:
             nonlocal shown
             for chunk in itertools.islice(chunks, None if count is None else max(count - shown, 0)):
-                emit(chunk)
+                expected.tell(chunk)
                 shown += 1
 
-        for position, count in call.shown:
+        for position, count in found.shown:
             self.park((position, DELIVERED), functools.partial(show, count))
         return show
 
-    def end_tool(self, used: ToolUse, at_once: bool, end: End) -> None:
-        """Give *end* the recorded result of *used*: at once, or when its turn comes."""
+    def _end_tool(self, expected: Expectation, used: ToolUse) -> None:
+        """A tool that does not run ends as it did: at once, or when its turn comes."""
+        assert expected.tool is not None
+        self.check_usable(used)
         self.claimed.add(used.address)
-        if at_once:
-            end(used.end())
+        self.whole.add(used.address)
+        if expected.tool.at_once:
+            expected.tell(used.end())
         else:
-            self.park(turn_of(self.trace, used), lambda: end(used.end()))
+            self.park(turn_of(self.trace, used), lambda: expected.tell(used.end()))
 
-    def check_usable(self, record: Call | ToolUse | Observation) -> None:
+    def check_usable(self, record: Record) -> None:
         """Raise ``SecretInRecord`` when what came of it was not recorded as it was."""
+        error = self.masked(record)
+        if error is not None:
+            raise self.noted(error)
+
+    def masked(self, record: Record) -> SecretInRecord | None:
+        """The error about a *record* that holds something else than what came."""
         lost = record.masked if isinstance(record, Observation) else record.lost
         if lost:
             what = record.kind if isinstance(record, Observation) else record.where
-            raise self.noted(SecretInRecord(explain.masked(f"{record.address} ({what})", lost)))
+            return SecretInRecord(explain.masked(f"{record.address} ({what})", lost))
+        return None
 
-    def diverged(self, request: Request) -> DivergenceError:
-        """The error about *request*, which is not what was recorded in its place."""
-        site = self._sites.get(request.address, Site())
-        return DivergenceError(explain.divergence(self.trace, request, site, self.claimed))
+    def diverged(self, call: Asked) -> DivergenceError:
+        """The error about *call*, which is not what was recorded in its place."""
+        assert call.request is not None
+        site = Site(where(call), call.edges())
+        return DivergenceError(explain.divergence(self.trace, call.request, site, self.claimed))
 
     # -- the order
 
-    def park(self, turn: Turn, go: Go) -> None:
+    def park(self, turn: tuple[Any, ...], go: Go) -> None:
         """Have *go* done in its *turn*."""
         with self._lock:
             heapq.heappush(self._parked, (turn, next(self._arrivals), go))
@@ -384,6 +502,11 @@ class Sequencer(Live):
     def still(self, final: bool) -> bool:
         """Whether nobody will move by himself, as far as can be known."""
         return self.programs.nobody_can_proceed(final, self.patience_s)
+
+
+def where(issued: Asked | CallStarted) -> str:
+    """The source line that has *issued* a call, as ``file:line``, or an empty string."""
+    return f"{issued.file}:{issued.line}" if issued.file else ""
 
 
 def _no_pieces(count: int | None) -> None:
