@@ -32,7 +32,7 @@ CAUSES = (
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where the program issues a call now, and whose answers its prompt holds."""
+    """The place where the program issues a call now, and the answers in its prompt."""
 
     where: str = ""
     edges: tuple[str, ...] = ()
@@ -181,7 +181,7 @@ def stuck(waiting: list[Call], moments: list[Moment], unasked: Sequence[Call | T
 
 
 def unused(trace: Trace, calls: Sequence[Call | ToolUse]) -> str:
-    """Which recorded calls the program did not ask for."""
+    """A message that names the recorded calls that the program did not make."""
     names = [f"{c.address}{f' ({c.where})' if c.where else ''}" for c in calls[: 2 * _SEVERAL]]
     more = f", and {len(calls) - len(names)} more" if len(calls) > len(names) else ""
     every = len(trace.calls) + len(trace.tools)

@@ -1,4 +1,4 @@
-"""What running an edited program again would ask, found out without asking anybody.
+"""Predicts the calls that a rerun of an edited program would make, without making any.
 
 Invariant: no backend is asked and no tool runs. The fewest calls are live when every live answer
 comes out as it was recorded; the most, when each comes out different, as far as prompts carry it.
@@ -43,7 +43,7 @@ _MOST_TEXTS = 2000
 
 @dataclass(slots=True)
 class Prediction:
-    """Which calls a run would ask: *fewest*, and beyond them ``further`` when answers change.
+    """The calls that a run would make: *fewest*, and beyond them ``further`` if answers change.
 
     That holds where the program goes the same way. ``decides`` is the first call, of a model or a
     tool, whose result may change and decide what comes after it, or the first block whose time
@@ -198,14 +198,14 @@ class Predictor(Rerunner):
             self._texts.setdefault(text, address)
 
     def _holds(self, event: CallStarted) -> str | None:
-        """Whose answer stands in a prompt that does not say where its text is from."""
+        """The call whose answer stands in a prompt that does not record the origin of its text."""
         if not self._texts or len(self._texts) > _MOST_TEXTS:
             return None
         said = "\n".join(message.content for message in event.request.messages or ())
         return next((self._texts[text] for text in self._texts if text in said), None)
 
     def _changes(self, address: str) -> bool:
-        """Whether the text of *address*, a call or function, comes of a live call."""
+        """True if the text of *address*, a call or function, comes from a live call."""
         if address in self._asked or address in self._touched:
             return True
         below = f"{address}/"
@@ -246,7 +246,7 @@ class Predictor(Rerunner):
     # -- the end
 
     def prediction(self, error: BaseException | None = None) -> Prediction:
-        """What was found out; *error* is what the program ended with."""
+        """The prediction so far; *error* is the one that ended the program."""
         found = Prediction(fewest=list(self._asked.values()), tools=self.report.tools)
         found.stopped = f"{type(error).__name__}: {error}" if error is not None else ""
         found.guessed, found.every = self._guessed, len(self._begun)
