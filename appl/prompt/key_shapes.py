@@ -228,7 +228,7 @@ def may_go_on(before: str, after: str) -> bool:
 
 
 def key_goes_on_from(text: str) -> int:
-    """Where in *text* a key begins that may go on after its end; else the length of *text*."""
+    """The beginning of a key that may go on after the end of *text*; else the length of *text*."""
     found = _last_key().search(text)
     return len(text) if found is None else found.start(found.lastindex or 0)
 

@@ -225,9 +225,9 @@ class SecretForms:
         return sorted({unbroken(form) for form, _ in self.forms})
 
     def open_from(self, text: str) -> int:
-        """Where in *text* the first form begins that may go on after its end; else its length.
+        """The beginning of the first form that may go on after the end of *text*, else its length.
 
-        Its first two characters tell, also with line breaks between them.
+        Two characters of a form are enough, also with line breaks between them.
         """
         lines, starts, joined = _joined(_BREAK_BEGUN.sub("", text))
         longest = len(self.forms[0][0]) if self.forms else 0

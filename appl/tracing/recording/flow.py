@@ -23,13 +23,13 @@ class Flow:
         self._masker, self._shown, self._held = masker, "", ""
 
     def feed(self, piece: str) -> str:
-        """What can be shown after *piece*."""
+        """The text that can be shown after *piece*."""
         self._held += piece
         size = self._size()
         return self._show(size) if size else ""
 
     def close(self) -> str:
-        """What was held back."""
+        """The text that was held back."""
         return self._show(len(self._held))
 
     def _show(self, size: int) -> str:
@@ -42,7 +42,7 @@ class Flow:
         return new
 
     def _size(self) -> int:
-        """How many characters of what is held can be shown."""
+        """The number of held characters that can be shown."""
         text, all_of_it = self._shown + self._held, len(self._held)
         if all_of_it > LONGEST:
             return all_of_it
@@ -51,7 +51,7 @@ class Flow:
         return 0 if 0 < size < all_of_it and self._divides(text, at) else size
 
     def _divides(self, text: str, at: int) -> bool:
-        """Whether a secret begins before *at* and ends after it."""
+        """True if a secret begins before *at* and ends after it."""
         return self._mask(text) != self._mask(text[:at]) + self._mask(text[at:])
 
     def _mask(self, text: str) -> str:

@@ -64,7 +64,7 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is done to a run: another ``order``, or a ``fault`` at an address, with a seed.
+    """A change to a run: another ``order``, or a ``fault`` at an address, with a seed.
 
     A ``lasting`` fault meets each attempt of the call, another one only the first.
     """
@@ -110,7 +110,7 @@ class Fuzzer(Sequencer):
 
     @property
     def backend(self) -> Fuzzer:
-        """What to give to the run as its backend."""
+        """The backend for the run."""
         return self
 
     @property
@@ -227,7 +227,7 @@ class Fuzzer(Sequencer):
         return False
 
     def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
-        """What was seen then; of the order of things, what is so now. Raises ``NoAnswer``."""
+        """The recorded observation; for the order of events, the live one. Raises ``NoAnswer``."""
         if moment.kind in _OWN:
             return live()
         seen = self._seen.get(moment)
@@ -239,7 +239,7 @@ class Fuzzer(Sequencer):
         raise NoAnswer(f"{moment.kind} at {moment.address} was not recorded")
 
     def _drawn(self, moment: Moment, live: Callable[[], Any]) -> Any:
-        """What another order sees where none was recorded: the same for each run of the plan."""
+        """An observation that was not recorded: the same for each run of the plan."""
         kind = moment.kind
         dice = self._dice(moment.address, moment.ordinal, kind)
         if kind == "random":

@@ -52,7 +52,7 @@ class Recall(Sequencer):
             self.programs.recalled(call, found.response, self.requests(found))
 
     def requests(self, found: Call) -> int:
-        """How many requests the answer of *found* counts for, where those of a run are limited."""
+        """The requests that the answer of *found* counts for, if those of a run are limited."""
         return 0
 
     def refused(self, error: TraceError) -> TraceError:
@@ -78,5 +78,5 @@ class Recall(Sequencer):
         return max(told, default=0)
 
     def dropped(self, address: str) -> bool:
-        """Whether a call at *address* or below was cancelled then, and not by the run's end."""
+        """True if a call at *address* or below was cancelled, and not by the run's end."""
         return self.trace.reason in ("", "finished") and super().dropped(address)

@@ -61,11 +61,11 @@ class Replayer(Sequencer):
 
     @property
     def backend(self) -> Nobody:
-        """What to give to the run as its backend: it has the profile of the recorded one."""
+        """The backend for the run, with the profile of the recorded one."""
         return Nobody(profile_from(self.trace.header.get("profile")))
 
     def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
-        """What was observed then; *live* is not called. Raises ``DivergenceError``."""
+        """The recorded observation; *live* is not called. Raises ``DivergenceError``."""
         return super().see(moment, lambda: self._never_seen(moment))
 
     def _never_seen(self, moment: Moment) -> Any:
@@ -114,7 +114,10 @@ class Replayer(Sequencer):
             expected.live()
 
     def verdict(self, expected: Expectation) -> Verdict:
-        """What is not recorded is an error; what had not come when the record ended never comes."""
+        """The recorded outcome; an observation without one waits until nothing recorded is left.
+
+        Raises ``DivergenceError`` for a call or a tool that was not recorded.
+        """
         if expected.call is not None:
             return self._of_call(expected.call)
         if expected.tool is not None:
@@ -202,7 +205,7 @@ class Replayer(Sequencer):
 
 
 def answers(trace: Trace, call: Call, request: Request) -> bool:
-    """Whether *call* is the record of *request*; one that never started is known by place only."""
+    """True if *call* is the record of *request*; one that never started is known by place only."""
     if call.started is None:
         return True
     same = call.content == trace.content_of(request) and call.ordinal == request.ordinal

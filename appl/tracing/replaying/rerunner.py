@@ -63,7 +63,7 @@ class LiveCall:
 
 @dataclass(slots=True)
 class RerunReport:
-    """What became of the calls of a program that was run again.
+    """The result of a rerun: how each call of the program was answered.
 
     ``live`` were asked; so many others were answered as recorded at their place (``reused``),
     elsewhere in their frame (``shifted``), anywhere (``moved``), or by the user (``pinned``).
@@ -146,14 +146,14 @@ class Rerunner(Recall):
                 self._by_content[call.content].append(call)
 
     def _is_worth(self, call: Call) -> bool:
-        """Whether what is recorded of *call* is an answer to be given again."""
+        """True if the record of *call* holds an answer that can be given again."""
         kept = call.outcome == "answered" or (self._keep and call.outcome == "failed")
         return kept and call.started is not None and not call.lost
 
     # -- verdicts
 
     def verdict(self, expected: Expectation) -> Verdict:
-        """What the record of its place does not answer is a stray, or happens now."""
+        """The recorded outcome at its place; a stray, or a live one, if there is none."""
         if expected.call is not None:
             self.moves()
             return self._of_call(expected.call)
@@ -393,7 +393,7 @@ class Rerunner(Recall):
     # -- what is not a call
 
     def _rings(self, expected: Expectation, seen: Observation) -> bool:
-        """Whether a timer rings in its turn, whatever else is asked now."""
+        """True if a timer rings in its turn, whatever else is requested now."""
         if self._was_in_time(seen):  # whether it is now depends on what is asked now
             at = expected.moment.address
             self.park(
@@ -427,7 +427,7 @@ class Rerunner(Recall):
         return any(at == address or at.startswith(below) for at in self._changed)
 
     def _was_in_time(self, seen: Observation) -> bool:
-        """Whether what was waited for came in time."""
+        """True if the awaited value came in time."""
         return seen.kind == "timeout" and seen.value is False
 
     def _strike(self) -> bool:

@@ -101,7 +101,7 @@ class Resumer(Recall):
 
     @property
     def open(self) -> bool:
-        """Whether the record is used up, so that things happen live."""
+        """True if the record is used up, so that calls are live."""
         return self._open
 
     # -- calls
@@ -119,7 +119,7 @@ class Resumer(Recall):
         )
 
     def fate(self, request: Request) -> Fate:
-        """What becomes of a call: decided once."""
+        """The decision about a call, made once."""
         address = request.address
         if address not in self._fates:
             self._fates[address] = self._fate(self.trace.by_address.get(address), request)
@@ -139,7 +139,7 @@ class Resumer(Recall):
         return "refused" if found.lost else "recorded"
 
     def verdict(self, expected: Expectation) -> Verdict:
-        """What is not recorded happens when nothing recorded is left."""
+        """The recorded outcome; without one it is live, after all that is recorded."""
         if expected.call is not None:
             return self._of_call(expected.call)
         if expected.tool is not None:
@@ -172,7 +172,7 @@ class Resumer(Recall):
         return self.refused(error)
 
     def requests(self, found: Call) -> int:
-        """How many requests its answer took: budgets are for all of a run that goes on."""
+        """The requests that its answer took: budgets cover the whole of a resumed run."""
         assert found.response is not None
         given = found.response.reused >= max(found.n, 1)
         return 0 if given else max(len(found.attempts), 1)
@@ -262,7 +262,7 @@ class Resumer(Recall):
         )
 
     def _begins_again(self, address: str) -> None:
-        """What was recorded as cancelled is begun once more."""
+        """Report the start of a call once more that was recorded as cancelled."""
         self._fates[address] = "live"
         start = self._starts.pop(address, None)
         if start is not None and self.on_again is not None:
@@ -282,7 +282,7 @@ class Resumer(Recall):
     # -- tools
 
     def _of_tool(self, expected: Expectation, wanted: ToolWanted) -> Verdict:
-        """What becomes of a tool. Raises ``InDoubtEffect``, ``DivergenceError``."""
+        """The verdict on a tool. Raises ``InDoubtEffect``, ``DivergenceError``."""
         address = expected.moment.address
         used = self.trace.tools.get(address)
         wrong = used.differs(wanted.name, wanted.arguments) if used is not None else None
@@ -333,7 +333,7 @@ class Resumer(Recall):
     # -- what is new in a run that goes on
 
     def is_new(self, event: Event) -> bool:
-        """Whether *event* is not in the trace already, and belongs there."""
+        """True if *event* belongs in the trace and is not there yet."""
         if self.error is not None and not self._open:
             return False  # the run ends here, and nothing has happened
         if isinstance(event, CallStarted):
@@ -371,14 +371,14 @@ class Resumer(Recall):
         return self._begins(event, address, fate)
 
     def _is_old(self, address: str) -> bool:
-        """Whether the record of *address* stands as it is."""
+        """True if the record of *address* stays as it is."""
         if address in self._fates:
             return self._fates[address] not in ("live", "given")
         found = self.trace.by_address.get(address)
         return found is not None and found.outcome is not None
 
     def _is_untold(self, event: Delivered | ChunksDelivered) -> bool:
-        """Whether the program was not told then what is recorded, or of pieces as many."""
+        """True if the program never got the recorded outcome, or as many pieces."""
         address = event.address
         found = self.trace.by_address.get(address) or self.trace.tools.get(address)
         told = found is None or found.delivered is not None
@@ -406,7 +406,7 @@ class Resumer(Recall):
 
 
 def in_doubt(used: ToolUse, reason: str = "") -> bool:
-    """Whether it is not known how the tool call ended; *reason* is that of the run's end."""
+    """True if the end of the tool call is not known; *reason* is that of the run's end."""
     if used.outcome == "failed":  # by what broke the run off, not by the tool itself
         return reason not in ("", "finished")
     return used.outcome != "answered"

@@ -111,7 +111,7 @@ class Expectation:
 
     @property
     def over(self) -> bool:
-        """Whether it is a call that has ended meanwhile."""
+        """True if it is a call that has ended meanwhile."""
         return self.call is not None and self.call.outcome is not None
 
 
@@ -184,11 +184,11 @@ class Sequencer(Live):
 
     @property
     def in_order(self) -> bool:
-        """Whether all that is told comes from the record, so that nothing may come too early."""
+        """True if every outcome comes from the record, so that none may come too early."""
         return True
 
     def verdict(self, expected: Expectation) -> Verdict:
-        """What becomes of *expected*. Raises what it is refused with."""
+        """The verdict on *expected*. Raises the error with which it is refused."""
         raise NotImplementedError
 
     def begin(self, expected: Expectation) -> None:
@@ -203,7 +203,7 @@ class Sequencer(Live):
         """*call* is about to be told what is recorded of *found*, or was given in its place."""
 
     def stands(self, address: str) -> bool:
-        """Whether the record of *address* is what happens in this run too."""
+        """True if the record of *address* holds for this run too."""
         return True
 
     def noted(self, error: Any) -> Any:
@@ -276,7 +276,7 @@ class Sequencer(Live):
         self.look_soon()
 
     def take(self, *whys: Why) -> list[Expectation]:
-        """What is held for one of these reasons, or for any: it is so no longer."""
+        """Take out the expectations that wait for one of these reasons, or for any."""
         with self._lock:
             taken = [one for one in self._waiting.values() if not whys or one.why in whys]
             for one in taken:
@@ -291,7 +291,7 @@ class Sequencer(Live):
             self._held.pop(one.call, None)
 
     def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
-        """What was observed then, or what is to be seen now. Raises ``SecretInRecord``."""
+        """The recorded observation, else the present one. Raises ``SecretInRecord``."""
         seen = self._seen.get(moment)
         if seen is None:
             return super().see(moment, live)
@@ -319,11 +319,11 @@ class Sequencer(Live):
         self.whole.add(address)
 
     def excused(self, address: str) -> bool:
-        """Whether nobody has to ask for *address*: it is a part of what is answered as a whole."""
+        """True if *address* need not be requested, as it is a part of a recorded whole."""
         return address in self.whole or within(address, self.whole)
 
     def dropped(self, address: str) -> bool:
-        """Whether a call at *address* or below was cancelled then."""
+        """True if a call at *address* or below was cancelled in the record."""
         return any(
             call.outcome == "cancelled"
             for call in self.trace.calls
@@ -338,11 +338,11 @@ class Sequencer(Live):
                 yield call, why, ahead
 
     def to_come(self) -> int:
-        """How many recorded ends are still to come."""
+        """The number of recorded ends that are still to come."""
         return len(self._parked)
 
     def due(self) -> bool:
-        """Whether what would be handed over next is what the program was told next then."""
+        """True if the next outcome to hand over is the one that came next in the record."""
         turn = self._next_turn()
         return turn is not None and self._sequence.complete(turn, self.excused)
 
@@ -464,7 +464,7 @@ class Sequencer(Live):
             return self._parked[0][0] if self._parked and self.in_order else None
 
     def is_early(self, final: bool) -> bool:
-        """Whether the next outcome came after another then, which was not asked for yet."""
+        """True if the next outcome came after another in the record that was not requested yet."""
         turn = self._next_turn()
         if turn is None or not self._outstanding.before(turn, self._is_asked):
             return False
@@ -500,7 +500,7 @@ class Sequencer(Live):
         self.programs.moved()
 
     def still(self, final: bool) -> bool:
-        """Whether nobody will move by himself, as far as can be known."""
+        """True if no waiting call can proceed by itself, as far as can be known."""
         return self.programs.nobody_can_proceed(final, self.patience_s)
 
 
