@@ -26,7 +26,7 @@ from appl.compiler import (
 from appl.errors import ApplError, InvalidOption
 from appl.prompt import UNFORMATTED, RoleName, Voice
 from appl.runtime import activation
-from appl.runtime.activation import CONTEXTS, Manner
+from appl.runtime.activation import CONTEXTS, CallMode
 from appl.runtime.body import Body, Primed, marked, primed
 from appl.runtime.concurrency.fiber import hub_here, strand_here
 from appl.runtime.concurrency.future import Future
@@ -83,7 +83,7 @@ class DecoratedFunction(Body):
         kept = told.default_return is not None or told.new_ctx_func is not None
         self.notes = () if kept else self.translated.notes
         self.told = told
-        self.manner = Manner(told.ctx, model=told.model, block=told.compositor)
+        self.mode = CallMode(told.ctx, model=told.model, block=told.compositor)
         self._about = _ABOUT.difference(inspect.signature(f).parameters)
         self._class = _class_of(f)
         self.function: Any = f
@@ -96,36 +96,36 @@ class DecoratedFunction(Body):
 
     # -- one activation
 
-    def asked(self, kwargs: dict[str, Any]) -> Manner:
+    def asked(self, kwargs: dict[str, Any]) -> CallMode:
         """The mode of a call; options about the call are taken out of *kwargs*."""
-        manner = self.manner
+        mode = self.mode
         if kwargs and not self._about.isdisjoint(kwargs):
-            manner = self._asked(kwargs)
-        if self.told.new_ctx_func is not None and manner.ctx == "new":
+            mode = self._asked(kwargs)
+        if self.told.new_ctx_func is not None and mode.ctx == "new":
             made = _given(self.name, "new_ctx_func() must return", self.told.new_ctx_func())
-            manner = dataclasses.replace(manner, ctx="same", given=made)
-        return manner
+            mode = dataclasses.replace(mode, ctx="same", given=made)
+        return mode
 
-    def _asked(self, kwargs: dict[str, Any]) -> Manner:
+    def _asked(self, kwargs: dict[str, Any]) -> CallMode:
         about = {word: kwargs.pop(word) for word in self._about if word in kwargs}
-        manner = self.manner
+        mode = self.mode
         if (ctx := about.get("ctx_method")) is not None:
-            manner = dataclasses.replace(manner, ctx=_context(f"{self.name}(ctx_method=", ctx))
+            mode = dataclasses.replace(mode, ctx=_context(f"{self.name}(ctx_method=", ctx))
         if "compositor" in about:
             block = compositor_of(about["compositor"], f"{self.name}(compositor=...)")
-            manner = dataclasses.replace(manner, block=block)
+            mode = dataclasses.replace(mode, block=block)
         if (given := about.get("_ctx")) is not None:
-            manner = dataclasses.replace(manner, given=_given(self.name, "_ctx= takes", given))
-        return manner
+            mode = dataclasses.replace(mode, given=_given(self.name, "_ctx= takes", given))
+        return mode
 
     def enter(
-        self, args: tuple[Any, ...], manner: Manner, beside: bool = False
+        self, args: tuple[Any, ...], mode: CallMode, beside: bool = False
     ) -> tuple[Frame, Turn | None]:
         """The frame of a call with *args*, made at the place of the call."""
         caller = here(lambda: call_in_words(self.name, args))
-        owner = self.owner(args) if manner.ctx == "resume" else None
+        owner = self.owner(args) if mode.ctx == "resume" else None
         return activation.enter(
-            caller, self.name, manner, (self, owner), beside=beside, line=self.line, file=self.file
+            caller, self.name, mode, (self, owner), beside=beside, line=self.line, file=self.file
         )
 
     def owner(self, args: tuple[Any, ...]) -> Any:
@@ -157,16 +157,16 @@ class DecoratedFunction(Body):
     # -- beside the caller
 
     def spawn(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], manner: Manner | None = None
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], mode: CallMode | None = None
     ) -> Future[Any]:
         """Start a call that runs beside its caller."""
-        manner = manner or self.asked(kwargs)
+        mode = mode or self.asked(kwargs)
         caller = here(lambda: call_in_words(self.name, args))
-        frame, turn = self.enter(args, manner, beside=True)
+        frame, turn = self.enter(args, mode, beside=True)
         task = Task(frame, hub_here() if self.kind == "async" else strand_here().hub)
         caller.add(task)
-        if manner.ctx == "same":
-            activation.keep_place(manner.given or caller, frame, task)
+        if mode.ctx == "same":
+            activation.keep_place(mode.given or caller, frame, task)
         if self.kind == "async":
             task.run_in_loop(self.aexecute(frame, turn, args, kwargs), context_for(frame))
             return Future(task)
@@ -240,11 +240,11 @@ def _sync(program: DecoratedFunction) -> Callable[..., Any]:
     conversion = program.name in _CONVERSIONS
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        manner = program.asked(kwargs)
+        mode = program.asked(kwargs)
         if program.told.parallel:
-            return program.spawn(args, kwargs, manner)
+            return program.spawn(args, kwargs, mode)
         settle = conversion or (program.returns_value and _in_plain_code())
-        frame, turn = program.enter(args, manner)
+        frame, turn = program.enter(args, mode)
         return program.execute(frame, turn, args, kwargs, settle)
 
     return wrapper
@@ -252,11 +252,11 @@ def _sync(program: DecoratedFunction) -> Callable[..., Any]:
 
 def _async(program: DecoratedFunction) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        manner = program.asked(kwargs)
+        mode = program.asked(kwargs)
         if program.told.parallel and _in_body():
-            return program.spawn(args, kwargs, manner)
+            return program.spawn(args, kwargs, mode)
         settle = program.returns_value and _in_plain_code()
-        frame, turn = program.enter(args, manner)
+        frame, turn = program.enter(args, mode)
         made: Any = program.aexecute(frame, turn, args, kwargs, settle)
         made.__name__, made.__qualname__ = program.name, program.qualname
         return made

@@ -12,7 +12,7 @@ from typing import Any
 from appl.compat.older import told_once
 from appl.errors import InvalidOption, UnknownOption, nearest
 from appl.fallback import MISSING
-from appl.runtime.frame import Scribe
+from appl.runtime.frame import PromptWriter
 
 WORDS = {
     "server": "model",
@@ -57,7 +57,7 @@ def of_gen(extra: dict[str, Any], known: Container[str], typed: bool) -> dict[st
 
 def _check(extra: dict[str, Any], typed: bool) -> None:
     given = extra.get("_ctx")
-    if given is not None and not isinstance(given, Scribe):
+    if given is not None and not isinstance(given, PromptWriter):
         raise InvalidOption(
             f"gen(_ctx=...) takes a PromptContext, got {given!r:.80}; for messages write "
             "gen(messages=...)"

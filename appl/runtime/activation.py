@@ -16,7 +16,7 @@ from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.held import unheld
 from appl.runtime.concurrency.promise import Promise
 from appl.runtime.event import ScopeEntered
-from appl.runtime.frame import FRAME, Frame, Scribe, owed
+from appl.runtime.frame import FRAME, Frame, PromptWriter, owed
 from appl.runtime.prompts.place import Kept
 from appl.runtime.prompts.roles import Spoken
 from appl.runtime.prompts.state import Turn
@@ -26,7 +26,7 @@ CONTEXTS: tuple[Ctx, ...] = ("new", "copy", "same", "resume")
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class CallMode:
     """The mode of one call of a function: set by the decorator, or by the call itself.
 
     ``given`` is a prompt to work on in place of the caller's. ``model`` is asked where a call of
@@ -35,7 +35,7 @@ class Manner:
     """
 
     ctx: str = "new"
-    given: Scribe | None = None
+    given: PromptWriter | None = None
     model: str | None = None
     block: Spoken | None = None
     metadata: Mapping[str, Any] | None = None
@@ -43,13 +43,13 @@ class Manner:
 
 
 def enter(
-    caller: Frame, name: str, manner: Manner, key: tuple[Any, Any], *, beside: bool,
+    caller: Frame, name: str, mode: CallMode, key: tuple[Any, Any], *, beside: bool,
     line: int | None, file: str | None,
 ) -> tuple[Frame, Turn | None]:  # fmt: skip
     """The frame of a new activation; *key* is the function, and the object of a method."""
-    run, ctx = caller.run, manner.ctx
+    run, ctx = caller.run, mode.ctx
     run.check_open()
-    around: Scribe = manner.given or caller
+    around: PromptWriter = mode.given or caller
     state = run.states.of(*key, around.prompt) if ctx == "resume" else None
     voice = around.voice if ctx in ("same", "copy") else USER
     prompt = state.prompt if state is not None else _prompt(around, ctx, beside)
@@ -58,13 +58,13 @@ def enter(
     if frame.depth > _recursion.reach:
         _recursion.extend(frame.depth)
     frame.shares = state is not None or prompt is around.prompt
-    frame.model, frame.block = manner.model, manner.block
-    if manner.listener is not None:
-        frame.prompt, frame.streams = ObservedPrompt(prompt, manner.listener), True
+    frame.model, frame.block = mode.model, mode.block
+    if mode.listener is not None:
+        frame.prompt, frame.streams = ObservedPrompt(prompt, mode.listener), True
     turn = state.turn(caller, frame) if state is not None else None
     if run.reporter.watched:
         at = time.monotonic_ns()
-        parent, about = caller.address, manner.metadata
+        parent, about = caller.address, mode.metadata
         run.reporter.emit(ScopeEntered(frame.address, parent, name, file, line, at, about))
     return frame, turn
 
@@ -94,13 +94,13 @@ class _Recursion:
 _recursion = _Recursion()
 
 
-def _prompt(around: Scribe, ctx: str, beside: bool) -> Prompt:
+def _prompt(around: PromptWriter, ctx: str, beside: bool) -> Prompt:
     if ctx == "same" and not beside:
         return around.prompt
     return around.prompt.copy() if ctx in ("copy", "same") else Prompt()
 
 
-def keep_place(around: Scribe, frame: Frame, pending: Promise) -> None:
+def keep_place(around: PromptWriter, frame: Frame, pending: Promise) -> None:
     """Add a place for the text of a ``same`` function that runs beside its caller."""
 
     def nodes(_: Promise) -> list[PromptNode]:

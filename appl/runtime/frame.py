@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _PRUNE = 64
 
 
-class Scribe:
+class PromptWriter:
     """A writer of text into a prompt, in a voice; ``fresh`` if the next part begins an item.
 
     ``address`` says whose prompt it is. ``origin`` is where its own part of the prompt begins,
@@ -44,7 +44,7 @@ class Scribe:
         return self.prompt.tip
 
 
-class Frame(Scribe):
+class Frame(PromptWriter):
     """One activation: of a ``@ppl`` function, of what ``call`` started, of a task, or of the run.
 
     ``shares`` is true when its prompt lives on after it. ``started`` are the calls that this frame

@@ -16,7 +16,7 @@ from appl.errors import RunError
 from appl.runtime.concurrency.future import OWN_NAMES, awaited
 from appl.runtime.concurrency.promise import Proxy
 from appl.runtime.concurrency.region import Region
-from appl.runtime.frame import FRAME, Frame, Scribe
+from appl.runtime.frame import FRAME, Frame, PromptWriter
 from appl.runtime.prompts import say as saying
 from appl.runtime.prompts.roles import Spoken
 from appl.runtime.resolve import (
@@ -257,8 +257,8 @@ OPS = Ops()
 
 
 @taking_futures
-def grow(content: object, *, _ctx: Scribe | None = None) -> None:
+def grow(content: object, *, _ctx: PromptWriter | None = None) -> None:
     """Add *content* to the prompt, or to *_ctx*: what the bare statement ``content`` does."""
     here = _getframe(1)
-    scribe = _ctx if _ctx is not None else _frame()
-    saying.say(scribe, content, (here.f_code, here.f_lasti))
+    writer = _ctx if _ctx is not None else _frame()
+    saying.say(writer, content, (here.f_code, here.f_lasti))

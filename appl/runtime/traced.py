@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 from appl.compiler import program_of
 from appl.errors import InvalidOption
 from appl.runtime import activation
-from appl.runtime.activation import Manner
+from appl.runtime.activation import CallMode
 from appl.runtime.body import Body, marked
 from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.frame import Frame
@@ -40,9 +40,9 @@ class _Traced(Body):
         """The frame of a call with *args*."""
         caller = here(lambda: call_in_words(self.name, args))
         ctx = "same" if caller.parent is not None else "new"
-        manner = Manner(ctx, model=caller.model, metadata=self._metadata)
+        mode = CallMode(ctx, model=caller.model, metadata=self._metadata)
         frame, _ = activation.enter(
-            caller, self.name, manner, (self, None), beside=False, line=self._line,
+            caller, self.name, mode, (self, None), beside=False, line=self._line,
             file=self._file,
         )  # fmt: skip
         return frame
@@ -107,7 +107,7 @@ def traceable(func: Any = None, /, *, metadata: Mapping[str, Any] | None = None)
     def decorate(f: Callable[..., Any], name: str | None = None) -> Callable[..., Any]:
         program = program_of(f)
         if program is not None and name is None:  # it is a scope already
-            program.manner = replace(program.manner, metadata=metadata)
+            program.mode = replace(program.mode, metadata=metadata)
             return f
         return functools.wraps(f)(_kind(f)(_Traced(f, name, metadata)))
 

@@ -103,8 +103,8 @@ MUTANTS = (
     Mutant(
         "a role outlives its block",
         "runtime/prompts/roles.py",
-        "        scribe.voice = entered[scribe].pop()\n",
-        "        entered[scribe].pop()\n",
+        "        writer.voice = entered[writer].pop()\n",
+        "        entered[writer].pop()\n",
     ),
     Mutant(
         "a call goes out when one of its missing parts is there",
@@ -199,8 +199,8 @@ MUTANTS = (
     Mutant(
         "an exception that leaves a block says its epilog",
         "runtime/prompts/roles.py",
-        "        if kind is None:\n            self.end(scribe)",
-        "        self.end(scribe)",
+        "        if kind is None:\n            self.end(writer)",
+        "        self.end(writer)",
         first=63,
     ),
     Mutant(
@@ -281,13 +281,13 @@ MUTANTS = (
     ),
     Mutant(
         "an answer that was asked again has used what the last call did",
-        "runtime/answers/series.py",
+        "runtime/answers/multi_call.py",
         "return total_of([response_of(source) for source in self.sources], samples)",
         "return total_of([response_of(source) for source in self.sources[-1:]], samples)",
     ),
     Mutant(
         "every answer that is asked again has the first one's address",
-        "runtime/answers/series.py",
+        "runtime/answers/multi_call.py",
         "/ask.{number}",
         "/ask.1",
     ),
@@ -312,53 +312,53 @@ MUTANTS = (
     ),
     Mutant(
         "a continuation repeats what it was asked to repeat",
-        "runtime/answers/relay.py",
+        "runtime/answers/continuation.py",
         "        return self._buffer[start:]",
         "        return self._buffer",
     ),
     Mutant(
         "white space at a cut is kept",
-        "runtime/answers/relay.py",
+        "runtime/answers/continuation.py",
         "        kept = firm(text)\n        if len(kept)",
         "        kept = text\n        if len(kept)",
     ),
     # -- continuations
     Mutant(
         "an answer is continued once too often",
-        "runtime/answers/relay.py",
+        "runtime/answers/continuation.py",
         "if len(self.sources) > self._rounds:",
         "if len(self.sources) > self._rounds + 1:",
     ),
     Mutant(
         "a continuation has no more tokens than what it has to repeat needs",
-        "runtime/answers/relay.py",
+        "runtime/answers/continuation.py",
         "max_tokens=sampling.max_tokens + len(joint.marker)",
         "max_tokens=sampling.max_tokens",
     ),
     Mutant(
         "a continued answer thought what its last call did",
-        "runtime/answers/relay.py",
+        "runtime/answers/continuation.py",
         'reasoning="".join(filter(None, thoughts)) or None,',
         "reasoning=thoughts[-1],",
         first=94,
     ),
     Mutant(
         "the piece after a cut is joined as it comes",
-        "runtime/answers/relay.py",
+        "runtime/answers/continuation.py",
         "            self._joint = overlap = Overlap(said)\n",
         "            overlap = Overlap(said)\n",
     ),
     Mutant(
         "what is continued is not in the prompt of the continuation",
-        "runtime/answers/relay.py",
-        "node = Straight(), continued(trunk, Begun(before, said))",
-        'node = Straight(), continued(trunk, Begun(before, ""))',
+        "runtime/answers/continuation.py",
+        "node = Straight(), continued(trunk, BegunText(before, said))",
+        'node = Straight(), continued(trunk, BegunText(before, ""))',
     ),
     Mutant(
         "an answer that is asked again is not continued",
-        "runtime/answers/relay.py",
-        "return Relay(self.call.again(address, node), self._rounds)",
-        "return Relay(self.call.again(address, node), 0)",
+        "runtime/answers/continuation.py",
+        "return Continuation(self.call.again(address, node), self._rounds)",
+        "return Continuation(self.call.again(address, node), 0)",
         first=30,
     ),
     # -- types and choices
@@ -435,19 +435,19 @@ MUTANTS = (
     Mutant(
         "every function runs beside its caller",
         "function.py",
-        "        if program.told.parallel:\n            return program.spawn(args, kwargs, manner)\n"
+        "        if program.told.parallel:\n            return program.spawn(args, kwargs, mode)\n"
         "        settle = conversion or (program.returns_value and _in_plain_code())\n"
-        "        frame, turn = program.enter(args, manner)\n        return program.execute(",
-        '        if manner.ctx in ("new", "copy") and _in_body():\n'
-        "            return program.spawn(args, kwargs, manner)\n"
+        "        frame, turn = program.enter(args, mode)\n        return program.execute(",
+        '        if mode.ctx in ("new", "copy") and _in_body():\n'
+        "            return program.spawn(args, kwargs, mode)\n"
         "        settle = conversion or (program.returns_value and _in_plain_code())\n"
-        "        frame, turn = program.enter(args, manner)\n        return program.execute(",
+        "        frame, turn = program.enter(args, mode)\n        return program.execute(",
     ),
     Mutant(
         "a call says in vain which prompt it works on",
         "function.py",
-        "manner = dataclasses.replace(manner, ctx=_context(",
-        "dataclasses.replace(manner, ctx=_context(",
+        "mode = dataclasses.replace(mode, ctx=_context(",
+        "dataclasses.replace(mode, ctx=_context(",
         first=28,
     ),
     Mutant(
@@ -471,8 +471,8 @@ MUTANTS = (
     Mutant(
         "copied records go on growing",
         "runtime/prompts/context.py",
-        "made = Scribe(frame.address, Prompt(frame.tip()), frame.base)",
-        "made = Scribe(frame.address, frame.prompt, frame.base)",
+        "made = PromptWriter(frame.address, Prompt(frame.tip()), frame.base)",
+        "made = PromptWriter(frame.address, frame.prompt, frame.base)",
         first=28,
     ),
     Mutant(

@@ -79,7 +79,13 @@ def test_the_frames_of_the_user_are_shown(host: str, kind: str, tmp_path: Path) 
     told = shown(tmp_path, host, kind)
     assert ENDS[kind] in told
     assert "program.py" in told and "return inner(kind)" in told
-    for ours in ("runtime/body", "appl/function", "activation.py", "generate.py", "asked.py"):
+    for ours in (
+        "runtime/body",
+        "appl/function",
+        "activation.py",
+        "generate.py",
+        "request_options.py",
+    ):
         assert ours not in told, told
 
 
@@ -87,13 +93,13 @@ def test_the_frames_of_the_user_are_shown(host: str, kind: str, tmp_path: Path) 
 def test_all_frames_are_shown_on_demand(host: str, tmp_path: Path) -> None:
     if host == "notebook":
         pytest.importorskip("IPython")
-    assert "asked.py" in shown(tmp_path, host, "option", APPL_TRACEBACK="full")
+    assert "request_options.py" in shown(tmp_path, host, "option", APPL_TRACEBACK="full")
 
 
 BROKEN = """\
 import appl
-from appl.runtime.answers import asked
-asked.named = None  # as a mistake of the package would be
+from appl.runtime.answers import request_options
+request_options.named = None  # as a mistake of the package would be
 appl.gen(messages=[appl.UserMessage("x")], model="embedded")
 """
 
@@ -101,4 +107,4 @@ appl.gen(messages=[appl.UserMessage("x")], model="embedded")
 def test_an_error_of_the_package_itself_keeps_its_frames(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(BROKEN, "utf-8")
     done = subprocess.run(HOSTS["script"], cwd=tmp_path, capture_output=True, text=True)
-    assert "object is not callable" in done.stderr and "asked.py" in done.stderr
+    assert "object is not callable" in done.stderr and "request_options.py" in done.stderr

@@ -157,7 +157,9 @@ def test_a_thread_that_ends_while_the_run_waits_leaves_nobody_waiting() -> None:
 def test_the_calls_of_a_left_program_begin_and_end_before_the_run_does(form: str) -> None:
     over, log = threading.Event(), Log()
     with Run(Silent(), instruments=[log], gate=lambda: void(over.wait(0.2))) as run:
-        run.reporter.tell = void  # the gate holds the call back until the run is over, if that comes first
+        run.reporter.tell = (
+            void  # the gate holds the call back until the run is over, if that comes first
+        )
         FORMS[form]()
     over.set()
     until_nothing_is_under_way()

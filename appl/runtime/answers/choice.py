@@ -14,7 +14,7 @@ from appl.backend import GREEDY, UNCONDITIONAL, Profile, Response, Sampling
 from appl.errors import ChoiceError, InvalidOption, Unsupported
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.demand import schema_for, unwrapped
-from appl.runtime.answers.series import Series, response_of, times
+from appl.runtime.answers.multi_call import MultiCall, response_of, times
 from appl.runtime.answers.shape import BySchema
 from appl.runtime.answers.text import Text
 from appl.runtime.concurrency.promise import Error, Value
@@ -98,7 +98,7 @@ def _ask(call: Call, options: tuple[str, ...]) -> None:
     call.add("user", text)
 
 
-class Chosen(Series):
+class Chosen(MultiCall):
     """The option that was picked: the outcome of one call, or of several that asked again."""
 
     __slots__ = ("_options",)
@@ -107,7 +107,7 @@ class Chosen(Series):
         super().__init__(call)
         self._options = options
 
-    def step(self, round: list[Call | Series]) -> None:
+    def step(self, round: list[Call | MultiCall]) -> None:
         (last,) = round
         response = response_of(last)
         option = self._option(response.text)
@@ -142,7 +142,7 @@ class Chosen(Series):
         chosen = dataclasses.replace(self.total([sample]), choice_method=method)
         self.finish(Value(Text.of(self.address, chosen)))
 
-    def _ask_again(self, before: Call | Series) -> None:
+    def _ask_again(self, before: Call | MultiCall) -> None:
         wrong = (
             f"That is not one of the numbers 1 to {len(self._options)}. "
             "Answer with one of them and nothing else."

@@ -13,13 +13,13 @@ from typing import Any, TypeVar, Unpack, overload
 from appl.backend import Sampling, check_media
 from appl.errors import UnknownOption
 from appl.prompt import Messages, PromptNode
-from appl.runtime.answers.asked import DEFAULTS, Asked
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.choice import choose
+from appl.runtime.answers.continuation import Continuation
 from appl.runtime.answers.gen_options import KNOWN, GenOptions, SelectOptions, with_options
+from appl.runtime.answers.multi_call import MultiCall
 from appl.runtime.answers.output import typed_answer
-from appl.runtime.answers.relay import Relay
-from appl.runtime.answers.series import Series
+from appl.runtime.answers.request_options import DEFAULTS, RequestOptions
 from appl.runtime.answers.stream import open_stream
 from appl.runtime.concurrency.fiber import hub_here, wait
 from appl.runtime.concurrency.future import Generation, TypedGeneration, finished
@@ -69,7 +69,7 @@ def gen(model: str | None = None, *, response_format: Any = None, **options: Any
             ``Enum``, ``Literal[...]``, ``int``, ``float``, ``bool``, ``list[...]`` and so on,
             ``"json"``, or a JSON schema. Python sees the object, prompts get its JSON.
     """
-    return _generate("gen", Asked.of(model, response_format, options))
+    return _generate("gen", RequestOptions.of(model, response_format, options))
 
 
 @taking_futures
@@ -96,17 +96,17 @@ def select(
     for name in settings:
         if name in KNOWN and name not in SelectOptions.__annotations__:
             raise UnknownOption(f"select() has no option {name!r}; gen(choices=...) has it")
-    return _generate("select", Asked.of(model, None, {**settings, "choices": options}))
+    return _generate("select", RequestOptions.of(model, None, {**settings, "choices": options}))
 
 
-def _generate(kind: str, asked: Asked) -> Generation[Any]:
+def _generate(kind: str, asked: RequestOptions) -> Generation[Any]:
     frame = here(lambda: repr(asked.messages))
     frame.run.check_open()
     call = _call(frame, kind, asked, asked.sampling(frame))
     return issue(frame, _answer(frame, call, asked))
 
 
-def _call(frame: Frame, kind: str, asked: Asked, sampling: Sampling) -> Call:
+def _call(frame: Frame, kind: str, asked: RequestOptions, sampling: Sampling) -> Call:
     node: PromptNode | None = frame.prompt.tip
     given: Messages | None = None
     if asked.messages is not None:
@@ -126,11 +126,11 @@ def _call(frame: Frame, kind: str, asked: Asked, sampling: Sampling) -> Call:
     return call
 
 
-def _answer(frame: Frame, call: Call, asked: Asked) -> Call | Series:
+def _answer(frame: Frame, call: Call, asked: RequestOptions) -> Call | MultiCall:
     """The answer that the program gets: that of *call*, or of a series that begins with it."""
-    answer: Call | Series = call
+    answer: Call | MultiCall = call
     if asked.max_relay_rounds:
-        answer = Relay(call, asked.max_relay_rounds)
+        answer = Continuation(call, asked.max_relay_rounds)
     if asked.choices is not None:
         return choose(call, tuple(asked.choices))
     partial = None
@@ -143,7 +143,7 @@ def _answer(frame: Frame, call: Call, asked: Asked) -> Call | Series:
     return answer
 
 
-def issue(frame: Frame, answer: Call | Series) -> Generation[Any]:
+def issue(frame: Frame, answer: Call | MultiCall) -> Generation[Any]:
     """Hand *answer* to the scheduler; a sequential run waits for it here."""
     frame.add(answer)
     run = frame.run

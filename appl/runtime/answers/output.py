@@ -16,8 +16,8 @@ from appl.backend import Profile, Sample
 from appl.errors import OutputError
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.demand import instruction, is_wrapped, unwrapped
+from appl.runtime.answers.multi_call import MultiCall, response_of, times
 from appl.runtime.answers.partial import partial_reader
-from appl.runtime.answers.series import Series, response_of, times
 from appl.runtime.answers.shape import Mismatch, Shape
 from appl.runtime.answers.stream import Stream
 from appl.runtime.answers.text import Text
@@ -28,7 +28,7 @@ _LONG = 1 << 14  # characters that take the loop more time than another thread
 
 
 def typed_answer(
-    first: Call | Series, shape: Shape, profile: Profile, limit: int | None
+    first: Call | MultiCall, shape: Shape, profile: Profile, limit: int | None
 ) -> TypedAnswer:
     """The series that makes the answer of *first* an object of *shape*, asked *limit* times.
 
@@ -45,7 +45,7 @@ class _Open:
     """An answer to be read: sample *number* of *source*, which will be sample *place* of all."""
 
     place: int
-    source: Call | Series
+    source: Call | MultiCall
     number: int
 
     @property
@@ -56,7 +56,7 @@ class _Open:
 _Read = tuple[Sample, Any] | Mismatch
 
 
-class TypedAnswer(Series):
+class TypedAnswer(MultiCall):
     """The objects of one call's samples; each sample that is none is asked again, *limit* in all.
 
     A sample that calls tools is no answer yet: it passes as it is, with ``None`` for its object.
@@ -74,7 +74,7 @@ class TypedAnswer(Series):
         "shape",
     )
 
-    def __init__(self, first: Call | Series, shape: Shape, profile: Profile, limit: int) -> None:
+    def __init__(self, first: Call | MultiCall, shape: Shape, profile: Profile, limit: int) -> None:
         super().__init__(first)
         self.shape, self._limit = shape, limit
         self._wrapped = is_wrapped(shape, profile)
@@ -89,14 +89,14 @@ class TypedAnswer(Series):
         """A reader for the beginning of the answer, for its stream."""
         return partial_reader(self.shape, self._wrapped)
 
-    def step(self, round: list[Call | Series]) -> None:
+    def step(self, round: list[Call | MultiCall]) -> None:
         samples = [each.sample for each in self._open]
         if self.shape.calls_code or sum(len(sample.text) for sample in samples) > _LONG:
             self._read_elsewhere(samples)
         else:
             self._take(self._read_all(samples))
 
-    def stream_more(self, sources: Sequence[Call | Series], stream: Stream) -> None:
+    def stream_more(self, sources: Sequence[Call | MultiCall], stream: Stream) -> None:
         if self._open[0].place == 0:  # a stream is that of the first sample
             super().stream_more(sources, stream)
 

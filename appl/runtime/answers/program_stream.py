@@ -250,7 +250,7 @@ def stream(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> ProgramSt
             f"`async for piece in appl.stream({program.name}, ...)` in a coroutine"
         )
     arguments: dict[str, Any] = dict(kwargs)
-    manner = program.asked(arguments)
+    mode = program.asked(arguments)
     return ProgramStream(
-        lambda grown: program.spawn((*bound, *args), arguments, replace(manner, listener=grown))
+        lambda grown: program.spawn((*bound, *args), arguments, replace(mode, listener=grown))
     )

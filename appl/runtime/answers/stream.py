@@ -22,7 +22,7 @@ from appl.runtime.event import ChunkArrived, ChunksDelivered
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
-    from appl.runtime.answers.series import Series
+    from appl.runtime.answers.multi_call import MultiCall
     from appl.runtime.answers.text import Text
     from appl.runtime.run import Run
 
@@ -285,7 +285,7 @@ class Stream:
         return arrival
 
 
-def open_stream(answer: Call | Series, partial: Partial | None = None) -> None:
+def open_stream(answer: Call | MultiCall, partial: Partial | None = None) -> None:
     """Have *answer* streamed; before it is begun."""
     stream = answer.stream = Stream(answer, answer.run, partial)
     answer.stream_to(stream)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from appl.errors import InvalidOption, RunError, UnknownOption, nearest
 from appl.prompt import USER, Format, Indexing, Level, Prompt, RoleName, Voice
-from appl.runtime.frame import FRAME, Frame, Scribe
+from appl.runtime.frame import FRAME, Frame, PromptWriter
 from appl.runtime.prompts.context import PromptRecords
 from appl.runtime.prompts.roles import AIRole, Role, Spoken, SystemRole, ToolRole, UserRole
 from appl.runtime.resolve import taking_futures
@@ -76,7 +76,7 @@ class Compositor(Spoken):
         is_inline: bool | None = None,
         role: RoleName | Role | None = None,
         *,
-        _ctx: Scribe | None = None,
+        _ctx: PromptWriter | None = None,
     ) -> None:
         super().__init__(_ctx=_ctx)
         name = type(self).__name__
@@ -239,7 +239,7 @@ class Logged(LineSeparated):
         new_indent: Indent | None = None,
         is_inline: bool | None = None,
         role: RoleName | Role | None = None,
-        _ctx: Scribe | None = None,
+        _ctx: PromptWriter | None = None,
     ) -> None:
         super().__init__(indent=indent, role=role, _ctx=_ctx)
         name, inner = type(self).__name__, replace(self.format, indent="", new_indent=None)
@@ -249,16 +249,16 @@ class Logged(LineSeparated):
             inner = _changed(inner, name, indent=indent_inside)
         self._inner = _changed(inner, name, sep, indexing, None, new_indent, is_inline)
 
-    def begin(self, scribe: Scribe) -> None:
-        super().begin(scribe)
-        around = scribe.voice
-        scribe.prompt.say(around, self.prolog)
-        scribe.voice = around._replace(level=Level(around.level, self._inner))
+    def begin(self, writer: PromptWriter) -> None:
+        super().begin(writer)
+        around = writer.voice
+        writer.prompt.say(around, self.prolog)
+        writer.voice = around._replace(level=Level(around.level, self._inner))
 
-    def end(self, scribe: Scribe) -> None:
-        inside = scribe.voice
+    def end(self, writer: PromptWriter) -> None:
+        inside = writer.voice
         assert inside.level is not None
-        scribe.prompt.say(inside._replace(level=inside.level.outer), self.epilog)
+        writer.prompt.say(inside._replace(level=inside.level.outer), self.epilog)
 
 
 class Tagged(Logged):
@@ -282,7 +282,7 @@ class Tagged(Logged):
         new_indent: Indent | None = None,
         is_inline: bool | None = None,
         role: RoleName | Role | None = None,
-        _ctx: Scribe | None = None,
+        _ctx: PromptWriter | None = None,
     ) -> None:
         _check_tag(type(self).__name__, tag, attrs)
         shown = "".join(f' {name}="{_escaped(value)}"' for name, value in (attrs or {}).items())
@@ -364,8 +364,8 @@ def empty_line(num_lines: int = 1) -> PromptRecords:
     """Empty lines, as a value to say: without index or indent, whatever compositor is around."""
     if type(num_lines) is not int or num_lines < 0:
         raise InvalidOption(f"empty_line(num_lines) is how many, at least 0, got {num_lines!r:.80}")
-    scribe = Scribe("", Prompt())
+    writer = PromptWriter("", Prompt())
     voice = USER._replace(level=Level(None, NoIndent.format))
     for _ in range(num_lines):
-        scribe.prompt.say(voice, "")
-    return PromptRecords(scribe)
+        writer.prompt.say(voice, "")
+    return PromptRecords(writer)

@@ -10,7 +10,7 @@ from appl.prompt import USER, Lazy, Messages, Prompt, PromptNode, moved
 from appl.prompt.notebook import Bundle, dialogue
 from appl.runtime.concurrency.fiber import wait
 from appl.runtime.concurrency.promise import Error, Promise
-from appl.runtime.frame import FRAME, Frame, Scribe
+from appl.runtime.frame import FRAME, Frame, PromptWriter
 from appl.runtime.prompts.conversation import Conversation
 
 
@@ -51,7 +51,7 @@ class PromptRecords:
     the role of whoever says them, but for what was said in a block of its own.
     """
 
-    def __init__(self, frame: Scribe) -> None:
+    def __init__(self, frame: PromptWriter) -> None:
         self._frame = frame
 
     def nodes(self) -> list[PromptNode]:
@@ -64,7 +64,7 @@ class PromptRecords:
     def copy(self) -> PromptRecords:
         """The items so far: a copy to which nothing is added any more."""
         frame = self._frame
-        made = Scribe(frame.address, Prompt(frame.tip()), frame.base)
+        made = PromptWriter(frame.address, Prompt(frame.tip()), frame.base)
         made.origin = frame.origin
         return PromptRecords(made)
 
@@ -124,12 +124,12 @@ def _peek(node: PromptNode) -> str:
     return "…" if node.lazy is not None and not _answered(node.lazy) else node.text()
 
 
-def records(_ctx: Scribe | None = None) -> PromptRecords:
+def records(_ctx: PromptWriter | None = None) -> PromptRecords:
     """The items that this call adds to its prompt, now and later; or those of *_ctx*."""
     return PromptRecords(_ctx if _ctx is not None else frame_here("records()"))
 
 
-def convo(_ctx: Scribe | None = None) -> Conversation:
+def convo(_ctx: PromptWriter | None = None) -> Conversation:
     """Everything that is in this call's context, or in *_ctx*; waits for what is pending."""
     return conversation_of((_ctx if _ctx is not None else frame_here("convo()")).prompt.tip)
 

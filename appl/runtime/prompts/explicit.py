@@ -14,13 +14,13 @@ from appl.errors import InvalidOption
 from appl.prompt import Message, Messages, Prompt, PromptNode
 from appl.runtime.concurrency.future import Generation, finished
 from appl.runtime.concurrency.promise import Proxy
-from appl.runtime.frame import Scribe
+from appl.runtime.frame import PromptWriter
 from appl.runtime.prompts.context import PromptRecords
 from appl.runtime.prompts.conversation import Conversation
 from appl.runtime.prompts.messages import said_by, settled
 from appl.runtime.prompts.recent import Beginning, Recent
 
-Said = Conversation | PromptRecords | Scribe | Iterable[Message | Mapping[str, Any]] | str
+Said = Conversation | PromptRecords | PromptWriter | Iterable[Message | Mapping[str, Any]] | str
 
 
 def said_to(messages: Said, recent: Recent) -> tuple[PromptNode | None, Messages | None]:
@@ -31,7 +31,7 @@ def said_to(messages: Said, recent: Recent) -> tuple[PromptNode | None, Messages
     if isinstance(messages, Generation):
         messages = [{"role": "user", "content": messages}]
     messages = finished(messages)
-    if isinstance(messages, Scribe):
+    if isinstance(messages, PromptWriter):
         return messages.prompt.tip, None
     if isinstance(messages, str):
         return None, Messages.of([Message("user", str.__str__(messages))])

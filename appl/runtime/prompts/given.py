@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 from appl.prompt import Prompt
 from appl.prompt.notebook import Bundle
 from appl.runtime.body import marked
-from appl.runtime.frame import FRAME, Scribe
+from appl.runtime.frame import FRAME, PromptWriter
 from appl.runtime.prompts.context import PromptRecords, conversation_of, shown
 from appl.runtime.prompts.conversation import Conversation
 from appl.runtime.prompts.say import say
@@ -23,7 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class PromptContext(Scribe):
+class PromptContext(PromptWriter):
     """A prompt that is passed on by hand: ``f(…, _ctx=p)``, ``gen(_ctx=p)``, ``p.grow("text")``.
 
     A function with ``ctx="same"`` writes into it, one with ``"copy"`` starts from it.
@@ -57,7 +57,7 @@ class PromptContext(Scribe):
 
     def _like(self, prompt: Prompt) -> PromptContext:
         made = type(self).__new__(type(self))
-        Scribe.__init__(made, self.address, prompt, self.voice)
+        PromptWriter.__init__(made, self.address, prompt, self.voice)
         return made
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
@@ -75,7 +75,7 @@ def context_here() -> PromptContext | None:
     if frame is None or frame.parent is None:
         return None
     context = PromptContext()
-    Scribe.__init__(context, frame.address, frame.prompt, frame.voice)
+    PromptWriter.__init__(context, frame.address, frame.prompt, frame.voice)
     return context
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar, TypeVar
 
 from appl.errors import RunError
 from appl.prompt import RoleName, Voice
-from appl.runtime.frame import FRAME, Scribe
+from appl.runtime.frame import FRAME, PromptWriter
 
 S = TypeVar("S", bound="Spoken")
 
@@ -22,28 +22,28 @@ class Spoken:
     *_ctx* is the prompt that the block is about, when it is not that of the running function.
     """
 
-    def __init__(self, *, _ctx: Scribe | None = None) -> None:
+    def __init__(self, *, _ctx: PromptWriter | None = None) -> None:
         self._ctx = _ctx
-        self._before: dict[Scribe, list[Voice]] = {}
+        self._before: dict[PromptWriter, list[Voice]] = {}
 
     def voice(self, around: Voice) -> Voice:
         """The voice of the block inside *around*."""
         raise NotImplementedError
 
-    def begin(self, scribe: Scribe) -> None:
-        """From now on *scribe* says the text of the block."""
-        scribe.voice = self.voice(scribe.voice)
+    def begin(self, writer: PromptWriter) -> None:
+        """From now on *writer* says the text of the block."""
+        writer.voice = self.voice(writer.voice)
 
-    def end(self, scribe: Scribe) -> None:
-        """*scribe* has said all of the block; the voice is restored by whoever began it."""
+    def end(self, writer: PromptWriter) -> None:
+        """*writer* has said all of the block; the voice is restored by whoever began it."""
 
     def __enter__(self: S) -> S:
-        scribe = self._scribe()
-        if scribe is None:
+        writer = self._writer()
+        if writer is None:
             name = type(self).__name__
             raise RunError(f"{name} has no prompt here: use it in a @ppl function")
-        self._before.setdefault(scribe, []).append(scribe.voice)
-        self.begin(scribe)
+        self._before.setdefault(writer, []).append(writer.voice)
+        self.begin(writer)
         return self
 
     def __exit__(
@@ -52,14 +52,14 @@ class Spoken:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        scribe, entered = self._scribe(), self._before
-        if scribe is None or scribe not in entered:  # left from elsewhere than it was entered
-            scribe = next(reversed(entered))
+        writer, entered = self._writer(), self._before
+        if writer is None or writer not in entered:  # left from elsewhere than it was entered
+            writer = next(reversed(entered))
         if kind is None:
-            self.end(scribe)
-        scribe.voice = entered[scribe].pop()
-        if not entered[scribe]:
-            del entered[scribe]
+            self.end(writer)
+        writer.voice = entered[writer].pop()
+        if not entered[writer]:
+            del entered[writer]
 
     @property
     def entered(self) -> bool:
@@ -69,9 +69,9 @@ class Spoken:
     @property
     def has_prompt(self) -> bool:
         """True if there is a prompt here that the block could be about."""
-        return self._scribe() is not None
+        return self._writer() is not None
 
-    def _scribe(self) -> Scribe | None:
+    def _writer(self) -> PromptWriter | None:
         return self._ctx if self._ctx is not None else FRAME.get()
 
     async def __aenter__(self: S) -> S:
@@ -95,7 +95,7 @@ class Role(Spoken):
 
     kind: ClassVar[RoleName] = "user"
 
-    def __init__(self, name: str | None = None, *, _ctx: Scribe | None = None) -> None:
+    def __init__(self, name: str | None = None, *, _ctx: PromptWriter | None = None) -> None:
         super().__init__(_ctx=_ctx)
         if name is not None and not isinstance(name, str):
             own = type(self).__name__

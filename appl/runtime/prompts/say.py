@@ -30,7 +30,7 @@ from appl.runtime.answers.stream import TextStream, Thoughts
 from appl.runtime.answers.text import Text
 from appl.runtime.concurrency.future import Future, Generation, returned
 from appl.runtime.concurrency.promise import Promise, Proxy
-from appl.runtime.frame import Scribe
+from appl.runtime.frame import PromptWriter
 from appl.runtime.prompts.context import PromptRecords
 from appl.runtime.prompts.conversation import Conversation
 from appl.runtime.prompts.messages import said_by
@@ -39,7 +39,7 @@ from appl.runtime.prompts.refusal import refused, refused_part, textless
 from appl.runtime.prompts.roles import Spoken
 
 
-def say(frame: Scribe, value: object, site: Origin = None) -> None:
+def say(frame: PromptWriter, value: object, site: Origin = None) -> None:
     """Add what *value* says at *site*; anything that is not prompt text raises."""
     if type(value) is str:
         frame.prompt.say(frame.voice, value, True, site)
@@ -53,7 +53,7 @@ def say(frame: Scribe, value: object, site: Origin = None) -> None:
     _append(frame, items, site)
 
 
-def said(frame: Scribe, value: object, site: Origin = None) -> None:
+def said(frame: PromptWriter, value: object, site: Origin = None) -> None:
     """Add what a call statement at *site* returned, if all of it can be prompt text."""
     if isinstance(value, Future):
         frame.prompt.say(frame.voice, _place(frame, frame.voice, value), True, site)
@@ -74,7 +74,7 @@ def said(frame: Scribe, value: object, site: Origin = None) -> None:
     _append(frame, items, site)
 
 
-def _place(frame: Scribe, voice: Voice, future: Future[Any]) -> Kept:
+def _place(frame: PromptWriter, voice: Voice, future: Future[Any]) -> Kept:
     """A place for what a program that runs beside returns; nothing if that is not text."""
     future._pending.keep(frame.address)
 
@@ -88,7 +88,7 @@ def _place(frame: Scribe, voice: Voice, future: Future[Any]) -> Kept:
     return Kept(future._pending, what_it_returned(nodes), voice)
 
 
-def part_of(frame: Scribe, value: object, conversion: str, spec: str) -> Part:
+def part_of(frame: PromptWriter, value: object, conversion: str, spec: str) -> Part:
     """The part that ``{value!conversion:spec}`` adds: lazy when *value* is pending.
 
     Without conversion and format spec, an image or a sound is itself.
@@ -160,7 +160,7 @@ def _is_template(kind: type) -> bool:
 
 
 def _collect(
-    frame: Scribe,
+    frame: PromptWriter,
     voice: Voice,
     value: object,
     items: list[PromptNode],
@@ -190,7 +190,7 @@ def _collect(
 
 
 def _collect_other(
-    frame: Scribe,
+    frame: PromptWriter,
     voice: Voice,
     value: object,
     items: list[PromptNode],
@@ -219,7 +219,7 @@ def _collect_other(
 _NOT_ITERATED = (Mapping, set, frozenset, bytes, bytearray, memoryview, type, AsyncGeneratorType)
 
 
-def _template(frame: Scribe, voice: Voice, template: Any) -> list[PromptNode]:
+def _template(frame: PromptWriter, voice: Voice, template: Any) -> list[PromptNode]:
     items: list[PromptNode] = []
     for piece in template:
         part = (
@@ -231,7 +231,7 @@ def _template(frame: Scribe, voice: Voice, template: Any) -> list[PromptNode]:
     return items
 
 
-def _append(frame: Scribe, items: list[PromptNode], site: Origin) -> None:
+def _append(frame: PromptWriter, items: list[PromptNode], site: Origin) -> None:
     for item in items:
         if item.lazy is not None:
             source = item.lazy.prompt_source()

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
 from appl.errors import InvalidOption, ToolLoopError, UnknownOption, Unsupported, nearest
 from appl.prompt import UNFORMATTED, Part, Prompt, PromptNode, Voice, nodes_of
-from appl.runtime.answers.asked import DEFAULTS
 from appl.runtime.answers.gen_options import KNOWN, StepOptions, with_options
 from appl.runtime.answers.generate import gen
 from appl.runtime.answers.options import check_number
+from appl.runtime.answers.request_options import DEFAULTS
 from appl.runtime.answers.samples import total_of
 from appl.runtime.answers.text import Text
 from appl.runtime.concurrency import structure
@@ -33,7 +33,7 @@ from appl.runtime.tools.toolbox import Toolbox, Tools
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
-    from appl.runtime.answers.series import Series
+    from appl.runtime.answers.multi_call import MultiCall
 
 R = TypeVar("R")
 STEPS = 8
@@ -143,7 +143,7 @@ def _check(box: Toolbox, max_steps: int, on_limit: str, options: dict[str, Any])
 
 def _place(first: Generation) -> tuple[str, int] | None:
     """The user's line of the first step; the other steps have no line of the user's above them."""
-    call = cast("Call | Series", first._pending).call
+    call = cast("Call | MultiCall", first._pending).call
     return (call.file, call.line) if call.file is not None and call.line is not None else None
 
 

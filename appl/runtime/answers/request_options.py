@@ -13,7 +13,7 @@ from typing import Any
 from appl import fallback
 from appl.backend import Profile, Sampling
 from appl.errors import InvalidOption
-from appl.runtime.answers import choice, relay
+from appl.runtime.answers import choice, continuation
 from appl.runtime.answers.demand import schema_for
 from appl.runtime.answers.gen_options import KNOWN, LIMITS, GenOptions
 from appl.runtime.answers.models import named
@@ -35,7 +35,7 @@ _READ = {"stop": stops, "stop_tokens": stop_ids}
 
 
 @dataclass(slots=True)
-class Asked:
+class RequestOptions:
     """The arguments of a call. ``fields`` are named as in ``Sampling``, ``extra`` the backend's."""
 
     model: str | None
@@ -56,7 +56,7 @@ class Asked:
     cache: str | PathLike[str] | None = None
 
     @classmethod
-    def of(cls, model: str | None, response_format: Any, options: dict[str, Any]) -> Asked:
+    def of(cls, model: str | None, response_format: Any, options: dict[str, Any]) -> RequestOptions:
         """The arguments of ``gen``; *options* are those that were written."""
         asked = cls(model, _FIELDS.copy(), {})
         if options:
@@ -124,7 +124,7 @@ class Asked:
             fields["schema"] = schema_for(self.shape, profile)
         sampling = sampling_of(profile, fields, self.extra)
         if self.max_relay_rounds:
-            relay.check(profile, sampling, self.n, self.choices)
+            continuation.check(profile, sampling, self.n, self.choices)
         if self.choices is None:
             return sampling
         options = self.choices = choice.checked(self.choices)
@@ -187,8 +187,8 @@ _APART = frozenset({"tools", "tool_choice", "backend_options"})
 """The options that are read apart from the others."""
 
 _OPTIONS = GenOptions.__annotations__.keys()
-_OWN = {each.name: each.default for each in fields(Asked) if each.name in _OPTIONS}
-"""The options that ``Asked`` holds under their own names, and their defaults."""
+_OWN = {each.name: each.default for each in fields(RequestOptions) if each.name in _OPTIONS}
+"""The options that ``RequestOptions`` holds under their own names, and their defaults."""
 
 _FIELDS: dict[str, Any] = {
     each.name: each.default

@@ -25,7 +25,7 @@ from appl.backend import Profile, Sample, Sampling, TokenLogprob
 from appl.errors import InvalidOption, PromptTooLong, Unsupported
 from appl.prompt import USER, PromptNode
 from appl.runtime.answers.call import Call
-from appl.runtime.answers.series import Series, continued, response_of
+from appl.runtime.answers.multi_call import MultiCall, continued, response_of
 from appl.runtime.answers.stream import Feed, Kind, Stream
 from appl.runtime.answers.text import Text
 from appl.runtime.concurrency.promise import Error, Value
@@ -76,7 +76,7 @@ def check(profile: Profile, sampling: Sampling, n: int, choices: object) -> None
             )
 
 
-class Relay(Series):
+class Continuation(MultiCall):
     """The answer of a call and of its continuations, at most *rounds* of them.
 
     Each has the address of the answer and ``more.`` with its number. Usage, cost and
@@ -95,8 +95,8 @@ class Relay(Series):
         self._last: Sample | None = None
         self._logprobs: list[TokenLogprob] | None = []
 
-    def again(self, address: str, node: PromptNode) -> Relay:
-        return Relay(self.call.again(address, node), self._rounds)
+    def again(self, address: str, node: PromptNode) -> Continuation:
+        return Continuation(self.call.again(address, node), self._rounds)
 
     # -- what is streamed
 
@@ -104,7 +104,7 @@ class Relay(Series):
         self._sink = stream
         self.call.stream_to(self)
 
-    def stream_more(self, sources: Sequence[Call | Series], stream: Stream) -> None:
+    def stream_more(self, sources: Sequence[Call | MultiCall], stream: Stream) -> None:
         sources[0].call.stream_to(self)
 
     def add(self, feed: Feed, kind: Kind, text: str) -> None:
@@ -121,7 +121,7 @@ class Relay(Series):
 
     # -- what is asked
 
-    def step(self, round: list[Call | Series]) -> None:
+    def step(self, round: list[Call | MultiCall]) -> None:
         call = round[0].call
         sample = response_of(call).samples[0]
         rest = self._take(sample.text[self._taken :]) + self._growing.add(self._joint.close())
@@ -158,12 +158,12 @@ class Relay(Series):
         said = self._growing.text
         self._asked_at, self._taken = (len(said), len(firm(said))), 0
         trunk = self.call.trunk()
-        self._joint, node = Straight(), continued(trunk, Begun(before, said))
+        self._joint, node = Straight(), continued(trunk, BegunText(before, said))
         if "prefill" not in self.call.profile.features:
             self._joint = overlap = Overlap(said)
             node = PromptNode(node, USER, _ASK.format(marker=overlap.marker))
             if not overlap.marker and trunk is not None:  # nothing to repeat: the same once more
-                node = PromptNode(trunk, trunk.voice, Begun(before, ""), starts=False)
+                node = PromptNode(trunk, trunk.voice, BegunText(before, ""), starts=False)
         more = self.call.again(f"{self.address}/more.{len(self.sources)}", node)
         more.sampling = self._sampling(said)
         self.ask(more)
@@ -208,7 +208,7 @@ class Relay(Series):
         self.finish(Value(Text.of(self.address, self.total([sample]), tools=self.call.tools)))
 
 
-class Begun:
+class BegunText:
     """The beginning of an answer as a part of the prompt that asks for the rest."""
 
     __slots__ = ("_call", "_text")

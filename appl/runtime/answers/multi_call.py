@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from appl.runtime.run import Run
 
 
-class Series(Promise):
+class MultiCall(Promise):
     """The answer of *first*, and of the calls that :meth:`step` finds to be needed after it.
 
     A subclass defines ``step`` and, where it may stand inside another series, ``again``. To the
@@ -36,13 +36,13 @@ class Series(Promise):
 
     __slots__ = ("_cancelled", "_left", "_sink", "first", "round", "run", "sources", "stream")
 
-    def __init__(self, first: Call | Series) -> None:
+    def __init__(self, first: Call | MultiCall) -> None:
         super().__init__(first.address, first.home)
         first.home = None  # the program is told of the whole, not of its calls
         self.run: Run = first.run
         self.first = first
-        self.sources: list[Call | Series] = []
-        self.round: list[Call | Series] = []
+        self.sources: list[Call | MultiCall] = []
+        self.round: list[Call | MultiCall] = []
         self._left = 0
         self._cancelled = False
         self._sink: Stream | None = None
@@ -63,17 +63,17 @@ class Series(Promise):
         self._sink = stream
         self.first.stream_to(stream)
 
-    def again(self, address: str, node: PromptNode) -> Series:
+    def again(self, address: str, node: PromptNode) -> MultiCall:
         """The same question with a longer prompt, as a series of its own."""
         raise NotImplementedError(f"{type(self).__name__} does not stand inside another series")
 
     # -- on the I/O loop
 
-    def step(self, round: list[Call | Series]) -> None:
+    def step(self, round: list[Call | MultiCall]) -> None:
         """All of *round* have answered: call :meth:`ask`, or ``finish`` with the outcome."""
         raise NotImplementedError
 
-    def ask(self, *sources: Call | Series) -> None:
+    def ask(self, *sources: Call | MultiCall) -> None:
         """Ask more, side by side; their addresses begin with that of the series."""
         if self._sink is not None:
             self.stream_more(sources, self._sink)
@@ -85,26 +85,26 @@ class Series(Promise):
         if self._cancelled:
             self._abort_round()
 
-    def stream_more(self, sources: Sequence[Call | Series], stream: Stream) -> None:
+    def stream_more(self, sources: Sequence[Call | MultiCall], stream: Stream) -> None:
         """Have *sources* streamed too, which are asked in place of what has been streamed."""
         stream.restart()
         sources[0].stream_to(stream)
 
     def after(
-        self, before: Call | Series, said: str, number: int, sample: int = 0
-    ) -> Call | Series:
+        self, before: Call | MultiCall, said: str, number: int, sample: int = 0
+    ) -> Call | MultiCall:
         """The next call, which sees what sample *sample* of *before* was and the user's *said*.
 
         Its address is that of the series and ``ask.`` *number*.
         """
-        answer = continued(before.call.trunk(), Said(before, sample))
+        answer = continued(before.call.trunk(), AnswerPart(before, sample))
         return before.again(f"{self.address}/ask.{number}", PromptNode(answer, USER, said))
 
     def admit(self) -> None:
         """Hand the first call to the scheduler."""
         self.first.admit()
 
-    def _follow(self, sources: list[Call | Series]) -> None:
+    def _follow(self, sources: list[Call | MultiCall]) -> None:
         self.round, self._left = sources, len(sources)
         self.sources = [*self.sources, *sources]
         for source in sources:
@@ -191,12 +191,12 @@ def continued(trunk: PromptNode | None, answer: Lazy) -> PromptNode:
     return PromptNode(trunk, voice, answer, starts=False)
 
 
-class Said:
+class AnswerPart:
     """The answer of a finished call, as a part of the prompt of the next: an edge to that call."""
 
     __slots__ = ("_sample", "_source")
 
-    def __init__(self, source: Call | Series, sample: int = 0) -> None:
+    def __init__(self, source: Call | MultiCall, sample: int = 0) -> None:
         self._source, self._sample = source, sample
 
     def prompt_ready(self) -> bool:
@@ -209,7 +209,7 @@ class Said:
         return self._source
 
 
-def response_of(source: Call | Series) -> Response:
+def response_of(source: Call | MultiCall) -> Response:
     """The response of a call or series that has ended well."""
     assert isinstance(source.outcome, Value)
     return cast("Text", source.outcome.value)._response
