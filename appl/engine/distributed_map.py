@@ -22,7 +22,7 @@ from appl.engine.protocol import Engine, Worker
 from appl.engine.worker_connection import WorkerConnection
 from appl.engine.worker_process import RunFactory, WorkerSetup
 from appl.errors import InvalidOption, WorkerLost
-from appl.runtime.concurrency.clock import First
+from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, strand_here, wait
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.parallel import name_of, program_behind
@@ -101,7 +101,7 @@ class DistributedMap:
         self._results: dict[int, Value | Error] = {}
         self._taken = itertools.count()
         self._failures: list[BaseException] = []
-        self._signal: First | None = None
+        self._signal: Signal | None = None
         self.hub: Hub = strand_here().hub
         self._needs_prompt = _check(f)
 
@@ -148,7 +148,7 @@ class DistributedMap:
         io_thread().send(partial(self.run_of.dispatch.holders.append, self.held))
         self._setup = self._made_setup()
         while True:
-            self._signal = First(self._caller.address, self.hub)
+            self._signal = Signal(self._caller.address, self.hub)
             self._hand_out()
             while len(self._values) in self._results:
                 self._values.append(self._value(self._results.pop(len(self._values))))
@@ -264,7 +264,7 @@ class DistributedMap:
 
     def _end(self, index: int, outcome: Value | Error) -> None:
         self._results[index] = outcome
-        self._shown.step(First("", self.hub))
+        self._shown.step(Signal("", self.hub))
 
     def failed(self, error: BaseException) -> None:
         """Note an error that is not the result of an item."""
@@ -321,7 +321,7 @@ class DistributedMap:
         for hired in self._hired:
             hired.tell(("close",))
         while any(not hired.gone for hired in self._hired):
-            self._signal = First(self._caller.address, self.hub)
+            self._signal = Signal(self._caller.address, self.hub)
             if all(hired.gone for hired in self._hired):
                 return
             yield self._signal

@@ -26,7 +26,7 @@ from appl.runtime.event import (
     ToolStarted,
     Warned,
 )
-from appl.runtime.world import Go, Live, Moment, Programs, Tell, ToolUse
+from appl.runtime.world import Go, Live, Moment, Programs, Tell, ToolRequest
 
 
 @dataclass(slots=True)
@@ -170,9 +170,9 @@ class Known(Live):
         self._memory.seen |= memory.seen
 
     def expect(
-        self, moment: Moment, tell: Tell, live: Go, about: Call | ToolUse | None = None
+        self, moment: Moment, tell: Tell, live: Go, about: Call | ToolRequest | None = None
     ) -> None:
-        if isinstance(about, ToolUse):
+        if isinstance(about, ToolRequest):
             self._tool(moment.address, about, tell, live)
         elif moment.kind == "workers":  # a worker hires none
             tell(None)
@@ -202,7 +202,7 @@ class Known(Live):
         else:
             call.failed(error or RunError("it ended without an answer"))
 
-    def _tool(self, address: str, wanted: ToolUse, tell: Tell, live: Go) -> None:
+    def _tool(self, address: str, wanted: ToolRequest, tell: Tell, live: Go) -> None:
         """Tell the result of a tool that has run; else it runs."""
         known = self._memory.tools.pop(address, None)
         if known is None or known[:2] != (wanted.name, wanted.arguments):

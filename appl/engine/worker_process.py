@@ -24,7 +24,7 @@ from appl.engine.wire import Outbox, portable
 from appl.errors import ApplError, CallCancelled, RunError
 from appl.prompt import Voice
 from appl.runtime.concurrency import structure
-from appl.runtime.concurrency.clock import First
+from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import arrive, in_coroutine, strand_here, wait
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.parallel import Item, is_async, start
@@ -211,7 +211,7 @@ class WorkerProcess:
         self._bytes, self._send = setup, send
         self._inbox: deque[tuple[Any, ...]] = deque()
         self._closing = self._cancelled = False
-        self._signal: First | None = None
+        self._signal: Signal | None = None
         self.over: deque[tuple[int, Promise]] = deque()
         self._jobs: dict[int, _RunningItem] = {}
         self._borrower: PermitBorrower | None = None
@@ -232,7 +232,7 @@ class WorkerProcess:
             elif kind == "end":
                 io_thread().send(partial(self._end, *rest))
             else:
-                # First end the waits for permits and disk, as the driver will not reply any more;
+                # Signal end the waits for permits and disk, as the driver will not reply any more;
                 # then the worker's own thread can see the cancellation.
                 if kind == "cancel" and self._borrower is not None:
                     io_thread().send(self._borrower.give_up)
@@ -324,7 +324,7 @@ class WorkerProcess:
         if not self._cancelled:
             self._out.say("failure", portable(error))
 
-    def _steps(self, run: Run) -> Iterator[First]:
+    def _steps(self, run: Run) -> Iterator[Signal]:
         """Yield what to wait for, one after the other, until there is nothing more to do."""
         self.hub = strand_here().hub
         setup = self._setup
@@ -337,7 +337,7 @@ class WorkerProcess:
         while True:
             # A new signal first, then the queues: whatever is added after this line wakes the new
             # signal, so nothing is overlooked between emptying a queue and waiting.
-            self._signal = First("", self.hub)
+            self._signal = Signal("", self.hub)
             while self._inbox:
                 self._receive_message(*self._inbox.popleft())
             while self.over:

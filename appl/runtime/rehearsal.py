@@ -25,7 +25,7 @@ from appl.runtime.concurrency.promise import Error, Promise
 from appl.runtime.frame import FRAME
 from appl.runtime.prompts.rendering import Holes, Need, Rendered, Rendering
 from appl.runtime.run import Run, current
-from appl.runtime.world import Go, Live, Moment, Nobody, Programs, Tell, ToolUse
+from appl.runtime.world import Go, Live, Moment, Nobody, Programs, Tell, ToolRequest
 
 MOST = 1000
 """The calls after which a rehearsal ends: a program may go on for ever without waiting."""
@@ -111,7 +111,7 @@ class _Unasked(Live):
         return super().see(moment, live)
 
     def expect(
-        self, moment: Moment, tell: Tell, live: Go, about: Call | ToolUse | None = None
+        self, moment: Moment, tell: Tell, live: Go, about: Call | ToolRequest | None = None
     ) -> None:
         """A sleep is over at once, limits of time are kept, and no function is run.
 

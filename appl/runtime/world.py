@@ -48,7 +48,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolUse:
+class ToolRequest:
     """A tool that is to be run; a caller that cannot wait is told its end ``at_once``."""
 
     name: str
@@ -112,7 +112,7 @@ class World(Protocol):
         """The run begins; called once, before anything else."""
 
     def expect(
-        self, moment: Moment, tell: Tell, live: Go, about: Call | ToolUse | None = None
+        self, moment: Moment, tell: Tell, live: Go, about: Call | ToolRequest | None = None
     ) -> None:
         """Note that a program expects *moment*: call *tell* with its outcome, or start *live*."""
 
@@ -178,7 +178,7 @@ class Live:
         self.programs = programs
 
     def expect(
-        self, moment: Moment, tell: Tell, live: Go, about: Call | ToolUse | None = None
+        self, moment: Moment, tell: Tell, live: Go, about: Call | ToolRequest | None = None
     ) -> None:
         live()
 
@@ -231,7 +231,7 @@ class Expected:
         self._error: Exception | None = None
 
     def expect(
-        self, moment: Moment, tell: Tell, live: Go, about: Call | ToolUse | None = None
+        self, moment: Moment, tell: Tell, live: Go, about: Call | ToolRequest | None = None
     ) -> None:
         """As ``World.expect``; after an error every program is told that error."""
         # These need not come at all: no program is kept waiting by them, and an error that was told

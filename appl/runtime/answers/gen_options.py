@@ -109,7 +109,7 @@ KNOWN = frozenset({"model", "response_format", *GenOptions.__annotations__})
 """The names of all options of ``gen``."""
 
 
-class Limits(NamedTuple):
+class OptionLimits(NamedTuple):
     """The numbers that an option takes."""
 
     low: float | None = None
@@ -118,16 +118,16 @@ class Limits(NamedTuple):
 
 
 LIMITS = {
-    "max_tokens": Limits(1, whole=True),
-    "temperature": Limits(0),
-    "top_p": Limits(0, 1),
-    "seed": Limits(whole=True),
-    "logprobs": Limits(0, whole=True),
-    "n": Limits(1, whole=True),
-    "timeout": Limits(0),
-    "priority": Limits(),
-    "max_relay_rounds": Limits(0, whole=True),
-    "max_asks": Limits(1, whole=True),
+    "max_tokens": OptionLimits(1, whole=True),
+    "temperature": OptionLimits(0),
+    "top_p": OptionLimits(0, 1),
+    "seed": OptionLimits(whole=True),
+    "logprobs": OptionLimits(0, whole=True),
+    "n": OptionLimits(1, whole=True),
+    "timeout": OptionLimits(0),
+    "priority": OptionLimits(),
+    "max_relay_rounds": OptionLimits(0, whole=True),
+    "max_asks": OptionLimits(1, whole=True),
 }
 """The limits of each option that is a number."""
 

@@ -16,7 +16,7 @@ from appl.prompt.chain import moved
 from appl.prompt.voice import Moved
 from appl.runtime.answers.stream import END, Reading, Stream
 from appl.runtime.answers.text import Text
-from appl.runtime.concurrency.clock import First
+from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import Hub, arrive, hub_here, in_coroutine, strand_here, wait
 from appl.runtime.concurrency.future import Future
 from appl.runtime.concurrency.parallel import bound_program
@@ -56,7 +56,7 @@ class ProgramStream(Generic[R]):
     """
 
     def __init__(self, start: Callable[[Callable[[], None]], Future[R]]) -> None:
-        self._signal: First | None = None
+        self._signal: Signal | None = None
         self.future = start(self._grown)
         self._task = cast(Task, self.future._pending)
         self._task.subscribe(lambda _: self._grown())
@@ -89,10 +89,10 @@ class ProgramStream(Generic[R]):
         if signal is not None:
             signal.reached()
 
-    def _growth(self) -> First:
+    def _growth(self) -> Signal:
         """The signal to wait for until there is more."""
         if self._signal is None:
-            self._signal = First(self._task.address, self._task.home)
+            self._signal = Signal(self._task.address, self._task.home)
         return self._signal
 
     def _steps(self, hub: Hub) -> Iterator[ProgramPiece | Promise]:

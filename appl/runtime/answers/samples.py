@@ -45,7 +45,7 @@ class Store(Protocol):
         """Let go of files."""
 
 
-class Memory:
+class RunAnswers:
     """Answers that are kept as long as their run: ``cache="run"``."""
 
     blocking = False
@@ -88,7 +88,7 @@ class Caches:
         if not self.used:
             return None
         if name not in self._stores:
-            self._stores[name] = Memory() if name == RUN else self._open_file(Path(name))
+            self._stores[name] = RunAnswers() if name == RUN else self._open_file(Path(name))
         return name
 
     def __getitem__(self, name: str) -> Store:

@@ -327,7 +327,7 @@ class TextStream(Generic[T]):
         self._of, self._kind = of, kind
 
     def __iter__(self) -> Iterator[T]:
-        return _Reader(self.pending, self._kind)
+        return _StreamReader(self.pending, self._kind)
 
     def __aiter__(self) -> AsyncIterator[T]:
         return _AsyncReader(self.pending, self._kind)
@@ -351,7 +351,7 @@ class TextStream(Generic[T]):
 
 def begun(answer: Promise) -> None:
     """Wait until *answer* has begun to be streamed. Raises the error of one that never begins."""
-    next(_Reader(answer, "text"), None)
+    next(_StreamReader(answer, "text"), None)
 
 
 async def has_begun(answer: Promise) -> None:
@@ -472,7 +472,7 @@ def _visible(pending: Promise, hub: Hub) -> Promise | None:
     return None if there else pending
 
 
-class _Reader(Reading[T]):
+class _StreamReader(Reading[T]):
     """Reads in a synchronous program, which waits as for any answer."""
 
     __slots__ = ()

@@ -21,7 +21,7 @@ from appl.runtime.world import Moment
 _DONE = Value(None)
 
 
-class First(Promise):
+class Signal(Promise):
     """Done as soon as one of several things happens."""
 
     __slots__ = ()
@@ -34,7 +34,7 @@ class First(Promise):
         return False
 
 
-class _Told(First):
+class _Told(Signal):
     """A moment to come; *told* is called when it comes, before the program goes on."""
 
     __slots__ = ("_told",)
@@ -84,7 +84,7 @@ class TimedWait:
         if pending is not None and not pending.subscribe(self.first.reached):
             self.first.reached()
 
-    def __enter__(self) -> First:
+    def __enter__(self) -> Signal:
         return self.first
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

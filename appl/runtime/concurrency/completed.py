@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from appl.errors import InvalidOption
-from appl.runtime.concurrency.clock import First
+from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import arrive, strand_here, wait
 from appl.runtime.concurrency.future import awaited, finished, result_of
 from appl.runtime.concurrency.parallel import Item, name_of, start
@@ -35,7 +35,7 @@ class Completed(Generic[R]):
         self._started: list[Item] = []
         self._next = self._ended = self._given = 0
         self._over: deque[Promise] = deque()
-        self._signal: First | None = None
+        self._signal: Signal | None = None
         self._start_more()
 
     def one_over(self, pending: Promise) -> None:
@@ -75,12 +75,12 @@ class Completed(Generic[R]):
             self._started.append(item)
             item.follow(item.pending)
 
-    def _wanted(self) -> First | None:
+    def _wanted(self) -> Signal | None:
         """The signal to wait for until there is a result; ``None`` when there is one."""
         self._start_more()
         if self._over:
             return None
-        self._signal = First(self._started[-1].pending.address, self.hub)
+        self._signal = Signal(self._started[-1].pending.address, self.hub)
         return self._signal
 
     def _taken(self) -> Promise:

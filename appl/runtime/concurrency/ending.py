@@ -25,7 +25,7 @@ _GENTLE_S = 0.05
 _TICK_S = 0.001
 
 
-class Programs(Protocol):
+class RunningPrograms(Protocol):
     """A hub, as far as the end of the process is concerned."""
 
     thread: threading.Thread
@@ -46,7 +46,7 @@ class Ending:
 
     def __init__(
         self,
-        programs: Callable[[], Iterable[Programs]],
+        programs: Callable[[], Iterable[RunningPrograms]],
         stop: type[BaseException],
         inside: tuple[CodeType, ...],
     ) -> None:
@@ -54,7 +54,7 @@ class Ending:
         self.by: threading.Thread | None = None
         atexit.register(self._begin)
 
-    def rest(self, programs: Programs) -> None:
+    def rest(self, programs: RunningPrograms) -> None:
         """Never return."""
         programs.stopped = True
         # A thread that waits in a lock takes no part in the end of the interpreter: it never wants

@@ -26,7 +26,7 @@ from typing import (
 from appl import fallback, services
 from appl.compiler.names import program_of
 from appl.errors import InvalidOption
-from appl.runtime.concurrency.clock import First
+from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, run_on, strand_here, wait
 from appl.runtime.concurrency.future import Future, awaited, finished, result_of
 from appl.runtime.concurrency.progress import Progress, progress_for
@@ -290,7 +290,7 @@ def _elsewhere(
     )  # fmt: skip
 
 
-class Owner(Protocol):
+class ItemOwner(Protocol):
     """The starter of an item, on ``hub``."""
 
     hub: Hub
@@ -304,7 +304,7 @@ class Item:
 
     __slots__ = ("_map", "over", "pending")
 
-    def __init__(self, owner: Owner, pending: Promise) -> None:
+    def __init__(self, owner: ItemOwner, pending: Promise) -> None:
         self._map, self.pending = owner, pending
         self.over = False
 
@@ -351,7 +351,7 @@ class _Map:
         self.hub = strand_here().hub
         self._items: list[Item | None] = []
         self._ended = 0
-        self._signal: First | None = None
+        self._signal: Signal | None = None
         self._as_recorded = False
 
     def begins_as_recorded(self) -> None:
@@ -380,7 +380,7 @@ class _Map:
         """Add an item that no worker has ended; the record of its calls is not used."""
         address = self._caller.issue(self._name)
         self._caller.run.outside.world.skip(address)
-        pending = First(address, self.hub)
+        pending = Signal(address, self.hub)
         pending.conclude(Error(error))
         item = Item(self, pending)
         item.follow(pending)
@@ -429,7 +429,7 @@ class _Map:
         finally:
             self.hub.due = 0
 
-    def _next_end(self, index: int) -> First | None:
+    def _next_end(self, index: int) -> Signal | None:
         """The signal to wait for before more can be started; ``None`` if *index* can be read."""
         self._start_all()
         item = self._items[index]
@@ -439,7 +439,7 @@ class _Map:
         assert item is not None
         if len(self._items) == len(self._every) or item.over:
             return None
-        self._signal = First(item.pending.address, self.hub)
+        self._signal = Signal(item.pending.address, self.hub)
         return self._signal
 
     def run(self) -> list[Any]:

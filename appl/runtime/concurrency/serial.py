@@ -19,7 +19,7 @@ _MOST = 10_000  # functions that are kept apart
 
 
 @dataclass(slots=True)
-class Turns:
+class SequentialCalls:
     """The calls of one function in one caller: seconds of each, and the line of a call in it.
 
     ``said`` is the last answer inside of call ``number``, ``said_before`` that of the one before.
@@ -49,7 +49,7 @@ class SerialWaits:
     """The calls for which one run has waited alone."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str], Turns] = {}
+        self._found: dict[tuple[str, str], SequentialCalls] = {}
         self._call: Call | None = None
 
     def note(self, call: Call, seconds: float) -> None:
@@ -64,7 +64,7 @@ class SerialWaits:
                 if len(self._found) >= _MOST:
                     return
                 where = f"{call.file}:{call.line}" if call.file else ""
-                turns = self._found[parent, name] = Turns(where)
+                turns = self._found[parent, name] = SequentialCalls(where)
             turns.seconds[number] = turns.seconds.get(number, 0.0) + seconds
             turns.enter(number)
             if new and not turns.depends:
@@ -78,7 +78,7 @@ class SerialWaits:
             if turns is not None and turns.number == number:
                 turns.said = _answer(call)
 
-    def worst(self) -> tuple[str, Turns] | None:
+    def worst(self) -> tuple[str, SequentialCalls] | None:
         """The function that lost most, by name."""
         found = max(self._found.items(), key=lambda each: each[1].lost, default=None)
         return None if found is None or not found[1].lost else (found[0][1], found[1])

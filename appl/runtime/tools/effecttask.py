@@ -23,7 +23,7 @@ from appl.runtime.concurrency.promise import Error, Outcome, Promise, Stop, Valu
 from appl.runtime.concurrency.task import Task, at_home, context_for, void
 from appl.runtime.event import Delivered, ToolEnded, ToolStarted
 from appl.runtime.frame import Frame
-from appl.runtime.world import Moment, ToolUse
+from appl.runtime.world import Moment, ToolRequest
 
 THROUGH = (TraceError, DeadlockError, RunClosed, CallCancelled)
 """Errors of the runtime itself: they are not the result of the function."""
@@ -69,7 +69,7 @@ class EffectTask(Task):
         """Have *start* called, now or later, unless the world knows the end of the function."""
         self._held = True  # before: it may be begun at once, on the I/O loop
         moment, end = Moment(self.address, "tool"), self.conclude if at_once else self.finish
-        about = ToolUse(name, arguments, at_once)
+        about = ToolRequest(name, arguments, at_once)
         live = self._live(start)
         try:
             self.run.outside.expect(

@@ -31,7 +31,7 @@ def observed(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     args, kwargs = resolve(args), resolve(kwargs)
     name = name_of(f)
     caller = here(lambda: call_in_words(name, args))
-    seen = Observation(beside(caller, name), strand_here().hub, lambda: f(*args, **kwargs))
+    seen = ObserveTask(beside(caller, name), strand_here().hub, lambda: f(*args, **kwargs))
     caller.add(seen)
     try:
         seen.begin(name, _arguments(f, args, kwargs), place_of(f))
@@ -43,7 +43,7 @@ def observed(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
         raise
 
 
-class Observation(EffectTask):
+class ObserveTask(EffectTask):
     """One call of ``observe``; ``begun`` is true once it runs, or a record answers for it."""
 
     __slots__ = ("_look", "_text", "begun")

@@ -26,8 +26,7 @@ from appl.errors import (
     BackendUnavailable,
     MalformedResponse,
 )
-from appl.runtime.world import PERHAPS, Go, Moment, Tell
-from appl.runtime.world import ToolUse as Wanted
+from appl.runtime.world import PERHAPS, Go, Moment, Tell, ToolRequest
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Call, Trace
 from appl.tracing.replaying import explain
@@ -205,14 +204,14 @@ class Fuzzer(Sequencer):
     # -- the world
 
     def expect(
-        self, moment: Moment, tell: Tell, live: Go, about: Asked | Wanted | None = None
+        self, moment: Moment, tell: Tell, live: Go, about: Asked | ToolRequest | None = None
     ) -> None:
         """A timer rings when it is drawn, a tool's result comes then; calls come to the queue.
 
         A deadline that did not pass never does. Nor is a function ended from outside that nobody
         ended.
         """
-        if isinstance(about, Wanted):
+        if isinstance(about, ToolRequest):
             self._tool(moment, about, tell)
         elif about is not None and moment.kind == "answer":
             self._sites[moment.address] = Site(where(about), about.edges())
@@ -249,7 +248,7 @@ class Fuzzer(Sequencer):
         like = [seen.value for seen in self.trace.observations if seen.kind == kind]
         return like[0] if like else live()
 
-    def _tool(self, moment: Moment, wanted: Wanted, tell: Tell) -> None:
+    def _tool(self, moment: Moment, wanted: ToolRequest, tell: Tell) -> None:
         """Tell the recorded result, or that of a like call. Raises ``NoAnswer``."""
         used = self._used(moment.address, wanted.name, wanted.arguments)
         if wanted.at_once:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from appl.backend import Profile, Request
 from appl.errors import DivergenceError, ReplayStuck, UnusedRecords, WorkerLost
 from appl.runtime.event import CallDispatched, Event, ToolStarted
-from appl.runtime.world import PERHAPS, Moment, Nobody
-from appl.runtime.world import ToolUse as ToolWanted
+from appl.runtime.world import PERHAPS, Moment, Nobody, ToolRequest
 from appl.tracing.reading.tooluse import ToolUse, within
 from appl.tracing.reading.trace import Call, Trace
 from appl.tracing.replaying import explain
@@ -141,7 +140,7 @@ class Replayer(Sequencer):
         self.moves()
         return AtEnd("recorded", record=found)
 
-    def _of_tool(self, address: str, wanted: ToolWanted) -> Verdict:
+    def _of_tool(self, address: str, wanted: ToolRequest) -> Verdict:
         """Neither does the tool run, nor are the calls made that it made then."""
         used = self.trace.tools.get(address)
         unlike = "it was never called there"

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 from appl.backend import Request, Response, Sample, Usage
 from appl.errors import DivergenceError
 from appl.runtime.event import CallEnded, Event, Observed, ToolEnded, ToolStarted
-from appl.runtime.world import Go, How, Live, Moment
-from appl.runtime.world import ToolUse as ToolWanted
+from appl.runtime.world import Go, How, Live, Moment, ToolRequest
 from appl.tracing.reading.tooluse import within
 from appl.tracing.reading.trace import Call, Observation, Trace
 from appl.tracing.replaying.amending import Amendments, matches
@@ -185,7 +184,7 @@ class Rerunner(Recall):
         astray = address not in self._cancelled and self._twins(request)
         return AtEnd("stray", cause) if astray else Now(cause)
 
-    def _of_tool(self, address: str, wanted: ToolWanted) -> Verdict:
+    def _of_tool(self, address: str, wanted: ToolRequest) -> Verdict:
         """The recorded result answers the same call at the same place; else the tool runs."""
         used = self.trace.tools.get(address)
         if used is None or used.outcome is None:

@@ -29,8 +29,7 @@ from appl.runtime.event import (
     ToolStarted,
     Warned,
 )
-from appl.runtime.world import Go, How, Moment
-from appl.runtime.world import ToolUse as ToolWanted
+from appl.runtime.world import Go, How, Moment, ToolRequest
 from appl.tracing.reading.tooluse import ToolUse, within
 from appl.tracing.reading.trace import Call, Trace
 from appl.tracing.reading.unhandled import unhandled
@@ -281,7 +280,7 @@ class Resumer(Recall):
 
     # -- tools
 
-    def _of_tool(self, expected: Expectation, wanted: ToolWanted) -> Verdict:
+    def _of_tool(self, expected: Expectation, wanted: ToolRequest) -> Verdict:
         """The verdict on a tool. Raises ``InDoubtEffect``, ``DivergenceError``."""
         address = expected.moment.address
         used = self.trace.tools.get(address)

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from appl.errors import DivergenceError, SecretInRecord, TraceError
 from appl.runtime.event import CallStarted, Event
-from appl.runtime.world import Go, How, Live, Moment, Programs, Tell
-from appl.runtime.world import ToolUse as Wanted
+from appl.runtime.world import Go, How, Live, Moment, Programs, Tell, ToolRequest
 from appl.tracing.reading.tooluse import ToolUse, within
 from appl.tracing.reading.trace import Call, Observation, Trace
 from appl.tracing.recording.recorder import home
@@ -105,7 +104,7 @@ class Expectation:
     tell: Tell
     live: Go
     call: Asked | None = None
-    tool: Wanted | None = None
+    tool: ToolRequest | None = None
     why: Why = "held"
     cause: str = ""
 
@@ -221,10 +220,10 @@ class Sequencer(Live):
         programs.amend = self.amendments.apply
 
     def expect(
-        self, moment: Moment, tell: Tell, live: Go, about: Asked | Wanted | None = None
+        self, moment: Moment, tell: Tell, live: Go, about: Asked | ToolRequest | None = None
     ) -> None:
         """Have *moment* come from the record, or *live* when that may be."""
-        tool = about if isinstance(about, Wanted) else None
+        tool = about if isinstance(about, ToolRequest) else None
         expected = Expectation(moment, tell, live, None if tool else about, tool)  # type: ignore[arg-type]
         if moment.kind == "workers":  # whose work is recorded, or done in this process
             tell(None)
