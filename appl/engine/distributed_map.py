@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, cast
 
-from appl.engine.known import Memory, Witness
+from appl.engine.item_log import ItemAnswers, ItemLog
 from appl.engine.prompts import sent, unready
 from appl.engine.protocol import Engine, Worker
 from appl.engine.worker_connection import WorkerConnection
@@ -49,16 +49,16 @@ def mapped(
 class WorkItem:
     """One item: its index, the number in its address, and the payload that a worker receives."""
 
-    __slots__ = ("alone", "index", "memory", "ordinal", "payload", "tries")
+    __slots__ = ("alone", "answers", "index", "ordinal", "payload", "tries")
 
     def __init__(self, index: int, ordinal: int, payload: bytes) -> None:
         self.index, self.ordinal, self.payload = index, ordinal, payload
         self.tries = 0
         self.alone = False
-        self.memory: Memory | None = None
+        self.answers: ItemAnswers | None = None
 
     def message(self) -> tuple[Any, ...]:
-        return "item", self.index, self.ordinal, self.payload, self.memory
+        return "item", self.index, self.ordinal, self.payload, self.answers
 
 
 class HiredWorker:
@@ -95,7 +95,7 @@ class DistributedMap:
         self.first = self._caller.counts.get(self._name, 0)
         self.account: Account | None = self._caller.account
         self.words: dict[str, str] = {}  # in place of secrets of workers, by name
-        self.witnesses: dict[int, Witness] = {}  # of items that have begun; on the I/O loop
+        self.logs: dict[int, ItemLog] = {}  # of items that have begun; on the I/O loop
         self._waiting_again: deque[WorkItem] = deque()
         self._hired: list[HiredWorker] = []
         self._results: dict[int, Value | Error] = {}
@@ -285,8 +285,8 @@ class DistributedMap:
         units, hired.units = hired.units, {}
         for unit in units.values():
             unit.tries += 1
-            witness = self.witnesses.get(unit.ordinal) or Witness()
-            doubtful = witness.doubtful()
+            log = self.logs.get(unit.ordinal) or ItemLog()
+            doubtful = log.doubtful()
             if doubtful is not None:
                 why = WorkerLost(
                     f"{self._at(unit)}: its worker was lost while the tool {doubtful} ran, and "
@@ -294,7 +294,7 @@ class DistributedMap:
                     "as_tool(f, idempotent=True)"
                 )
             elif unit.tries < self._engine.tries:
-                unit.memory = witness.begins_again()
+                unit.answers = log.restart()
                 unit.alone = unit.tries + 1 == self._engine.tries
                 self._waiting_again.append(unit)
                 continue

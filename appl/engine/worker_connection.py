@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from appl import threads
-from appl.engine.known import Witness, where
+from appl.engine.item_log import ItemLog, where
 from appl.engine.protocol import Worker
 from appl.engine.remote_call import RemoteCall
 from appl.engine.wire import Unpacker, portable
@@ -82,7 +82,7 @@ class WorkerConnection:
         within = self._mapping.within
         if address.startswith(within):
             ordinal = int(address[len(within) :].partition("/")[0])
-            if not self._mapping.witnesses.setdefault(ordinal, Witness()).fresh(event):
+            if not self._mapping.logs.setdefault(ordinal, ItemLog()).fresh(event):
                 return
         if isinstance(event, Warned):
             self._run.reporter.tell(f"appl: {event.message}")
@@ -119,8 +119,8 @@ class WorkerConnection:
         self._run.reporter.conceal(known)
 
     def _over(self, index: int, well: bool, payload: bytes, shown: str) -> None:
-        witness = self._mapping.witnesses.pop(self._mapping.first + index, None)
-        for event in witness.left(time.monotonic_ns()) if witness is not None else ():
+        log = self._mapping.logs.pop(self._mapping.first + index, None)
+        for event in log.left(time.monotonic_ns()) if log is not None else ():
             self._run.reporter.emit(event)
         self._tell(partial(self._mapping.over, self._hired, index, _outcome(well, payload, shown)))
 

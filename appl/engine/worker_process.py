@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
-from appl.engine.known import Known, Memory
+from appl.engine.item_log import ItemAnswers, LoggedWorld
 from appl.engine.prompts import SentPart, received
 from appl.engine.wire import Outbox, portable
 from appl.errors import ApplError, CallCancelled, RunError
@@ -277,7 +277,7 @@ class WorkerProcess:
     def _serve(self, setup: WorkerSetup, f: Any, out: Outbox) -> None:
         self._setup, self._f, self._out = setup, f, out
         self._borrower = borrower = PermitBorrower(setup, out)
-        self._known = Known(f"{setup.caller}/{setup.name}.")
+        self._known = LoggedWorld(f"{setup.caller}/{setup.name}.")
         opened = setup.blueprint.open(borrower, [out], self._known)
         try:
             self._run = run = opened.run
@@ -356,9 +356,9 @@ class WorkerProcess:
         elif kind == "cancel":
             self._cancelled = True
 
-    def _begin(self, index: int, ordinal: int, payload: bytes, memory: Memory | None) -> None:
-        if memory is not None:
-            self._known.add(memory)
+    def _begin(self, index: int, ordinal: int, payload: bytes, answers: ItemAnswers | None) -> None:
+        if answers is not None:
+            self._known.add(answers)
         job = self._jobs[index] = _RunningItem(self, index)
         self._caller.counts[self._setup.name] = ordinal
         try:

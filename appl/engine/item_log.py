@@ -1,8 +1,8 @@
-"""What is known of an item that a lost worker had begun: collected by the driver, used by the next.
+"""The log of an item whose worker was lost: the driver collects it, and the next worker uses it.
 
-Invariant: what was answered once is not paid for again; a call is known by its address and its
-content, an observation by address, ordinal and kind. The order in which an item was told of its
-answers is that of the worker that ended it.
+Invariant: an answer is paid for once. A call is identified by its address and its content, an
+observation by address, ordinal and kind. The order in which an item received its answers is that of
+the worker that ended it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from appl.runtime.world import Go, Live, Moment, Programs, Tell, ToolRequest
 
 
 @dataclass(slots=True)
-class Memory:
-    """The ends of an item's calls and tools, and what it saw; plain data that can be sent."""
+class ItemAnswers:
+    """The ends of an item's calls and tools, and its observations: plain data that can be sent."""
 
     calls: dict[str, tuple[bytes, Response | None, BaseException | None]] = field(
         default_factory=dict
@@ -40,16 +40,16 @@ class Memory:
     seen: dict[tuple[str, int, str], Any] = field(default_factory=dict)
 
 
-class Witness:
-    """The driver's account of one item, which one worker after another may have worked on.
+class ItemLog:
+    """The driver's log of one item, on which several workers may have worked in turn.
 
-    What the last worker tells is the item's record; the answers that it was given from what an
-    earlier one had told are marked as reused. What only a lost worker had asked is marked as
-    cancelled in the end: a replay does not ask it.
+    The reports of the last worker are the item's record; answers that it got from an earlier
+    worker's reports are marked as reused. Calls of lost workers only are marked as cancelled in the
+    end: a replay does not ask them.
     """
 
     def __init__(self) -> None:
-        self.memory = Memory()
+        self.answers = ItemAnswers()
         self._scopes: set[str] = set()
         self._calls: dict[str, CallStarted] = {}
         self._tools: dict[str, ToolStarted] = {}
@@ -58,23 +58,23 @@ class Witness:
         self._unseen: dict[tuple[str, int, str], Observed] = {}
 
     def doubtful(self) -> str | None:
-        """The name of a tool with effects that has begun, and of which nothing more is known."""
+        """The name of a tool with effects that has begun and whose end is unknown."""
         for address, used in self._tools.items():
-            if used.effect == "effect" and address not in self.memory.tools:
+            if used.effect == "effect" and address not in self.answers.tools:
                 return used.name
         return None
 
-    def begins_again(self) -> Memory:
-        """Another worker begins the item anew; what it need not ask again."""
+    def restart(self) -> ItemAnswers:
+        """Start the item anew on another worker; return the answers that it may reuse."""
         self._lost |= {**self._calls, **self._tools}
         self._unseen |= self._seen
         self._calls, self._tools, self._seen = {}, {}, {}
-        return self.memory
+        return self.answers
 
     def left(self, at: int) -> Iterator[Event]:
-        """What remains to be told when the item is over: of what is not part of its record.
+        """Yield the events that end the item's log: those of calls that are not part of its record.
 
-        A moment that a lost worker had seen comes after all that the last one has seen.
+        A moment that only a lost worker has seen comes after all those of the last worker.
         """
         for seen in self._unseen.values():
             yield replace(seen, at=at)
@@ -89,7 +89,7 @@ class Witness:
         self._lost = {}
 
     def fresh(self, event: Event) -> bool:
-        """Take note of *event*: whether it is to be told."""
+        """Note *event*; true if it is to be reported."""
         if isinstance(event, ScopeEntered):
             size = len(self._scopes)
             self._scopes.add(event.address)
@@ -103,16 +103,16 @@ class Witness:
         address = event.request.address
         self._lost.pop(address, None)
         self._calls[address] = event
-        known = self.memory.calls.get(address)
+        known = self.answers.calls.get(address)
         if known is not None and known[0] != event.request.digest:
-            del self.memory.calls[address]
+            del self.answers.calls[address]
 
     def _ended(self, event: CallEnded) -> None:
         begun, error = self._calls.get(event.address), event.error
         ended = not isinstance(error, CallCancelled) or error.outside
         if begun is not None and ended:
             known = begun.request.digest, event.response, event.error
-            self.memory.calls[event.address] = known
+            self.answers.calls[event.address] = known
 
     def _tool(self, event: ToolStarted) -> None:
         self._lost.pop(event.address, None)
@@ -121,21 +121,21 @@ class Witness:
     def _tool_ended(self, event: ToolEnded) -> None:
         begun = self._tools.get(event.address)
         if begun is not None and event.message is not None:
-            self.memory.tools[event.address] = (begun.name, begun.arguments, event.message)
+            self.answers.tools[event.address] = (begun.name, begun.arguments, event.message)
 
     def _observed(self, event: Observed) -> None:
         key = (event.address, event.ordinal, event.kind)
         self._unseen.pop(key, None)
         self._seen[key] = event
-        self.memory.seen[key] = event.value
+        self.answers.seen[key] = event.value
 
 
-_NOTES: dict[type, Callable[[Witness, Any], None]] = {
-    CallStarted: Witness._started,
-    CallEnded: Witness._ended,
-    ToolStarted: Witness._tool,
-    ToolEnded: Witness._tool_ended,
-    Observed: Witness._observed,
+_NOTES: dict[type, Callable[[ItemLog, Any], None]] = {
+    CallStarted: ItemLog._started,
+    CallEnded: ItemLog._ended,
+    ToolStarted: ItemLog._tool,
+    ToolEnded: ItemLog._tool_ended,
+    Observed: ItemLog._observed,
 }
 
 
@@ -148,26 +148,26 @@ def _address(event: Any) -> str:
     return "" if isinstance(event, Warned) else str(event.address)
 
 
-class Known(Live):
-    """The world of a worker: what is known of its items comes from there, and the rest is live.
+class LoggedWorld(Live):
+    """The world of a worker: answers from the log of its items, and live ones for the rest.
 
-    *within* begins the address of every item; a call elsewhere was issued by a thread of the user's
-    own, which has no address that would hold over several workers.
+    *within* begins the address of every item. A call elsewhere comes from a thread of the user's
+    own, whose address would not be the same on several workers.
     """
 
     def __init__(self, within: str) -> None:
         self._within = within
-        self._memory = Memory()
+        self._answers = ItemAnswers()
 
     def opens(self, programs: Programs) -> None:
         super().opens(programs)
         programs.answered_by(self)
 
-    def add(self, memory: Memory) -> None:
-        """Know what *memory* holds, too."""
-        self._memory.calls |= memory.calls
-        self._memory.tools |= memory.tools
-        self._memory.seen |= memory.seen
+    def add(self, answers: ItemAnswers) -> None:
+        """Add *answers* to those that are known."""
+        self._answers.calls |= answers.calls
+        self._answers.tools |= answers.tools
+        self._answers.seen |= answers.seen
 
     def expect(
         self, moment: Moment, tell: Tell, live: Go, about: Call | ToolRequest | None = None
@@ -182,7 +182,7 @@ class Known(Live):
             live()
 
     def _answer(self, call: Call, live: Go) -> None:
-        """Answer a call that is known; refuse one that cannot be told from another worker's."""
+        """Answer a known call; refuse a call without an address that holds for all workers."""
         if not call.address.startswith(self._within):
             call.failed(
                 RunError(
@@ -191,7 +191,7 @@ class Known(Live):
                 )
             )
             return
-        known = self._memory.calls.pop(call.address, None)
+        known = self._answers.calls.pop(call.address, None)
         if known is None or call.request is None or known[0] != call.request.digest:
             live()
             return
@@ -203,17 +203,17 @@ class Known(Live):
             call.failed(error or RunError("it ended without an answer"))
 
     def _tool(self, address: str, wanted: ToolRequest, tell: Tell, live: Go) -> None:
-        """Tell the result of a tool that has run; else it runs."""
-        known = self._memory.tools.pop(address, None)
+        """Give the result of a tool that has run; otherwise run it."""
+        known = self._answers.tools.pop(address, None)
         if known is None or known[:2] != (wanted.name, wanted.arguments):
             live()
         else:
             tell(known[2])
 
     def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
-        """What was seen there, or what is to be seen."""
+        """The logged observation, or a new one."""
         key = (moment.address, moment.ordinal, moment.kind)
-        if key not in self._memory.seen:
+        if key not in self._answers.seen:
             return super().see(moment, live)
-        known = self._memory.seen.pop(key)
+        known = self._answers.seen.pop(key)
         return super().see(moment, lambda: known)
