@@ -169,8 +169,9 @@ CONTROLS = {
     "a worker sends its keys": Control(
         "engine/wire.py",
         "        for data, word in self._words.items():\n            if data in batch:\n",
-        "        for data, word in self._words.items():\n            if not data:\n",
-        "canaries/test_shapes.py::test_a_line_break_hides_no_key_that_only_a_worker_knows",
+        "        return batch\n"
+        "        for data, word in self._words.items():\n            if data in batch:\n",
+        "canaries/test_shapes.py::test_a_line_break_hides_no_key_that_only_a_worker_knows[]",
     ),
     "a worker sends its keys in lines": Control(
         "engine/wire.py",
