@@ -105,3 +105,12 @@ def test_any_bytes_are_data_or_a_value_error(data: bytes) -> None:
             codec.revive(value)
     except ValueError:
         pass
+
+
+@pytest.mark.parametrize("size", range(1, 41))
+def test_a_record_that_is_cut_off_is_named_wherever_it_is_cut(size: int) -> None:
+    whole = codec.pack(["S", 70_000, 1.5, b"bytes", {"key": ["a text", None]}, "\u00e9"])
+    assert len(whole) == 41 and len(list(codec.unpack(whole + whole))) == 2
+    for data in (whole[:size], whole + whole[:size]):
+        with pytest.raises(ValueError, match="the last record is cut off"):
+            list(codec.unpack(data))

@@ -6,6 +6,7 @@ value that ``plain`` accepts; reading never makes an object of a type outside th
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -63,7 +64,7 @@ def unpack(data: bytes, allowance: Allowance | None = None) -> Iterator[Any]:
 
 
 def unpack_uncounted(data: bytes) -> Iterator[Any]:
-    """As ``unpack``, for who keeps no more than one record at a time: nothing is counted.
+    """The records in *data*, without an allowance; for readers that keep one record at a time.
 
     For *data* of at most ``UNCOUNTED`` bytes, which cannot become more than a few hundred times
     that. Raises ``ValueError``.
@@ -87,9 +88,11 @@ def _records(data: bytes, **hooks: Any) -> Iterator[Any]:
     )
     unpacker.feed(data)
     yield from unpacker
-    unpacker.feed(_NIL)  # a record that is cut off takes it in
-    if next(unpacker, unpacker) is not None:
-        raise ValueError("the last record is cut off")
+    unpacker.feed(_NIL)  # a record that is cut off takes it in, so that no nil comes out
+    with contextlib.suppress(ValueError):
+        if next(unpacker, unpacker) is None:
+            return
+    raise ValueError("the last record is cut off")
 
 
 def _refuse(code: int, data: bytes) -> Any:

@@ -113,7 +113,7 @@ def word(value: Any) -> str:
 
 
 def optional(kind: Any, value: Any) -> Any:
-    """As ``checked``, and ``None`` passes."""
+    """*value*, when it is ``None`` or of *kind*. Raises ``TypeError``."""
     return None if value is None else checked(kind, value)
 
 

@@ -33,14 +33,15 @@ Filter = Callable[[list[Any]], list[bytes]]
 Committed = Callable[[Exception | None], None]
 
 GROUP_SECONDS = 0.004
-"""How long a group gathers; what is left of 5 ms is for encoding and writing it."""
+"""Seconds for which a group gathers; the rest of 5 ms is for encoding and writing it."""
 GROUP_BYTES = 256 << 10
 QUEUE_BYTES = 64 << 20
 _SYNC_SECONDS = 1.0
 _LOCKS = 3
-"""How often the writer takes the interpreter's lock for a group: it wakes, compresses, writes."""
+"""Number of times the writer takes the interpreter's lock for a group: it wakes, compresses and
+writes."""
 _SLACK = 0.0002
-"""How late a thread is woken when nobody computes."""
+"""Seconds after which a thread is woken while no other thread computes."""
 _BUSY = 8
 """Items in a group after which more are expected soon."""
 _CALL = -1

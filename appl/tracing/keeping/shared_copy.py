@@ -124,7 +124,7 @@ def _harmless(raw: bytes, content: bool) -> Iterator[Any]:
 
 
 def _cleaned(fields: list[Any], content: bool) -> Any:
-    """What is harmless in a record; one that the table does not know is refused later."""
+    """The harmless part of a record; the filter refuses one that the table does not know."""
     kind = table.KINDS.get(fields[0])
     if kind is None or len(fields) > len(kind._fields):
         return fields
@@ -169,4 +169,4 @@ _CLEANED: dict[Content | None, Callable[[Any], Any]] = {
     Content.PATH: _last_part,
     Content.OBSERVED: lambda value: None,
 }
-"""What a shared trace has of a field, by its content, where that is less than a private one has."""
+"""By content, the value that a shared trace shows of a field where a private one shows more."""

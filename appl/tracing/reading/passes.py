@@ -166,7 +166,7 @@ class Sums:
 
     @property
     def seconds(self) -> float:
-        """As ``Trace.seconds``."""
+        """Seconds from the first start to the last end, summed over the processes."""
         both = self._first.keys() & self._last.keys()
         return sum(self._last[number] - self._first[number] for number in both) / 1e6
 
@@ -453,7 +453,7 @@ class _Tools(Pass):
         self._trace.scopes.pop()
 
     def _message(self, message: table.MessageRecord) -> None:
-        """Of the messages, only what tools gave is needed."""
+        """Keep the results of tools; other messages are not needed."""
         if message.role == "tool":
             super()._message(message)
             if self._over(message.id):

@@ -57,8 +57,8 @@ _TAKES = {
         (table.DeliveryRecord, 64),
     )
 }
-"""Of the most frequent records: the number of fields without optional ones, and the most memory in
-bytes that such a record takes."""
+"""Fast path for the most frequent records: the number of their fields without optional ones, and an
+upper bound in bytes for the memory that such a record takes."""
 
 _DECIMAL = 2_000
 """Bits of an integer that is written in decimal digits."""
@@ -134,7 +134,7 @@ class Call:
 
     @property
     def ended_as(self) -> Literal["answered", "failed", "cancelled"] | None:
-        """What came of it, for who looks on: what somebody ended from outside was cancelled.
+        """The outcome that users are shown: a call that was ended from outside was cancelled.
 
         ``outcome`` is what a replay goes by. There such a call has failed: the program, which did
         not cancel it, is told so again.
@@ -151,7 +151,7 @@ class Call:
         return spans_of(self.messages)
 
     def chunks(self) -> Iterator[Chunk]:
-        """What it was streamed in; nothing if it was not, or if something in it was masked."""
+        """The chunks of a streamed answer; none if it was not streamed or was masked."""
         return rebuilt(() if self.lost else self.cuts, self._whole())
 
     def _whole(self) -> Texts:
@@ -163,7 +163,7 @@ class Call:
         return {**self.facts(), "messages": messages}
 
     def facts(self) -> dict[str, Any]:
-        """As ``as_data``, without the messages of its prompt."""
+        """The call as JSON-ready data, without the messages of its prompt."""
         response = self.response
         return {
             "address": self.address,
@@ -294,7 +294,7 @@ def with_known_cost(totals: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Trace:
-    """What a trace file holds.
+    """The contents of a trace file.
 
     ``tools`` are the calls of tools, by address. ``torn`` is the size of a last group that a crash
     cut off; ``moments`` counts deliveries and observations together, in whose order a replay tells
@@ -354,22 +354,22 @@ class Trace:
 
     @property
     def private(self) -> bool:
-        """Whether digests stand in it in place of texts, made with a key."""
+        """True if the trace was made with a key, and does not show the texts of its run."""
         return "privacy" in self.header
 
     @property
     def opened(self) -> bool:
-        """Whether what was recorded is there: it is not private, or was read with its key."""
+        """True if the trace is not private, or was read with its key."""
         privacy = self.header.get("privacy")
         sealed = isinstance(privacy, dict) and privacy.get("mode") == REDACTED
         return not self.private or (sealed and self.key is not None)
 
     def content_of(self, request: Request) -> bytes:
-        """What the content digest of *request* is in this trace."""
+        """The content digest that *request* has in this trace."""
         return request.digest if self.key is None else self.key.digest(request.digest)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
-        """What a notebook shows."""
+        """The forms of the trace that a notebook can show."""
         return notebook.bundle(self)
 
     def totals(self) -> Totals:
@@ -443,7 +443,7 @@ def add_to(sums: Totals, call: Call) -> None:
 
 
 def add_earlier(sums: Totals, call: Call) -> None:
-    """What a call took before it was begun again."""
+    """Count the cost of a call in the process before the one that began it again."""
     sums.in_doubt += call.outcome is None and bool(call.attempts)
     _add_spent(sums, call)
 

@@ -60,7 +60,7 @@ _PIECE = 1 << 20
 _TINY = 1 << 6
 """Characters that stay in their record however many others it has."""
 _CANCELLED = CallCancelled("cancelled")
-"""What stands for the error that is not told."""
+"""The error of a call that ended without one."""
 
 _file_row = table.row(table.FileRecord)
 _line_row = table.row(table.LineRecord)
@@ -160,8 +160,8 @@ HOLDS: dict[type, Callable[[Any], Event | WithError]] = {
     Observed: _observation,
     ScopeEntered: _scope,
 }
-"""What makes of an event what it is now, whatever the program does to what it holds until it is
-encoded. Raises ``TypeError`` or ``ValueError`` where something observed is no plain data."""
+"""By type, a function that copies from an event what the program may still change before the event
+is encoded. Raises ``TypeError`` or ``ValueError`` where something observed is no plain data."""
 
 
 class _Closed(Exception):

@@ -67,7 +67,7 @@ _LASTING = frozenset(
 """Kinds of records whose originals a replay may need."""
 _PIECE = tag_of(PieceRecord)
 _NOTHING = stored(FileRecord("T", 0, ""))
-"""What is shown in place of a piece of a text."""
+"""The record that stands in place of a piece of a text."""
 _STAYS = frozenset({Content.PLAIN, Content.OWNER, Content.PATH})
 _UNMARKED = frozenset({Content.DIGEST, Content.ORIGINS})
 """Contents that no replay misses: a record of which only these are changed is not marked."""
@@ -84,7 +84,7 @@ _ENTRY = frozenset(["kind", "file", "function", "argv", "argc", "directory"])
 _WORD = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 Show = Callable[[Any, Any], Any]
-"""What is shown of a value, which is a field of a record."""
+"""A function from a value and its record to the value that is shown."""
 
 
 class Veil:

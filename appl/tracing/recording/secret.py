@@ -45,7 +45,7 @@ def _environment() -> dict[bytes, bytes]:
 
 @functools.cache
 def _test(pattern: str) -> _Test:
-    """Whether *pattern* is in a text, by an engine that is linear in time and skips most of it."""
+    """A test for *pattern* in a text, with an engine whose time is linear in the text's length."""
     core = late_import("pydantic_core")  # 25 ms that `import appl` must not cost
     schema = core.core_schema.str_schema(pattern=pattern, regex_engine="rust-regex")
     test: _Test = core.SchemaValidator(schema).isinstance_python
@@ -73,7 +73,7 @@ class _Secrets(SecretForms):
         return [_test(pattern) for pattern in (*first, *map("|".join, groups))]
 
     def may_be_in(self, data: bytes) -> bool:
-        """Whether there may be a secret in *data*. It is true of all that have one."""
+        """True if *data* may hold a secret; never false if it does."""
         text = data.translate(_SEVEN_BITS).decode("ascii")  # twice as fast as any other text
         return any(test(text) for test in self.tests)
 
@@ -138,14 +138,14 @@ class Masker:
         return max(len(known[0][0]) if known else 0, _LEAST)
 
     def finds(self, data: bytes) -> bool:
-        """Whether there is a secret in *data*."""
+        """True if there is a secret in *data*."""
         secrets, found = self.refresh(), list[str]()
         if secrets.may_be_in(data):
             secrets.cleaned(data.decode("latin-1"), found)
         return bool(found)
 
     def straddles(self, before: Callable[[int], str], after: str) -> bool:
-        """Whether a secret begins in the text whose last characters *before* gives, and ends in
+        """True if a secret begins in the text whose last characters *before* gives, and ends in
         *after*."""
         size = LONGEST if may_go_on(before(_LEAST), after[:_LEAST]) else self.longest
         seam = before(size) + after[:size]
