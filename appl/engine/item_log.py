@@ -8,12 +8,10 @@ the worker that ended it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from appl.backend import Response
 from appl.errors import CallCancelled, RunError
-from appl.prompt import Message
 from appl.runtime.answers.call import Call
 from appl.runtime.event import (
     CallEnded,
@@ -28,16 +26,12 @@ from appl.runtime.event import (
 )
 from appl.runtime.world import Go, Live, Moment, Programs, Tell, ToolRequest
 
+ItemAnswers = dict[Moment, tuple[Any, Any]]
+"""The outcomes of an item's moments, each behind a key of its question; can be pickled.
 
-@dataclass(slots=True)
-class ItemAnswers:
-    """The ends of an item's calls and tools, and its observations: plain data that can be sent."""
-
-    calls: dict[str, tuple[bytes, Response | None, BaseException | None]] = field(
-        default_factory=dict
-    )
-    tools: dict[str, tuple[str, str, Message]] = field(default_factory=dict)
-    seen: dict[tuple[str, int, str], Any] = field(default_factory=dict)
+The key of a call is the digest of its request, that of a tool its name and arguments; an
+observation has none.
+"""
 
 
 class ItemLog:
@@ -49,26 +43,21 @@ class ItemLog:
     """
 
     def __init__(self) -> None:
-        self.answers = ItemAnswers()
+        self.answers: ItemAnswers = {}
         self._scopes: set[str] = set()
-        self._calls: dict[str, CallStarted] = {}
-        self._tools: dict[str, ToolStarted] = {}
-        self._seen: dict[tuple[str, int, str], Observed] = {}
-        self._lost: dict[str, CallStarted | ToolStarted] = {}
-        self._unseen: dict[tuple[str, int, str], Observed] = {}
+        self._begun: dict[Moment, CallStarted | ToolStarted | Observed] = {}  # by the last worker
+        self._lost: dict[Moment, CallStarted | ToolStarted | Observed] = {}  # by others alone
 
     def doubtful(self) -> str | None:
         """The name of a tool with effects that has begun and whose end is unknown."""
-        for address, used in self._tools.items():
-            if used.effect == "effect" and address not in self.answers.tools:
-                return used.name
-        return None
+        tools = ((at, e) for at, e in self._begun.items() if isinstance(e, ToolStarted))
+        doubtful = (e.name for at, e in tools if e.effect == "effect" and at not in self.answers)
+        return next(doubtful, None)
 
     def restart(self) -> ItemAnswers:
         """Start the item anew on another worker; return the answers that it may reuse."""
-        self._lost |= {**self._calls, **self._tools}
-        self._unseen |= self._seen
-        self._calls, self._tools, self._seen = {}, {}, {}
+        self._lost |= self._begun
+        self._begun = {}
         return self.answers
 
     def left(self, at: int) -> Iterator[Event]:
@@ -76,67 +65,60 @@ class ItemLog:
 
         A moment that only a lost worker has seen comes after all those of the last worker.
         """
-        for seen in self._unseen.values():
-            yield replace(seen, at=at)
-        self._unseen = {}
+        lost, self._lost = self._lost, {}
         why = CallCancelled("asked by a worker that was lost, and not again")
-        for event in self._lost.values():
+        for moment, event in lost.items():
             yield replace(event, at=at)
             if isinstance(event, CallStarted):
-                yield CallEnded(event.request.address, None, why, at)
-            else:
-                yield ToolEnded(event.address, None, why, at)
-        self._lost = {}
+                yield CallEnded(moment.address, None, why, at)
+            elif isinstance(event, ToolStarted):
+                yield ToolEnded(moment.address, None, why, at)
 
     def fresh(self, event: Event) -> bool:
         """Note *event*; true if it is to be reported."""
         if isinstance(event, ScopeEntered):
-            size = len(self._scopes)
+            fresh = event.address not in self._scopes
             self._scopes.add(event.address)
-            return len(self._scopes) > size
-        note = _NOTES.get(type(event))
-        if note is not None:
-            note(self, event)
+            return fresh
+        if isinstance(event, CallStarted | ToolStarted | Observed):
+            self._begins(_moment(event), event)
+        elif isinstance(event, CallEnded | ToolEnded):
+            self._ends(_moment(event), event)
         return True
 
-    def _started(self, event: CallStarted) -> None:
-        address = event.request.address
-        self._lost.pop(address, None)
-        self._calls[address] = event
-        known = self.answers.calls.get(address)
-        if known is not None and known[0] != event.request.digest:
-            del self.answers.calls[address]
+    def _begins(self, moment: Moment, event: CallStarted | ToolStarted | Observed) -> None:
+        self._lost.pop(moment, None)
+        self._begun[moment] = event
+        if isinstance(event, Observed):
+            self.answers[moment] = (None, event.value)
+        elif moment in self.answers and self.answers[moment][0] != _key(event):
+            del self.answers[moment]
 
-    def _ended(self, event: CallEnded) -> None:
-        begun, error = self._calls.get(event.address), event.error
-        ended = not isinstance(error, CallCancelled) or error.outside
-        if begun is not None and ended:
-            known = begun.request.digest, event.response, event.error
-            self.answers.calls[event.address] = known
-
-    def _tool(self, event: ToolStarted) -> None:
-        self._lost.pop(event.address, None)
-        self._tools[event.address] = event
-
-    def _tool_ended(self, event: ToolEnded) -> None:
-        begun = self._tools.get(event.address)
-        if begun is not None and event.message is not None:
-            self.answers.tools[event.address] = (begun.name, begun.arguments, event.message)
-
-    def _observed(self, event: Observed) -> None:
-        key = (event.address, event.ordinal, event.kind)
-        self._unseen.pop(key, None)
-        self._seen[key] = event
-        self.answers.seen[key] = event.value
+    def _ends(self, moment: Moment, event: CallEnded | ToolEnded) -> None:
+        """Remember how it ended, unless a program has cancelled it."""
+        begun, error = self._begun.get(moment), event.error
+        outcome: Any = event.message if isinstance(event, ToolEnded) else event.response
+        if outcome is None and isinstance(event, CallEnded):
+            inside = isinstance(error, CallCancelled) and not error.outside
+            outcome = None if inside else error or RunError("it ended without an answer")
+        if begun is not None and outcome is not None:
+            self.answers[moment] = (_key(begun), outcome)
 
 
-_NOTES: dict[type, Callable[[ItemLog, Any], None]] = {
-    CallStarted: ItemLog._started,
-    CallEnded: ItemLog._ended,
-    ToolStarted: ItemLog._tool,
-    ToolEnded: ItemLog._tool_ended,
-    Observed: ItemLog._observed,
-}
+def _moment(event: CallStarted | CallEnded | ToolStarted | ToolEnded | Observed) -> Moment:
+    if isinstance(event, Observed):
+        return Moment(event.address, event.kind, event.ordinal)
+    called = isinstance(event, CallStarted | CallEnded)
+    return Moment(where(event), "answer" if called else "tool")
+
+
+def _key(question: Any) -> Any:
+    """The key of a *question*: of an event that begins it, of a call or of the use of a tool."""
+    if isinstance(question, ToolStarted | ToolRequest):
+        return question.name, question.arguments
+    if isinstance(question, CallStarted | Call) and question.request is not None:
+        return question.request.digest
+    return None
 
 
 def where(event: Event) -> str:
@@ -157,7 +139,7 @@ class LoggedWorld(Live):
 
     def __init__(self, within: str) -> None:
         self._within = within
-        self._answers = ItemAnswers()
+        self._answers: ItemAnswers = {}
 
     def opens(self, programs: Programs) -> None:
         super().opens(programs)
@@ -165,55 +147,35 @@ class LoggedWorld(Live):
 
     def add(self, answers: ItemAnswers) -> None:
         """Add *answers* to those that are known."""
-        self._answers.calls |= answers.calls
-        self._answers.tools |= answers.tools
-        self._answers.seen |= answers.seen
+        self._answers |= answers
 
     def expect(
         self, moment: Moment, tell: Tell, live: Go, about: Call | ToolRequest | None = None
     ) -> None:
-        if isinstance(about, ToolRequest):
-            self._tool(moment.address, about, tell, live)
-        elif moment.kind == "workers":  # a worker hires none
+        """Answer what is known; refuse a call without an address that holds for all workers."""
+        if moment.kind == "workers":  # a worker hires none
             tell(None)
-        elif about is not None:
-            self._answer(about, live)
-        else:
-            live()
-
-    def _answer(self, call: Call, live: Go) -> None:
-        """Answer a known call; refuse a call without an address that holds for all workers."""
-        if not call.address.startswith(self._within):
-            call.failed(
+        elif isinstance(about, Call) and not moment.address.startswith(self._within):
+            tell(
                 RunError(
-                    f"{call.address} was asked on a thread or task of your own, whose address is "
+                    f"{moment.address} was asked on a thread or task of your own, whose address is "
                     "not known beyond this worker; start it with appl.call(f, ...)"
                 )
             )
-            return
-        known = self._answers.calls.pop(call.address, None)
-        if known is None or call.request is None or known[0] != call.request.digest:
+        elif about is None or not self._knows(moment, about):
             live()
-            return
-        _, response, error = known
-        call.source = Source("reused", call.address)
-        if response is not None:
-            call.answered(response)
         else:
-            call.failed(error or RunError("it ended without an answer"))
+            if isinstance(about, Call):
+                about.source = Source("reused", about.address)
+            tell(self._answers.pop(moment)[1])
 
-    def _tool(self, address: str, wanted: ToolRequest, tell: Tell, live: Go) -> None:
-        """Give the result of a tool that has run; otherwise run it."""
-        known = self._answers.tools.pop(address, None)
-        if known is None or known[:2] != (wanted.name, wanted.arguments):
-            live()
-        else:
-            tell(known[2])
+    def _knows(self, moment: Moment, about: Call | ToolRequest) -> bool:
+        key, _ = self._answers.get(moment, (None, None))
+        return key is not None and key == _key(about)
 
     def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
         """The logged observation, or a new one."""
-        key = (moment.address, moment.ordinal, moment.kind)
-        if key not in self._answers.seen:
+        if moment not in self._answers:
             return super().see(moment, live)
-        known = self._answers.seen.pop(key)
+        _, known = self._answers.pop(moment)
         return super().see(moment, lambda: known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from appl import map as appl_map
 from appl import sleep as appl_sleep
 from appl.backend import Backend, Emit, Profile, Request, Response
 from appl.errors import AuthenticationFailed
+from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.run import Run
+from appl.runtime.run import Run, current
 from appl.runtime.world import Stepping, World
 from appl.serving import Served, serving
 from appl.testing import Echo, Held, Instant, Late, Scripted, Seeded, VirtualClock
@@ -97,11 +99,29 @@ def test_a_backend_in_a_wrapper_is_replayed_resumed_and_rerun(tmp_path: Path, pr
     ]  # fmt: skip
     for world, backend in worlds:
         wrapped = Wrapped(backend)
-        watching: list[Any] = [world]
-        with Run(wrapped, instruments=watching, world=world):
+        with Run(wrapped, world=world):
             assert program() == value
         assert not wrapped.requests
     replayer.finish()
+
+
+def one_by_one() -> int:
+    """Ask many questions, and count the calls of the run that are still there."""
+    for number in range(20):
+        ask(f"question {number}")
+    gc.collect()
+    return sum(type(each) is Call and each.run is current() for each in gc.get_objects())
+
+
+def test_an_answered_call_is_let_go_whoever_answered_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.trace"
+    live = recorded(path, one_by_one)
+    worlds: list[World] = [Replayer(path), Resumer(path), Rerunner(path)]
+    kept = []
+    for world in worlds:
+        with Run(Echo(), world=world):
+            kept.append(one_by_one())
+    assert max(kept) <= live + 1
 
 
 # -- around every backend
