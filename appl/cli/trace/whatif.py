@@ -22,7 +22,7 @@ from appl.tracing import Call, Trace
 from appl.tracing.explaining import costs, whatif
 from appl.tracing.explaining import flow as flows
 from appl.tracing.explaining.costs import Costs
-from appl.tracing.explaining.flow import Flow
+from appl.tracing.explaining.flow import RunFlow
 from appl.tracing.reading.passes import Passes
 
 _HINTED = 10_000
@@ -66,7 +66,7 @@ def _predicted(run: Passes, given: Options) -> dict[str, Any]:
     if slots is not None and slots < 1:
         raise UsageError(f"--concurrency is a number of calls from 1 on, got {slots}")
     prices = dict(_price(words) for words in given.price)
-    flow = flows.Flow(run)
+    flow = flows.RunFlow(run)
     without = tuple(_known(run, flow, each.rstrip("/")) for each in given.without)
     changes = whatif.Changes(latency, slots, without)
     model = whatif.RunModel(flow)
@@ -195,7 +195,7 @@ def _price(words: str) -> tuple[str, Price]:
         ) from None
 
 
-def _known(run: Passes, flow: Flow, address: str) -> str:
+def _known(run: Passes, flow: RunFlow, address: str) -> str:
     if not any(each == address or each.startswith(address + "/") for each in flow.steps.address):
         hint = nearest(address, itertools.islice(flow.steps.address, _HINTED))
         raise UsageError(f"{run.trace.path.name} has no call {address!r}{hint}")

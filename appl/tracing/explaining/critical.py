@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from appl.tracing.explaining.flow import END, START, TOLD, Flow
+from appl.tracing.explaining.flow import END, START, TOLD, RunFlow
 from appl.tracing.explaining.steps import Steps
 from appl.tracing.explaining.whatif import RunModel
 from appl.tracing.reading.passes import Passes
@@ -106,7 +106,7 @@ def longest(segments: list[Segment], most: int | None) -> list[Segment]:
 
 def critical(run: Trace | Passes | Steps) -> Critical:
     """The critical path of *run*; of a long one only the longest waits are predicted."""
-    flow = Flow(run)
+    flow = RunFlow(run)
     if not len(flow):
         return Critical(0, [], {})
     segments, waits = _walk(flow)
@@ -117,7 +117,7 @@ def critical(run: Trace | Passes | Steps) -> Critical:
     return Critical(flow.end - flow.begin, segments, kinds, _predicted(flow, waits[:tried]))
 
 
-def _predicted(flow: Flow, waits: list[tuple[int, int]]) -> list[OrderWait]:
+def _predicted(flow: RunFlow, waits: list[tuple[int, int]]) -> list[OrderWait]:
     """The waits for order with their predicted cost, the most costly first."""
     if not waits:
         return []
@@ -131,7 +131,7 @@ def _predicted(flow: Flow, waits: list[tuple[int, int]]) -> list[OrderWait]:
     return sorted(found, key=lambda wait: wait.predicted)
 
 
-def _walk(flow: Flow) -> tuple[list[Segment], list[tuple[int, int]]]:
+def _walk(flow: RunFlow) -> tuple[list[Segment], list[tuple[int, int]]]:
     """The segments, first one first, and the waits for order, longest waited for first."""
     steps = flow.steps
     segments: list[Segment] = []

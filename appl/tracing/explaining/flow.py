@@ -26,7 +26,7 @@ _ROUND = 64  # answers of a round that are looked at
 _TOGETHER = 5000  # microseconds between deliveries that one answer brought about
 
 
-class Flow:
+class RunFlow:
     """The moments of a run, and the moments that each waited for.
 
     The moments are numbers, in the order of their times ``at``; ``step`` and ``kind`` say what
@@ -167,7 +167,7 @@ class Flow:
         return False
 
 
-def _noted(flow: Flow, kind: int) -> Links:
+def _noted(flow: RunFlow, kind: int) -> Links:
     """For each function the moments of a kind that happened in it or below it, in order."""
     steps, above = flow.steps, flow.steps.above
     moments = [index for index, place in enumerate(flow.order) if place % 3 == kind]

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import MutableSequence, Sequence
 from dataclasses import dataclass, field
 
-from appl.tracing.explaining.flow import END, START, Flow
+from appl.tracing.explaining.flow import END, START, RunFlow
 from appl.tracing.explaining.links import Links
 from appl.tracing.explaining.steps import Phases
 
@@ -58,7 +58,7 @@ class SimulatedRun:
 class RunModel:
     """The events of a run: the events each waits for, and its delay after them."""
 
-    def __init__(self, flow: Flow) -> None:
+    def __init__(self, flow: RunFlow) -> None:
         self.flow = flow
         self.delays = array("q")
         self.needs = Links()
@@ -137,7 +137,7 @@ class _ChangedCalls:
     ``took`` is from its begin to its end or, where slots are numbered, from when it has one.
     """
 
-    def __init__(self, flow: Flow, changes: Changes) -> None:
+    def __init__(self, flow: RunFlow, changes: Changes) -> None:
         self._flow, steps = flow, flow.steps
         self.slots, self.took = bytearray(), list[int]()
         for step, (start, end) in enumerate(zip(steps.start, steps.end, strict=True)):
