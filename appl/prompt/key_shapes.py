@@ -156,7 +156,7 @@ _ANY = re.compile(
     "(?<![A-Za-z0-9])(?:" + "|".join(f"({s.guard}{s.first}{s.rest})" for s in SHAPES) + ")", re.A
 )
 _URL = re.compile(rf"({_PASSWORD})([^/\s@\"'<>]{{3,1024}})(?=@)", re.A)
-_TOLD = re.compile(rf"({_BEFORE})({_RANDOM}[A-Za-z0-9+/_=~-]{{0,1024}})(?![.(\[])", re.A)
+_TOLD = re.compile(rf"({_BEFORE})({_RANDOM}[A-Za-z0-9+/_=~-]{{0,1024}})(?![(\[]|\.\S)", re.A)
 _LOOSE = (
     re.compile(r"(://)([^/\s]{1,1024})(?=@)"),
     re.compile(r"(?i)(\b(?:bearer|basic)\s{1,4})([\w.~+/=*-]{4,})"),

@@ -128,6 +128,12 @@ def test_what_fits_a_shape_is_always_looked_at(data: st.DataObject) -> None:
     assert not hits or Masker().finds(text.encode())
 
 
+def test_a_password_at_the_end_of_a_sentence_is_masked_to_its_last_letter() -> None:
+    key = chance(24)
+    shown = Masker().text(f"The password is {key}. Use it well.", [])
+    assert shown == "The password is [secret key or password]. Use it well."
+
+
 def in_pieces(text: str, size: int) -> Iterator[str]:
     """What is shown after each piece of *text*, and at its end."""
     flow = Flow(Masker())
