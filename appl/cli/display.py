@@ -371,7 +371,7 @@ class LiveDisplay:
         return Masker()
 
     def _new(self, event: ChunkArrived) -> str:
-        """What can be shown of the answer after the piece of it in *event*."""
+        """The text of an answer that can be shown after its piece in *event*."""
         texts = self._texts.setdefault(event.address, {})
         which = event.chunk.sample, event.chunk.kind
         return texts.setdefault(which, _Shown(self._masker)).feed(event.chunk.text)

@@ -57,7 +57,7 @@ class Outside:
     # -- for programs
 
     def observe(self, address: str, kind: str, live: Callable[[], Any]) -> Any:
-        """What the program at *address* sees of the world; *live* looks at it."""
+        """The observation of the program at *address*; *live* makes it anew."""
         return self.world.see(Moment(address, kind, self.next_observation(address)), live)
 
     def next_observation(self, address: str) -> int:

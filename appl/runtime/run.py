@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What a run is made with, and what does not change while it goes on.
+    """The services and settings of a run, which do not change while it goes on.
 
     ``gate`` is called on the I/O thread before each call starts: it may block, or raise to refuse;
     ``barrier`` before a tool with effects runs, on its thread: it returns when all that happened
@@ -143,7 +143,7 @@ class Run:
 
     @property
     def profile(self) -> Profile:
-        """What the run's own backend can do."""
+        """The profile of the run's own backend."""
         return self.services.backend.profile
 
     # -- its calls

@@ -95,7 +95,7 @@ class Programs(Protocol):
         """True if nobody will move by himself, as far as can be known; if not, look again soon."""
 
     def idle_for(self, seconds: float) -> bool:
-        """Whether nothing has happened for *seconds*; else one looks again soon."""
+        """True if nothing has happened for *seconds*; if not, looks again soon."""
 
     def recalled(self, call: Call, response: Response, requests: int) -> None:
         """Tell caches and budgets that *call* gets a recorded answer."""

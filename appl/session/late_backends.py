@@ -147,7 +147,7 @@ def _nowhere(name: str, backend: Backend) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What names for models mean: those that are known, and the ``backends`` that begin others.
+    """The meanings of model names: known ones, and the ``backends`` that begin others.
 
     ``meanings`` are those of names whose backend was made at its first use.
     """

@@ -82,7 +82,7 @@ def rerun_session(
 
 
 def _origin(rerunner: Rerunner) -> dict[str, Any]:
-    """What the header of a trace says about the one that it comes from."""
+    """The facts in a trace's header about the trace that it comes from."""
     path, sets = rerunner.trace.path, rerunner.amendments.sets
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32))

@@ -104,7 +104,7 @@ class IdleDetection:
         return self.idle_for(patience_s)
 
     def idle_for(self, seconds: float) -> bool:
-        """Whether nothing has happened for *seconds*; else one looks again soon."""
+        """True if nothing has happened for *seconds*; if not, looks again soon."""
         left = seconds - self._idleness.seconds()
         if left <= 0:
             return True

@@ -143,7 +143,7 @@ class Call:
 
     @property
     def ended_from_outside(self) -> bool:
-        """Whether somebody outside of its program has cancelled it: the program was told so."""
+        """True if it was cancelled from outside its program, which got that as an error."""
         return self.outcome == "failed" and isinstance(self.error, CallCancelled)
 
     def spans(self) -> list[list[Span]]:

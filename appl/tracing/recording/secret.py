@@ -152,7 +152,7 @@ class Masker:
         return self.finds(seam.encode("utf-8", "surrogatepass"))
 
     def open_from(self, text: str) -> int:
-        """Where in *text* the first secret begins that may go on after its end; else its length."""
+        """The start of the first secret that may go on after the end of *text*, else its length."""
         known = self.refresh().open_from(text)
         return min(known, key_goes_on_from(text)) if self._shapes else known
 
