@@ -39,8 +39,8 @@ SEEDED = (
     Seeded("limits", "edited", Mutant(
         "a recorded limit does not strike while a live call is out",
         "tracing/replaying/rerunner.py",
-        "            if self._running or self._is_new(key[0]):",
-        "            if not key:",
+        "            if self._running or self._is_new(expected.moment.address):",
+        "            if not expected:",
         first=77,
     )),
     Seeded("locks", "plain", Mutant(
@@ -115,8 +115,8 @@ SEEDED = (
     Seeded("try", "killed", Mutant(
         "a resumed run asks again what was answered",
         "tracing/replaying/resumer.py",
-        '        return "answer"\n\n    def claim',
-        '        return "live"\n\n    def claim',
+        '        return "refused" if found.lost else "recorded"',
+        '        return "refused" if found.lost else "live"',
     )),
 )  # fmt: skip
 
