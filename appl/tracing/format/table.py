@@ -374,9 +374,10 @@ def row(kind: Callable[Concatenate[Any, _P], Record]) -> Callable[_P, Fields]:
 
 def stored(record: Record) -> Fields:
     """The array that *record* is stored as: optional fields that are ``None`` are left out."""
-    optional = record._field_defaults
-    pairs = zip(record._fields, record, strict=True)
-    return tuple(value for name, value in pairs if value is not None or name not in optional)
+    needed = len(record) - len(record._field_defaults)
+    if needed == len(record):
+        return record
+    return *record[:needed], *(value for value in record[needed:] if value is not None)
 
 
 # -- from arrays to fields -------------------------------------------------------------------

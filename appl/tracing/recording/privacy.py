@@ -108,7 +108,7 @@ class Veil:
             Content.ORIGINS: lambda value, record: None,
         }  # fmt: skip
         self._plans = {
-            kind: {name: shows[content] for name, content in fields.items()}
+            kind: [(kind._fields.index(name), shows[content]) for name, content in fields.items()]
             for kind, fields in _SHIELDED.items()
             if kind not in (PieceRecord, MessageRecord, LongerRecord)  # shown as a whole
         }
@@ -130,12 +130,15 @@ class Veil:
                 yield self._sealed(self._sealer, each, names, _NOTHING)
 
     def _record(self, names: list[str], fields: list[Any]) -> bytes:
-        record = _known(fields)
+        kind = _known(fields)
+        if kind in _PLAIN_KINDS:
+            return codec.pack((MASKED, names, fields) if names else fields)
+        record = as_record(fields)
         shown = self._shown(record)
-        if shown == record or _UNMARKED.issuperset(_SHIELDED[type(record)].values()):
-            kept = stored(shown)
+        kept = stored(shown)
+        if kind in _UNMARKED_KINDS or shown == record:
             return codec.pack((MASKED, names, kept) if names else kept)
-        names, kept = sorted({*names, REDACTED}), stored(shown)
+        names = sorted({*names, REDACTED})
         if self._sealer is not None and _lasts(record):
             return self._sealed(self._sealer, _original(names, fields), names, kept)
         return codec.pack((MASKED, names, kept))
@@ -144,13 +147,16 @@ class Veil:
         """The form of *record* in a private trace, each field by its class of content."""
         if isinstance(record, MessageRecord):
             content, more = self._message(record, record.content, record.role)
-            return record._replace(content=content, more=more)
+            return MessageRecord(record.tag, record.id, record.role, content, more)
         if isinstance(record, LongerRecord):
             text, more = self._message(record, record.text, "user")
             return record._replace(text=text, more=more)
-        plan = self._plans[type(record)]
-        changed = {name: show(getattr(record, name), record) for name, show in plan.items()}
-        return record._replace(**changed) if changed else record
+        kind: Kind = type(record)
+        values = [*record]
+        for place, show in self._plans[kind]:
+            values[place] = show(values[place], record)
+        shown: Record = kind._make(values)
+        return shown
 
     def _sealed(self, sealer: Sealer, original: Any, names: list[str], shown: Any) -> bytes:
         sealed = sealer.seal(codec.pack(original), codec.pack(shown))
@@ -282,10 +288,12 @@ def shielded(kind: Kind) -> dict[str, Content]:
 
 
 _SHIELDED = {kind: shielded(kind) for kind in EVERY}
+_PLAIN_KINDS = {kind for kind in EVERY if not _SHIELDED[kind]}
+_UNMARKED_KINDS = {kind for kind in EVERY if _UNMARKED.issuperset(_SHIELDED[kind].values())}
 
 
-def _known(fields: list[Any]) -> Record:
-    """The record of *fields*; one that may say more than is known here is refused.
+def _known(fields: list[Any]) -> Kind:
+    """The kind of the record *fields*; one that may say more than is known here is refused.
 
     Raises ``ValueError``.
     """
@@ -294,8 +302,7 @@ def _known(fields: list[Any]) -> Record:
     if kind is None or len(fields) > len(kind._fields):
         what = "its kind" if kind is None else f"a field that a record {tag!r:.20} did not have"
         raise ValueError(f"a record {tag!r:.20} may hold a text: {what} is not known")
-    record: Record = as_record(fields)
-    return record
+    return kind
 
 
 def _check_names(kind: str, found: Mapping[str, Any], known: frozenset[str]) -> None:
