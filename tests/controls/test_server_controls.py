@@ -98,8 +98,8 @@ CONTROLS = {
     ),
     "sglang's client connects for ever": Control(
         "backends/appl_backends/sglang/wire.py",
-        "limit=connections, connect=connect, keep",
-        "limit=connections, connect=60.0, keep",
+        "            connect=connect,\n",
+        "            connect=60.0,\n",
         f"{HOSTILE}::test_making_a_connection_has_a_deadline[sglang]",
     ),
     "no deadline for a question": Control(
