@@ -43,6 +43,8 @@ class Outside:
 
     def open(self, backend: Backend) -> None:
         """Begin; *backend* may answer one call after the other, each time all programs wait."""
+        # First the world, which may add itself to the steps. Only then it is known whether anybody
+        # hands something over when all programs wait: live nobody does, and no hub is watched.
         self.world.opens(self)
         if isinstance(backend, Stepping):
             self.steps.append(backend.on_idle)
@@ -80,6 +82,8 @@ class Outside:
         Without *caches* none is read.
         """
         self.answer, self._run.dispatch.caches.used = self._answer, caches
+        # The watchdog compares durations. With answers from a record they say nothing of the user's
+        # lines.
         watchdog.runs.discard(self._run)
 
     def report_to(self, instrument: Instrument) -> None:
@@ -97,7 +101,7 @@ class Outside:
         return self.over or (self.idle_detection is not None and self.idle_detection.rests)
 
     def emit(self, event: Event) -> None:
-        """Tell all who watch the run."""
+        """Tell all instruments of the run."""
         self._run.reporter.emit(event)
 
     def look_soon(self) -> None:
@@ -111,7 +115,7 @@ class Outside:
             self.idle_detection.moved()
 
     def nobody_can_proceed(self, final: bool, patience_s: float) -> bool:
-        """True if nobody will move by himself, as far as can be known; else one looks again."""
+        """True if nobody will move by himself, as far as can be known; if not, look again soon."""
         return self.idle_detection is None or self.idle_detection.nobody_can_proceed(
             final, patience_s
         )
@@ -145,7 +149,7 @@ def void(_: object) -> None:
 
 
 def _straight(call: Call, go: Callable[[Call], None]) -> None:
-    """Live, a call that is ready goes to its backend."""
+    """Send *call*, which is ready, to its backend, as a live run does."""
     go(call)
 
 
@@ -154,4 +158,4 @@ def _unended(begun: Endable) -> None:
 
 
 def _nothing() -> None:
-    """Live, whoever ends a call from outside does so himself."""
+    """Do nothing: in a live run an end from outside takes effect by itself."""
