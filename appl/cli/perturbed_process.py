@@ -158,7 +158,7 @@ def _set_clock(world: Environment) -> None:
 
     real = datetime.datetime
 
-    class Now(real):  # type: ignore[misc, valid-type]
+    class ShiftedDatetime(real):  # type: ignore[misc, valid-type]
         @classmethod
         def now(cls, tz: Any = None) -> Any:
             return cls.fromtimestamp(now(), tz)
@@ -176,9 +176,9 @@ def _set_clock(world: Environment) -> None:
         def today(cls) -> Any:
             return cls.fromtimestamp(now())
 
-    Now.__name__, Today.__name__ = "datetime", "date"
+    ShiftedDatetime.__name__, Today.__name__ = "datetime", "date"
     time.time, time.time_ns = now, lambda: int(now() * 1e9)
-    vars(datetime).update(datetime=Now, date=Today)
+    vars(datetime).update(datetime=ShiftedDatetime, date=Today)
 
 
 class Lagging(Replayer):
