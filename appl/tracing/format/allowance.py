@@ -21,9 +21,9 @@ _WIDER = re.compile(rb"[\xc4-\xef][\x80-\xbf]")  # of a string that takes 2 byte
 _WIDEST = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")  # and of one that takes 4
 
 
-def unlimited() -> Allowance:
+def unlimited() -> DecodingAllowance:
     """The allowance of what this process has made itself."""
-    return Allowance(1 << 62)
+    return DecodingAllowance(1 << 62)
 
 
 def of_file(size: int) -> int:
@@ -45,7 +45,7 @@ class Written:
             raise TraceCorrupt(_TOO_LONG)
 
 
-class Allowance:
+class DecodingAllowance:
     """A number of bytes that may be *taken*, ``most`` in all; ``spend`` takes some.
 
     ``list_hook`` and ``map_hook`` are called with each list and map as it is made.

@@ -20,7 +20,7 @@ from typing import BinaryIO
 import zstandard
 
 from appl.errors import NotATrace, TraceCorrupt, TraceTooNew
-from appl.tracing.format.allowance import Allowance, of_file
+from appl.tracing.format.allowance import DecodingAllowance, of_file
 from appl.tracing.format.codec import MAX_RAW
 from appl.tracing.format.signing import SIZE, START, signature
 
@@ -133,7 +133,7 @@ class Scan:
     last: int = 0
     torn: int = 0
     damaged: str = ""
-    allowance: Allowance = field(default_factory=lambda: Allowance(0))
+    allowance: DecodingAllowance = field(default_factory=lambda: DecodingAllowance(0))
 
 
 def scan(file: BinaryIO, found: Scan, *, salvage: bool = False, limit: int = 0) -> Iterator[bytes]:

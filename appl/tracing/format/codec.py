@@ -13,7 +13,7 @@ from typing import Any
 
 import msgpack
 
-from appl.tracing.format.allowance import Allowance, of_file
+from appl.tracing.format.allowance import DecodingAllowance, of_file
 
 MAX_RAW = 16 << 20
 UNCOUNTED = 1 << 20
@@ -53,13 +53,13 @@ def pack_all(records: list[Any]) -> bytes:
     return pack(records)[1 if count < 1 << 4 else 3 if count < 1 << 16 else 5 :]
 
 
-def unpack(data: bytes, allowance: Allowance | None = None) -> Iterator[Any]:
+def unpack(data: bytes, allowance: DecodingAllowance | None = None) -> Iterator[Any]:
     """The records in *data*, in order; what they take is taken from *allowance*.
 
     Raises ``ValueError`` on anything that is not plain data, and ``TraceCorrupt`` when the
     allowance (by default that of a small file) is used up.
     """
-    allowed = allowance or Allowance(of_file(0))
+    allowed = allowance or DecodingAllowance(of_file(0))
     return _records(data, list_hook=allowed.list_hook, object_hook=allowed.map_hook)
 
 

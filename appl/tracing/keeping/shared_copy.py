@@ -19,7 +19,7 @@ from appl.errors import TraceCorrupt
 from appl.prompt import Message
 from appl.prompt.key_shapes import without_likely_keys
 from appl.tracing.format import block, codec, record, store, table
-from appl.tracing.format.allowance import Allowance, of_file
+from appl.tracing.format.allowance import DecodingAllowance, of_file
 from appl.tracing.format.keys import RunKey
 from appl.tracing.format.sealing import REDACTED
 from appl.tracing.format.store import regular_file
@@ -109,7 +109,7 @@ class _Hook:
 
 def _harmless(raw: bytes, content: bool) -> Iterator[Any]:
     """The records that may be shared, reduced to their harmless fields."""
-    one = Allowance(of_file(len(raw)))
+    one = DecodingAllowance(of_file(len(raw)))
     for fields in codec.unpack(raw, one):
         one.taken = 0
         names: list[str] = []

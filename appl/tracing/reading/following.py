@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from appl.tracing.format import block, store
-from appl.tracing.format.allowance import Allowance
+from appl.tracing.format.allowance import DecodingAllowance
 from appl.tracing.format.store import regular_file
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Builder, Call, Trace
@@ -89,7 +89,7 @@ class Following:
 class _Noting(Builder):
     """Notes the addresses that records are about, each once, in their order."""
 
-    def __init__(self, trace: Trace, allowance: Allowance) -> None:
+    def __init__(self, trace: Trace, allowance: DecodingAllowance) -> None:
         self.touched: dict[str, None] = {}
         super().__init__(trace, allowance)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from appl.errors import TraceCorrupt, TraceError
 from appl.tracing.format import codec, table
-from appl.tracing.format.allowance import RECORD, Allowance, of_file
+from appl.tracing.format.allowance import RECORD, DecodingAllowance, of_file
 from appl.tracing.format.record import ANSWERED, checked
 from appl.tracing.reading.trace import BAD, Builder, Trace
 
@@ -91,7 +91,7 @@ class Uses:
         return type(number) is int and 0 <= number < len(last) and -1 < last[number] <= record
 
 
-class Noting(Allowance):
+class Noting(DecodingAllowance):
     """Notes which long texts a record refers to, as it is made."""
 
     __slots__ = ("texts",)
@@ -113,7 +113,7 @@ class Pass(Builder):
     wants: frozenset[table.Kind]
     """The kinds of records that are read."""
 
-    def __init__(self, trace: Trace, allowance: Allowance | None, uses: Uses) -> None:
+    def __init__(self, trace: Trace, allowance: DecodingAllowance | None, uses: Uses) -> None:
         self._uses, self._processes = uses, 0
         super().__init__(trace, allowance)
         self._scratch = Noting(of_file(0))

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from appl.tracing.format import block, store, table
-from appl.tracing.format.allowance import RECORD, Allowance
+from appl.tracing.format.allowance import RECORD, DecodingAllowance
 from appl.tracing.format.record import ANSWERED
 from appl.tracing.format.store import regular_file
 from appl.tracing.reading.lastuse import First, Pass, Uses, bare, origins, parts
@@ -201,7 +201,7 @@ class _Calls(Pass):
 
     wants = table.EVERY - {table.WarningRecord}
 
-    def __init__(self, trace: Trace, allowance: Allowance, uses: Uses) -> None:
+    def __init__(self, trace: Trace, allowance: DecodingAllowance, uses: Uses) -> None:
         self._waiting = deque[_Held]()
         self._held: dict[int, _Held] = {}
         self._about: Call | None = None
@@ -396,7 +396,7 @@ class _Chosen(_Calls):
     """Some of the calls, with their prompts; these, and all prompts, go on being counted."""
 
     def __init__(
-        self, trace: Trace, allowance: Allowance, uses: Uses, keep: Callable[[str], bool]
+        self, trace: Trace, allowance: DecodingAllowance, uses: Uses, keep: Callable[[str], bool]
     ) -> None:
         self._keep = keep
         super().__init__(trace, allowance, uses)
@@ -434,7 +434,7 @@ class _Tools(Pass):
         }
     )
 
-    def __init__(self, trace: Trace, allowance: Allowance, uses: Uses) -> None:
+    def __init__(self, trace: Trace, allowance: DecodingAllowance, uses: Uses) -> None:
         self._waiting = deque[tuple[int, ToolUse]]()
         self._begun = 0
         super().__init__(trace, allowance, uses)

@@ -17,7 +17,7 @@ from typing import Any
 from appl.errors import TraceCorrupt, TraceError
 from appl.tracing.explaining import costs
 from appl.tracing.format import block, codec, store, table
-from appl.tracing.format.allowance import RECORD, Allowance
+from appl.tracing.format.allowance import RECORD, DecodingAllowance
 from appl.tracing.format.record import checked
 from appl.tracing.format.store import regular_file
 from appl.tracing.format.table import as_record
@@ -231,7 +231,7 @@ def _closed(made: Summary) -> Summary:
 class _Passing(Builder):
     """Reads records for a summary, and keeps no more of them than it needs."""
 
-    def __init__(self, made: Summary, allowance: Allowance) -> None:
+    def __init__(self, made: Summary, allowance: DecodingAllowance) -> None:
         self._summary = made
         self._takes: dict[Any, int] = {}
         super().__init__(made.trace, allowance)
@@ -264,7 +264,7 @@ class _Passing(Builder):
         if len(raw) <= codec.UNCOUNTED:
             yield from codec.unpack_uncounted(raw)
             return
-        scratch = Allowance(max(self._allowance.most - self._allowance.taken, 0))
+        scratch = DecodingAllowance(max(self._allowance.most - self._allowance.taken, 0))
         for fields in codec.unpack(raw, scratch):
             yield fields
             scratch.taken = 0

@@ -33,7 +33,7 @@ from appl.prompt import (
 )
 from appl.prompt.notebook import Bundle
 from appl.tracing.format import block, codec, keys, record, store, table
-from appl.tracing.format.allowance import RECORD, Allowance, of_file
+from appl.tracing.format.allowance import RECORD, DecodingAllowance, of_file
 from appl.tracing.format.chunks import Texts, check, rebuilt, texts_of
 from appl.tracing.format.record import checked, optional, word
 from appl.tracing.format.sealing import REDACTED, Sealer
@@ -512,9 +512,9 @@ class Builder:
     """
 
     def __init__(
-        self, trace: Trace, allowance: Allowance | None = None, home: Path | None = None
+        self, trace: Trace, allowance: DecodingAllowance | None = None, home: Path | None = None
     ) -> None:
-        self._trace, self._allowance = trace, allowance or Allowance(of_file(0))
+        self._trace, self._allowance = trace, allowance or DecodingAllowance(of_file(0))
         self._home, self._sealer = home, None if trace.key is None else Sealer(trace.key)
         self.closed = False
         self.deliveries = self._positions = self._ends = 0
@@ -564,7 +564,7 @@ class Builder:
     def block(self, raw: bytes, number: int) -> None:
         """Take in the records of one block. Raises ``TraceCorrupt``."""
         trace, allowance, take_in = self._trace, self._allowance, self._record
-        scratch = Allowance(max(allowance.most - allowance.taken, 0))
+        scratch = DecodingAllowance(max(allowance.most - allowance.taken, 0))
         try:
             for fields in codec.unpack(raw, scratch):
                 plain, takes = _TAKES.get(fields[0], _UNUSUAL)

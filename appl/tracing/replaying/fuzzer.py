@@ -54,7 +54,7 @@ class NoAnswer(BackendError):
     """Nothing that was recorded could answer this: how such a run goes on is not known."""
 
 
-class Clock(Protocol):
+class FuzzClock(Protocol):
     """A clock that goes on when it is told to: see ``appl.testing.VirtualClock``."""
 
     def advance(self) -> bool:
@@ -98,7 +98,7 @@ class Fuzzer(Sequencer):
 
     in_order = False
 
-    def __init__(self, trace: Trace, plan: Plan, clock: Clock) -> None:
+    def __init__(self, trace: Trace, plan: Plan, clock: FuzzClock) -> None:
         super().__init__(trace)
         self.plan, self._clock = plan, clock
         self._sites: dict[str, Site] = {}

@@ -15,7 +15,7 @@ from appl.backend import Response, Sample, Usage
 from appl.prompt import ROLES, Audio, Image, Media, Message, Messages, Rope, digest_of
 from appl.prompt.messages import LONG
 from appl.tracing.format import record as records
-from appl.tracing.format.allowance import RECORD, Allowance
+from appl.tracing.format.allowance import RECORD, DecodingAllowance
 from appl.tracing.format.chunks import KINDS, Texts
 from appl.tracing.format.record import checked, optional
 from appl.tracing.reading.tooluse import ToolUse
@@ -28,7 +28,7 @@ from appl.tracing.tape.places import after_their_needs
 class Assembler:
     """Puts *lines* together in *trace*; ``at`` is the line that it is at."""
 
-    def __init__(self, trace: Trace, lines: Gathered, allowance: Allowance) -> None:
+    def __init__(self, trace: Trace, lines: Gathered, allowance: DecodingAllowance) -> None:
         self._trace, self._lines, self._allowance = trace, lines, allowance
         self._made: dict[str, Media] = {}
         self._own: dict[str, tuple[int, list[Messages]]] = {}
@@ -301,7 +301,7 @@ def _timed(each: Call | ToolUse, went: Record) -> None:
     each.delivered_at = optional(int, went.get("told_us"))
 
 
-def _scopes_of(addresses: list[str], allowance: Allowance) -> Iterator[Scope]:
+def _scopes_of(addresses: list[str], allowance: DecodingAllowance) -> Iterator[Scope]:
     """The scopes that *addresses* lie in, as far as addresses tell."""
     known: set[str] = set()
     for address in addresses:

@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 from appl.tracing.format import codec
-from appl.tracing.format.allowance import Allowance
+from appl.tracing.format.allowance import DecodingAllowance
 
 FORMAT = 1
 MAX_LINE = 64 << 20
@@ -40,7 +40,7 @@ def _escape(char: str) -> str:
     return json.dumps(char, ensure_ascii=True)[1:-1]
 
 
-def loaded(line: bytes, allowance: Allowance) -> Record:
+def loaded(line: bytes, allowance: DecodingAllowance) -> Record:
     """The record of *line*. Raises ``ValueError``, ``RecursionError``, ``TraceCorrupt``.
 
     What it may take as objects is taken from *allowance* first; brackets and commas within texts

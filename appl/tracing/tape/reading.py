@@ -14,7 +14,7 @@ from typing import BinaryIO
 from appl.backend import TokenLogprob
 from appl.errors import NotATrace, TraceCorrupt, TraceError, TraceTooNew
 from appl.prompt import ToolCall
-from appl.tracing.format.allowance import Allowance, of_file
+from appl.tracing.format.allowance import DecodingAllowance, of_file
 from appl.tracing.format.chunks import KINDS
 from appl.tracing.format.record import checked, optional
 from appl.tracing.format.store import regular_file
@@ -42,7 +42,7 @@ def read_from(file: BinaryIO, path: Path, limit: int = 0) -> Trace:
     """As ``read``, of an open *file*."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
-    allowance = Allowance(limit or of_file(size))
+    allowance = DecodingAllowance(limit or of_file(size))
     trace, number = Trace(path), 0
     reader, assembler = _Reader(trace, allowance), None
     try:
@@ -68,7 +68,7 @@ def _said(error: BaseException) -> str:
 class _Reader:
     """Takes the records in their order."""
 
-    def __init__(self, trace: Trace, allowance: Allowance) -> None:
+    def __init__(self, trace: Trace, allowance: DecodingAllowance) -> None:
         self._trace, self._allowance = trace, allowance
         self._lines = Gathered()
         self._open: Asked | None = None
