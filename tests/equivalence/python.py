@@ -86,7 +86,7 @@ class Python:
     def _prompt_of(self, f: Callable[..., Any], ctx: str, args: tuple[Any, ...]) -> list[str]:
         around = self._prompt.get()
         if ctx == "resume":
-            owner = id(args[0]) if "self" in inspect.signature(f).parameters else 0
+            owner = args[0] if "self" in inspect.signature(f).parameters else None
             return self.kept.setdefault((f, owner), list(around))
         return {"new": [], "copy": list(around), "same": around}[ctx]
 
