@@ -231,6 +231,12 @@ class Predictor(Rerunner):
     def _arm(self) -> None:
         """Time does not count."""
 
+    def _ended_then(self, expected: Expectation) -> None:
+        """A function that nobody ended then may be ended now, when its calls are live."""
+        if expected.call is None:
+            self._note_limit(expected.moment)
+        super()._ended_then(expected)
+
     def _note_limit(self, moment: Moment) -> None:
         """A limit of time that was not reached then, if *moment* is the end of one, may be now."""
         seen = self._seen.get(moment)
