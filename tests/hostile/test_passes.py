@@ -38,7 +38,7 @@ def in_passes(path: Path) -> dict[str, Any]:
             "seconds": sums.seconds,
             "totals": sums.totals.as_data(),
             "calls": calls,
-            "scopes": [scope_data(scope) for scope in run.tree.scopes()],
+            "scopes": [scope_data(scope) for scope in run.scopes()],
             "tools": [used.as_data() for used in run.tools()],
             "observations": [observation_data(seen) for seen in run.observations()],
             "warnings": [{"address": a, "message": m} for a, m in run.warnings()],
