@@ -14,6 +14,7 @@ from appl.backend import Backend, Response
 from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.fiber import watchdog
 from appl.runtime.concurrency.idle_detection import IdleDetection, idle_detection_for
+from appl.runtime.concurrency.task import void
 from appl.runtime.event import Event, Instrument
 from appl.runtime.scheduling.call_status import Endable
 from appl.runtime.world import Expected, Moment, Shared, Stepping, World
@@ -142,10 +143,6 @@ class Outside:
         call = begun if isinstance(begun, Call) else None
         ended = Moment(begun.address, "cancelled")
         self.expect(ended, lambda _: void(begun.end_from_outside()), _nothing, call)
-
-
-def void(_: object) -> None:
-    """Nothing, for an action whose value is of no interest."""
 
 
 def _straight(call: Call, go: Callable[[Call], None]) -> None:

@@ -15,6 +15,7 @@ from appl.errors import InvalidOption
 from appl.runtime.concurrency.fiber import arrive, strand_here, wait
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, Home, Outcome, Promise, Value
+from appl.runtime.concurrency.task import void
 from appl.runtime.run import Run, run_of
 from appl.runtime.world import Moment
 
@@ -148,10 +149,6 @@ def seconds(where: str, value: Any) -> float:
 
 def _nothing() -> None:
     """Nothing: the value that a sleeper sees."""
-
-
-def void(_: object) -> None:
-    """Nothing, for an action whose value is of no interest."""
 
 
 def expired(pending: Promise, timeout: float) -> bool:
