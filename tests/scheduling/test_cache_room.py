@@ -172,6 +172,13 @@ class Pausing(RadixServer):
 
 
 def test_a_run_that_crashes_while_it_is_paused_leaves_nothing_either() -> None:
+    @ppl
+    def long(number: int) -> Any:
+        # So long a beginning is waited for on the clock: all calls are compared before any goes.
+        f"{said('long', 2 * SHARED)}"
+        f"{said(f'own{number}', SEEN)}"
+        return gen(max_tokens=ACTION)
+
     clock = VirtualClock()
     server, policy = Pausing(clock, 60 * SEEN), Policy(clock=clock)
     server.warming = Event()
@@ -179,7 +186,7 @@ def test_a_run_that_crashes_while_it_is_paused_leaves_nothing_either() -> None:
     with first:
         assert str(single("mine"))
         with contextlib.suppress(ZeroDivisionError), second:
-            found = [agent(at) for at in range(12)]
+            found = [long(at) for at in range(12)]
             assert server.warming.wait(20) and found
             raise ZeroDivisionError
         assert str(single("mine"))
