@@ -3,14 +3,14 @@
 from appl.tracing.format.store import salvage
 from appl.tracing.reading.runs import RunSummary, list_runs, resolve, summary
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Attempt, Call, Observation, Scope, Totals, Trace
+from appl.tracing.reading.trace import Attempt, Observation, RecordedCall, Scope, Totals, Trace
 from appl.tracing.recording.recorder import Recorder, home, new_path
 from appl.tracing.replaying.replayer import Replayer, profile_data, profile_from
 
 __all__ = [
     "Attempt",
-    "Call",
     "Observation",
+    "RecordedCall",
     "Recorder",
     "Replayer",
     "RunSummary",

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from appl.tracing import Trace
-from appl.tracing.reading.trace import Call
+from appl.tracing.reading.trace import RecordedCall
 
 
 @dataclass
@@ -30,11 +30,11 @@ class Verdict:
         )
 
 
-def question(call: Call) -> tuple[bytes, int, int]:
+def question(call: RecordedCall) -> tuple[bytes, int, int]:
     return call.content, call.n, call.sample
 
 
-def answered(trace: Trace) -> list[Call]:
+def answered(trace: Trace) -> list[RecordedCall]:
     return [call for call in trace.calls if call.outcome == "answered" and call.started is not None]
 
 

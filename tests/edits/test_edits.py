@@ -18,7 +18,7 @@ from appl.runtime.run import Run
 from appl.runtime.scheduling import Policy
 from appl.runtime.scheduling.policy import Retries
 from appl.tracing import Recorder, Replayer, Trace, profile_data
-from appl.tracing.reading.trace import Call
+from appl.tracing.reading.trace import RecordedCall
 from appl.tracing.replaying.rerunner import Rerunner
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tracing"))
@@ -120,21 +120,21 @@ def test_edited_programs_get_only_their_own_answers_and_nearly_all_of_them(tmp_p
 class ByPlace(Swift):
     """Taken out: the content. Whatever is recorded in a call's place answers it."""
 
-    def _owns(self, call: Any, found: Call) -> bool:
+    def _owns(self, call: Any, found: RecordedCall) -> bool:
         return found.address not in self.claimed and self._is_worth(found)
 
 
 class Once(Swift):
     """Taken out: that a record is given once."""
 
-    def _twins(self, request: Any) -> list[Call]:
+    def _twins(self, request: Any) -> list[RecordedCall]:
         return self._by_content.get(self.trace.content_of(request), [])
 
 
 class NeverElsewhere(Swift):
     """Taken out: the search for the same question in another place."""
 
-    def _twins(self, request: Any) -> list[Call]:
+    def _twins(self, request: Any) -> list[RecordedCall]:
         return []
 
 

@@ -14,7 +14,7 @@ from appl.session import replayed
 from appl.testing import Fake, Log
 from appl.testing.engine import BackendRuns
 from appl.tracing import Recorder, Trace, profile_data
-from appl.tracing.reading.trace import Call
+from appl.tracing.reading.trace import RecordedCall
 
 
 class World:
@@ -66,7 +66,7 @@ def calls(path: Path) -> dict[str, tuple[Any, ...]]:
     return {call.address: _facts(call) for call in Trace.open(path).calls}
 
 
-def _facts(call: Call) -> tuple[Any, ...]:
+def _facts(call: RecordedCall) -> tuple[Any, ...]:
     spans = [link.spans for link in call.messages.links()] if call.messages else []
     return call.content, call.ordinal, call.outcome, call.edges, call.line, spans
 

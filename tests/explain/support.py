@@ -10,7 +10,7 @@ from appl.backend import Request, Response, Sample, Usage
 from appl.prompt import digest_of
 from appl.runtime.run import Run
 from appl.testing import Scripted
-from appl.tracing import Attempt, Call, Recorder, Trace
+from appl.tracing import Attempt, RecordedCall, Recorder, Trace
 from appl.tracing.reading.trace import Scope
 
 Answer = Callable[[Request], Any]
@@ -41,9 +41,9 @@ def call(
     text: str = "yes",
     line: int | None = None,
     **given: Any,
-) -> Call:
+) -> RecordedCall:
     """A call that was answered, with its times in seconds."""
-    made = Call(
+    made = RecordedCall(
         address, kind="gen", started=micro(start), edges=edges, model=given.pop("model", "m"),
         file="program.py", line=line, content=digest_of(address),
     )  # fmt: skip
@@ -62,7 +62,7 @@ def micro(seconds: float) -> int:
     return round(seconds * 1e6)
 
 
-def trace(*calls: Call, scopes: tuple[tuple[str, float], ...] = (), **given: Any) -> Trace:
+def trace(*calls: RecordedCall, scopes: tuple[tuple[str, float], ...] = (), **given: Any) -> Trace:
     """A finished trace of *calls*; *scopes* are addresses, and when each was entered."""
     for position, each in enumerate(sorted(calls, key=lambda each: each.started or 0)):
         each.position = position

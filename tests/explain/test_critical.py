@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from appl.tracing import Call, Trace
+from appl.tracing import RecordedCall, Trace
 from appl.tracing.explaining.critical import critical
 from appl.tracing.explaining.flow import END, START, TOLD, RunFlow
 from appl.tracing.explaining.steps import phases
@@ -77,7 +77,7 @@ def test_other_latency_and_slots_are_simulated() -> None:
 @st.composite
 def runs(draw: st.DrawFn) -> Trace:
     """Calls of some functions, each with edges to calls that had ended."""
-    made: list[Call] = []
+    made: list[RecordedCall] = []
     scopes = [("/f.0", 0.0)]
     for branch in range(draw(st.integers(1, 3))):
         scope = f"/f.0/b.{branch}"

@@ -7,7 +7,7 @@ from appl import gen, ppl
 from appl.backend import Chunk, Request, Response, Sample, Sampling
 from appl.prompt import Message, Messages, Rope
 from appl.runtime.event import CallDispatched, CallEnded, CallStarted, ChunkArrived, Delivered
-from appl.tracing import Call, Recorder, Trace
+from appl.tracing import RecordedCall, Recorder, Trace
 from appl.tracing.explaining.steps import phases
 
 from .support import recorded
@@ -16,7 +16,7 @@ _MS = 1_000_000
 HERE = "somewhere.py"
 
 
-def written(path: Path, chain: Messages | None, *more: object) -> Call:
+def written(path: Path, chain: Messages | None, *more: object) -> RecordedCall:
     """A recorded call with the prompt *chain*; *more* are events between its start and its end."""
     recorder, address = Recorder(path, {"program": "p"}), "/p.0/gen.0"
     request = Request(address, 0, "m", chain, Sampling())

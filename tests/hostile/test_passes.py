@@ -14,7 +14,7 @@ import pytest
 from appl.cli.trace import document
 from appl.errors import TraceCorrupt, TraceError
 from appl.tracing import Trace
-from appl.tracing.reading.passes import Passes, Sums
+from appl.tracing.reading.passes import CallTotals, Passes
 from appl.tracing.reading.trace import observation_data, scope_data
 
 from .bombs import PARAMS, USER, call, file
@@ -27,7 +27,7 @@ TRACES = sorted(GOLDEN.glob("*.trace"))
 
 def in_passes(path: Path) -> dict[str, Any]:
     """The data of the run at *path*, read call by call."""
-    sums, calls = Sums(), []
+    sums, calls = CallTotals(), []
     with Passes(path) as run:
         for each, earlier in run.records():
             sums.add(each, earlier)

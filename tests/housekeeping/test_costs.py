@@ -12,15 +12,17 @@ from appl.errors import BackendBusy, BackendTimeout, MalformedResponse
 from appl.price import Price
 from appl.prompt import Message, Messages
 from appl.tracing.explaining import costs
-from appl.tracing.reading.trace import Attempt, Call
+from appl.tracing.reading.trace import Attempt, RecordedCall
 
 PRICES = {"m": Price(prompt=2, answer=10, cached=1)}
 PROMPT = Messages.of([Message("user", "x" * 90)])
 
 
-def call(*attempts: BaseException | None, **given: Any) -> Call:
+def call(*attempts: BaseException | None, **given: Any) -> RecordedCall:
     """A call of model ``m`` with the errors of its attempts; the last one may have an answer."""
-    made = Call("/a.0/gen.0", model="m", messages=PROMPT, sampling='{"max_tokens":50}', started=0)
+    made = RecordedCall(
+        "/a.0/gen.0", model="m", messages=PROMPT, sampling='{"max_tokens":50}', started=0
+    )
     made.attempts = [Attempt(i, 0, error) for i, error in enumerate(attempts, 1)]
     for name, value in given.items():
         setattr(made, name, value)
@@ -33,7 +35,7 @@ def response(*counts: int | None, cost: int | None = None, text: str = "hi") -> 
     return Response((Sample(text, "stop"),), Usage(*counts), "m", cost=cost)
 
 
-def kinds(*calls: Call, prices: dict[str, Price] | None = None) -> dict[str, Any]:
+def kinds(*calls: RecordedCall, prices: dict[str, Price] | None = None) -> dict[str, Any]:
     found = costs.of_calls(calls, costs.Terms(PRICES if prices is None else prices))
     return {
         kind: (amount.calls, amount.known("prompt_tokens"), amount.known("cost"))

@@ -15,7 +15,7 @@ from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, columns, out, term_safe
 from appl.cli.trace.places import place
 from appl.cli.trace.run_names import run_path
-from appl.tracing import Call
+from appl.tracing import RecordedCall
 from appl.tracing.explaining import costs
 from appl.tracing.explaining.costs import Costs, Terms
 from appl.tracing.reading.passes import Passes
@@ -74,7 +74,10 @@ def _spent(run: Passes, by: str, costs: Any) -> tuple[Costs, dict[str, Costs]]:
 
 
 def _summed(
-    records: Iterable[tuple[Call, bool]], key: Callable[[Call], str], terms: Terms, costs: Any
+    records: Iterable[tuple[RecordedCall, bool]],
+    key: Callable[[RecordedCall], str],
+    terms: Terms,
+    costs: Any,
 ) -> tuple[Costs, dict[str, Costs]]:
     groups: dict[str, Costs] = {}
     whole: Costs = costs.Costs(terms)
@@ -88,19 +91,19 @@ def _summed(
     return whole, groups
 
 
-def _model(call: Call) -> str:
+def _model(call: RecordedCall) -> str:
     return call.model or (call.response.model if call.response else "") or "(default)"
 
 
-def _scope(call: Call) -> str:
+def _scope(call: RecordedCall) -> str:
     return _OCCURRENCE.sub("", call.address.rpartition("/")[0]) or "/"
 
 
-def _line(call: Call) -> str:
+def _line(call: RecordedCall) -> str:
     return place(call.where) or "-"
 
 
-_KEYS: dict[str, Callable[[Call], str]] = {"model": _model, "scope": _scope, "line": _line}
+_KEYS: dict[str, Callable[[RecordedCall], str]] = {"model": _model, "scope": _scope, "line": _line}
 
 
 def _weight(costs: Costs) -> tuple[int, int]:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from appl.cli.terminal import as_json, out
 from appl.prompt import Message
-from appl.tracing import Call
+from appl.tracing import RecordedCall
 from appl.tracing.format.allowance import Written
-from appl.tracing.reading.passes import Passes, Sums
+from appl.tracing.reading.passes import CallTotals, Passes
 from appl.tracing.reading.trace import error_data, jsonable, observation_data, scope_data
 
 _PIECE, _KEPT = 1 << 16, 1 << 24  # characters: of what is written at once, and of texts at hand
@@ -32,7 +32,7 @@ def write(path: Path, salvage: bool, begins: Callable[[], None], most: int = 0) 
             out(text, end="")
 
 
-def of_call(call: Call) -> Iterator[str]:
+def of_call(call: RecordedCall) -> Iterator[str]:
     """The JSON of *call* with the origins of its prompt, indented, in pieces."""
     yield as_json(call.facts(), indent=2).removesuffix("\n}")
     yield from _indented("messages", (message.as_dict() for message in call.messages or ()))
@@ -65,7 +65,7 @@ def gathered(pieces: Iterable[str], written: Written) -> Iterator[str]:
 
 
 def _document(run: Passes) -> Iterator[str]:
-    sums, trace, texts = Sums(), run.trace, _Texts()
+    sums, trace, texts = CallTotals(), run.trace, _Texts()
     began = trace.began()
     head = {
         "path": str(trace.path),
@@ -99,14 +99,14 @@ def _list(name: str, items: Iterable[Iterable[str]]) -> Iterator[str]:
     yield "],\n"
 
 
-def _calls(run: Passes, sums: Sums, texts: _Texts) -> Iterator[Iterator[str]]:
+def _calls(run: Passes, sums: CallTotals, texts: _Texts) -> Iterator[Iterator[str]]:
     for call, earlier in run.records():
         sums.add(call, earlier)
         if not earlier:
             yield _call(call, texts)
 
 
-def _call(call: Call, texts: _Texts) -> Iterator[str]:
+def _call(call: RecordedCall, texts: _Texts) -> Iterator[str]:
     yield f'{as_json(call.facts())[:-1]}, "messages": ['
     links = call.messages.links() if call.messages is not None else []
     for i, link in enumerate(links):

@@ -26,7 +26,7 @@ from appl.errors import nearest
 from appl.prompt import Message
 from appl.runtime.prompts.rendering import options_shown
 from appl.session.first_run import after_show
-from appl.tracing import Attempt, Call, ToolUse, Trace
+from appl.tracing import Attempt, RecordedCall, ToolUse, Trace
 from appl.tracing.explaining import steps
 from appl.tracing.format import sampling
 from appl.tracing.format.allowance import Written
@@ -75,7 +75,7 @@ def command(given: Options) -> int:
             most = sys.maxsize if given.all else _MOST
             found = summary.summary_of(run_path(run), most, salvage=given.salvage)
             out("\n".join(_run_lines(found)))
-            first = next((row.address for row in found.rows if isinstance(row, Call)), None)
+            first = next((row.address for row in found.rows if isinstance(row, RecordedCall)), None)
             say_next(after_show(found.trace.path, load().home, first))
     return failure.code
 
@@ -83,7 +83,7 @@ def command(given: Options) -> int:
 def _show_call(given: Options, path: Path, address: str) -> None:
     with Passes(path, salvage=given.salvage) as run:
         call, written = _call(run, address), Written(run.size)
-    if isinstance(call, Call):
+    if isinstance(call, RecordedCall):
         lines = (f"{line}\n" for line in _whole(call, given.plain))
         for text in document.gathered(document.of_call(call) if given.json else lines, written):
             out(text, end="")
@@ -102,11 +102,11 @@ def _names(names: list[str]) -> tuple[str, str | None]:
     return (names[0] if names else "last"), None
 
 
-def _call(run: Passes, address: str) -> Call | ToolUse:
-    for each in itertools.chain[Call | ToolUse](run.calls(), run.tools()):
+def _call(run: Passes, address: str) -> RecordedCall | ToolUse:
+    for each in itertools.chain[RecordedCall | ToolUse](run.calls(), run.tools()):
         if each.address == address:
             return each
-    every = itertools.chain[Call | ToolUse](run.calls(prompts=False), run.tools())
+    every = itertools.chain[RecordedCall | ToolUse](run.calls(prompts=False), run.tools())
     hint = nearest(address, [each.address for each in itertools.islice(every, _HINTED)])
     if not address.startswith("/"):
         raise UsageError(f"CALL begins with a slash, as in /main.0/gen.0, got {address!r}{hint}")
@@ -182,18 +182,18 @@ def _sums(totals: dict[str, Any]) -> str:
     return "; ".join([", ".join(counts) or "none", ", ".join(named)])
 
 
-def outcome(call: Call | ToolUse) -> str:
+def outcome(call: RecordedCall | ToolUse) -> str:
     """The outcome of a call, on one line."""
-    return _outcome(call) if isinstance(call, Call) else _tool_outcome(call)
+    return _outcome(call) if isinstance(call, RecordedCall) else _tool_outcome(call)
 
 
-def _took(call: Call | ToolUse) -> str:
+def _took(call: RecordedCall | ToolUse) -> str:
     if call.started is None or call.ended is None:
         return "-"
     return f"{(call.ended - call.started) / 1e6:.2f} s"
 
 
-def _outcome(call: Call) -> str:
+def _outcome(call: RecordedCall) -> str:
     if call.response is not None:
         samples = call.response.samples
         more = f" (and {len(samples) - 1} more)" if len(samples) > 1 else ""
@@ -207,13 +207,13 @@ def _outcome(call: Call) -> str:
     return call.ended_as or "in flight"
 
 
-def _source(call: Call) -> str:
+def _source(call: RecordedCall) -> str:
     """The source of an answer that did not come from a backend."""
     of = f" from {call.of}" if call.of and call.of != call.address else ""
     return f"{call.source}{of}"
 
 
-def _reused(call: Call) -> str:
+def _reused(call: RecordedCall) -> str:
     """The share of the answer that came from a cache."""
     assert call.response is not None
     count, of = call.response.reused, len(call.response.samples)
@@ -242,7 +242,7 @@ def _whole_tool(used: ToolUse) -> Iterator[str]:
         yield f"\n[{type(used.error).__name__}]\n{term_safe(str(used.error))}"
 
 
-def _whole(call: Call, plain: bool) -> Iterator[str]:
+def _whole(call: RecordedCall, plain: bool) -> Iterator[str]:
     yield term_safe(f"{call.address}  {call.ended_as or 'in flight'}, {_took(call)}")
     origin = place(call.where) or "-"
     yield term_safe(f"  asked    {origin}, model {call.model or '-'}, {_sampling(call)}")
@@ -271,7 +271,7 @@ def _whole(call: Call, plain: bool) -> Iterator[str]:
     yield from _answers(call)
 
 
-def _times(call: Call) -> Iterator[str]:
+def _times(call: RecordedCall) -> Iterator[str]:
     parts = [f"{kind} {seconds(took)}" for kind, took in steps.phases(call)]
     if call.ended is not None and call.delivered_at is not None:
         parts.append(f"told the program {seconds(call.delivered_at - call.ended)} later")
@@ -311,7 +311,7 @@ def _who(head: Mapping[str, Any]) -> str:
     return model if whole else f"{backend}/{model}"
 
 
-def _answers(call: Call) -> Iterator[str]:
+def _answers(call: RecordedCall) -> Iterator[str]:
     response = call.response
     if response is None:
         begun = "".join(chunk.text for chunk in call.chunks() if chunk.kind == "text")
@@ -339,7 +339,7 @@ def _attempt(failed: Attempt) -> str:
     )
 
 
-def _chunks(call: Call) -> str:
+def _chunks(call: RecordedCall) -> str:
     count = len(call.cuts) or call.shown[-1][1]
     return "in 1 chunk" if count == 1 else f"in {count} chunks"
 
@@ -356,5 +356,5 @@ def _count(tokens: int | None) -> str:
     return "?" if tokens is None else str(tokens)
 
 
-def _sampling(call: Call) -> str:
+def _sampling(call: RecordedCall) -> str:
     return options_shown(sampling.parameters(call.sampling)) or "no options"

@@ -16,7 +16,7 @@ from appl.cli.terminal import as_json, one_line, out, term_safe
 from appl.cli.trace.places import place, seconds
 from appl.cli.trace.run_names import run_path
 from appl.cli.trace.run_selection import counted
-from appl.tracing import Call, ToolUse
+from appl.tracing import RecordedCall, ToolUse
 from appl.tracing.reading import summaries as summary
 from appl.tracing.reading.summaries import Summary
 
@@ -64,7 +64,7 @@ def _data(found: Summary, now: int) -> dict[str, Any]:
     }
 
 
-def _waiting(each: Call | ToolUse, at: int, found: Summary) -> dict[str, Any]:
+def _waiting(each: RecordedCall | ToolUse, at: int, found: Summary) -> dict[str, Any]:
     def age(then: int | None) -> int | None:
         if then is None:
             return None

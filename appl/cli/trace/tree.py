@@ -14,13 +14,13 @@ from appl.cli.terminal import columns, one_line
 from appl.cli.trace.places import place, seconds
 from appl.price import money
 from appl.price import total as sum_of
-from appl.tracing import Call, ToolUse
+from appl.tracing import RecordedCall, ToolUse
 
 if TYPE_CHECKING:
     from appl.tracing.reading.summaries import Sum, Summary
 
 _NAME, _INDENT, _FUNCTIONS = 48, "  ", 20
-Outcome = Callable[[Call | ToolUse], str]
+Outcome = Callable[[RecordedCall | ToolUse], str]
 Row = tuple[str, ...]
 
 
@@ -28,7 +28,7 @@ Row = tuple[str, ...]
 class _PrintedNode:
     """A part of an address, with the parts below it; ``call`` is the call at this very address."""
 
-    call: Call | ToolUse | None = None
+    call: RecordedCall | ToolUse | None = None
     below: dict[str, _PrintedNode] = field(default_factory=dict)
 
 
@@ -68,7 +68,7 @@ def _rows(
 
 def _row(found: Summary, node: _PrintedNode, address: str, label: str, outcome: Outcome) -> Row:
     call = node.call
-    if isinstance(call, Call):
+    if isinstance(call, RecordedCall):
         return label, _took(call), *_used(call), place(call.where) or "-", outcome(call)
     if call is not None:
         return label, _took(call), "-", "-", "-", place(call.where) or "-", outcome(call)
@@ -79,13 +79,13 @@ def _row(found: Summary, node: _PrintedNode, address: str, label: str, outcome: 
     return label, _spent(total), *_totals(total), where, _counts(total)
 
 
-def _took(call: Call | ToolUse) -> str:
+def _took(call: RecordedCall | ToolUse) -> str:
     if call.started is None or call.ended is None:
         return "-"
     return seconds(call.ended - call.started)
 
 
-def _used(call: Call) -> tuple[str, str, str]:
+def _used(call: RecordedCall) -> tuple[str, str, str]:
     if call.response is None:
         return "-", "-", "-"
     used, cost = call.response.usage, call.response.cost

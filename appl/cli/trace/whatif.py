@@ -18,7 +18,7 @@ from appl.cli.trace.places import seconds
 from appl.cli.trace.run_names import run_path
 from appl.errors import InvalidOption, nearest
 from appl.price import Price
-from appl.tracing import Call, Trace
+from appl.tracing import RecordedCall, Trace
 from appl.tracing.explaining import costs, whatif
 from appl.tracing.explaining import flow as flows
 from appl.tracing.explaining.costs import Costs
@@ -141,7 +141,7 @@ def _need_asked(priced: set[str], models: set[str]) -> None:
         )
 
 
-def _priced(call: Call, prices: dict[str, Price]) -> Call:
+def _priced(call: RecordedCall, prices: dict[str, Price]) -> RecordedCall:
     """*call* without its recorded cost if another price is given for its model."""
     response = call.response
     if response is None or not {"", call.model, response.model} & set(prices):

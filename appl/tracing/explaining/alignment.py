@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from appl.tracing.reading.trace import Call
+from appl.tracing.reading.trace import RecordedCall
 
 _OCCURRENCE = re.compile(r"\.\d+(?=/|\Z)")
 
@@ -20,8 +20,8 @@ _OCCURRENCE = re.compile(r"\.\d+(?=/|\Z)")
 class Pair:
     """One call in two runs; ``None`` where a run does not have it."""
 
-    a: Call | None
-    b: Call | None
+    a: RecordedCall | None
+    b: RecordedCall | None
 
     @property
     def address(self) -> str:
@@ -36,7 +36,7 @@ class Pair:
         return self.a is not None and self.b is not None and self.a.address != self.b.address
 
 
-def aligned(a: Sequence[Call], b: Sequence[Call]) -> list[Pair]:
+def aligned(a: Sequence[RecordedCall], b: Sequence[RecordedCall]) -> list[Pair]:
     """The calls of *a* and *b* in pairs, in the order of *b*; calls of *a* alone come last.
 
     Calls are paired by, in this order: the same address and content; the same scope and content, so
@@ -51,11 +51,11 @@ def aligned(a: Sequence[Call], b: Sequence[Call]) -> list[Pair]:
 
 
 def _claim(
-    a: Sequence[Call],
-    b: Sequence[Call],
+    a: Sequence[RecordedCall],
+    b: Sequence[RecordedCall],
     left: dict[int, None],
     partner: dict[int, int],
-    key: Callable[[Call], Hashable],
+    key: Callable[[RecordedCall], Hashable],
 ) -> None:
     """Pair the calls with the same *key* that are not paired yet, in the order of both runs."""
     known = _by_key(a, left, key)
@@ -69,7 +69,7 @@ def _claim(
 
 
 def _by_key(
-    calls: Sequence[Call], left: Iterable[int], key: Callable[[Call], Hashable]
+    calls: Sequence[RecordedCall], left: Iterable[int], key: Callable[[RecordedCall], Hashable]
 ) -> dict[Hashable, deque[int]]:
     known: dict[Hashable, deque[int]] = {}
     for i in left:
@@ -77,21 +77,21 @@ def _by_key(
     return known
 
 
-def _in_place(call: Call) -> Hashable:
+def _in_place(call: RecordedCall) -> Hashable:
     return call.address, call.content
 
 
-def _in_scope(call: Call) -> Hashable:
+def _in_scope(call: RecordedCall) -> Hashable:
     return (call.address.rpartition("/")[0], call.content) if call.content else call.address
 
 
-def _in_function(call: Call) -> Hashable:
+def _in_function(call: RecordedCall) -> Hashable:
     return (_OCCURRENCE.sub("", call.address), call.content) if call.content else call.address
 
 
-def _at_address(call: Call) -> Hashable:
+def _at_address(call: RecordedCall) -> Hashable:
     return call.address
 
 
-def _of_content(call: Call) -> Hashable:
+def _of_content(call: RecordedCall) -> Hashable:
     return call.content or call.address

@@ -36,7 +36,7 @@ from appl.price import (
 from appl.tracing.format.sampling import max_tokens, strings, withheld
 
 if TYPE_CHECKING:
-    from appl.tracing.reading.trace import Attempt, Call, Trace
+    from appl.tracing.reading.trace import Attempt, RecordedCall, Trace
 
 COUNTED = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost")
 KINDS = ("spent", "reused", "in_doubt", "estimated")
@@ -75,7 +75,7 @@ class Density:
         self._shown: dict[int, list[tuple[int, float]]] = {}
         self._grown: dict[int, list[tuple[int, float]]] = {}
 
-    def learn(self, call: Call) -> None:
+    def learn(self, call: RecordedCall) -> None:
         """Note the prompt tokens that the answer to *call* reports."""
         response = call.response
         if response is None or call.source is not None or call.n != 1 or response.reused:
@@ -190,7 +190,7 @@ class Costs:
     samples: int = 0
     models: dict[str, Costs] = field(default_factory=dict)
 
-    def add(self, call: Call) -> None:
+    def add(self, call: RecordedCall) -> None:
         """Count *call*, with all its attempts."""
         model = call.model or (call.response.model if call.response else "")
         own = self.models.get(model)
@@ -237,7 +237,7 @@ def of(trace: Trace, prices: Prices | None = None) -> Costs:
     return of_calls((*trace.earlier, *trace.calls), terms)
 
 
-def of_calls(calls: Sequence[Call], terms: Terms | None = None) -> Costs:
+def of_calls(calls: Sequence[RecordedCall], terms: Terms | None = None) -> Costs:
     """The costs of *calls*."""
     costs = Costs(terms or Terms())
     if any(len(call.attempts) > (call.response is not None) for call in calls):
@@ -252,7 +252,7 @@ Entry = tuple[str, Usage, int | None]
 """A kind of ``KINDS``, what was used, and its cost if that is known."""
 
 
-def entries(call: Call, terms: Terms) -> Iterable[Entry]:
+def entries(call: RecordedCall, terms: Terms) -> Iterable[Entry]:
     """The entries that *call* adds to the four kinds, one for each attempt that may have cost."""
     price = _price_of(call, terms.prices)
     if call.source is not None:
@@ -270,7 +270,7 @@ def entries(call: Call, terms: Terms) -> Iterable[Entry]:
     yield "spent", usage, _cost(response, price)
 
 
-def _guessed(call: Call, response: Response, terms: Terms) -> Usage:
+def _guessed(call: RecordedCall, response: Response, terms: Terms) -> Usage:
     """The estimated usage of an answer that does not report it, by the length of the texts."""
     said = _said_tokens(response) if terms.legible else None
     return Usage(_prompt_tokens(call, terms), said)
@@ -282,14 +282,14 @@ def _cost(response: Response, price: Price | None) -> int | None:
     return price.cost(response.usage)
 
 
-def _again(call: Call, price: Price | None) -> Entry:
+def _again(call: RecordedCall, price: Price | None) -> Entry:
     """The entry of an answer taken from another run; the user's own answers cost nothing."""
     if call.source == "pinned" or call.response is None:
         return "reused", Usage(0, 0, 0), 0
     return "reused", call.response.usage, _cost(call.response, price)
 
 
-def _failed(call: Call, price: Price | None, terms: Terms) -> Iterable[Entry]:
+def _failed(call: RecordedCall, price: Price | None, terms: Terms) -> Iterable[Entry]:
     """The entries of failed attempts: those that report their usage, and those in doubt."""
     silent = [attempt for attempt in call.attempts if attempt.error is None]
     for attempt in call.attempts:
@@ -304,7 +304,7 @@ def _failed(call: Call, price: Price | None, terms: Terms) -> Iterable[Entry]:
 
 
 def _attempt(
-    call: Call, attempt: Attempt, error: BaseException, price: Price | None, terms: Terms
+    call: RecordedCall, attempt: Attempt, error: BaseException, price: Price | None, terms: Terms
 ) -> Iterable[Entry]:
     used = used_by(error)
     if used is None:
@@ -313,7 +313,7 @@ def _attempt(
         yield "spent", used, price.cost(used) if price else None
 
 
-def _doubtful(call: Call, attempt: Attempt, price: Price | None, terms: Terms) -> Entry:
+def _doubtful(call: RecordedCall, attempt: Attempt, price: Price | None, terms: Terms) -> Entry:
     """The most that one attempt may have used, as a budget reserves it.
 
     Where the record does not say how long the prompt was, or how long the answer may have been,
@@ -331,11 +331,11 @@ def _doubtful(call: Call, attempt: Attempt, price: Price | None, terms: Terms) -
     return "in_doubt", used, price.most(used.prompt_tokens, used.completion_tokens)
 
 
-def _price_of(call: Call, prices: Prices) -> Price | None:
+def _price_of(call: RecordedCall, prices: Prices) -> Price | None:
     return price_for(prices, call.model, call.response.model if call.response else "")
 
 
-def _prompt_tokens(call: Call, terms: Terms, at: int | None = None) -> int | None:
+def _prompt_tokens(call: RecordedCall, terms: Terms, at: int | None = None) -> int | None:
     """The estimated prompt tokens of *call*, with the density known at the time *at*.
 
     ``None`` if its text was not read, or digests stand in its place.
@@ -345,7 +345,7 @@ def _prompt_tokens(call: Call, terms: Terms, at: int | None = None) -> int | Non
     return math.ceil(_estimated(call) * terms.density.at(call.incarnation, at))
 
 
-def _estimated(call: Call) -> int:
+def _estimated(call: RecordedCall) -> int:
     schema = "".join(strings(call.sampling, "schema"))
     return prompt_tokens(call.messages, strings(call.sampling, "tools"), schema)
 

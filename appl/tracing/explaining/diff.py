@@ -38,7 +38,7 @@ from appl.tracing.explaining.parts import (
 from appl.tracing.reading import inputs
 from appl.tracing.reading.passes import Passes
 from appl.tracing.reading.spans import Span
-from appl.tracing.reading.trace import Call, Trace
+from appl.tracing.reading.trace import RecordedCall, Trace
 
 ASPECTS = ("program", "settings", "answers", "tools", "observations", "timing", "places")
 """What can be left out of a comparison."""
@@ -347,7 +347,7 @@ class _Comparison:
             if not results.isdisjoint(self._texts[address][1]):
                 yield address
 
-    def _held(self, a: Call, b: Call, upstream: list[str]) -> list[str] | None:
+    def _held(self, a: RecordedCall, b: RecordedCall, upstream: list[str]) -> list[str] | None:
         """The addresses that explain every difference in the prompt; ``None`` when there is more.
 
         They are *upstream* calls whose answers it holds, and earlier differences of the same texts.
@@ -484,5 +484,5 @@ def _ended(pair: Pair) -> float:
     return _seconds(call, call.ended)
 
 
-def _seconds(call: Call, at: int | None) -> float:
+def _seconds(call: RecordedCall, at: int | None) -> float:
     return float(at if at is not None else call.started or 0)

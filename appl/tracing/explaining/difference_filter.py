@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from appl.tracing.explaining.parts import name_of, outputs, results
 from appl.tracing.reading.passes import Passes
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Call, Observation, Trace, jsonable
+from appl.tracing.reading.trace import Observation, RecordedCall, Trace, jsonable
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ def _same(a: Iterable[tuple[str, bytes]], b: Iterable[tuple[str, bytes]]) -> set
     return {name for name, digest in b if known.get(name) == digest}
 
 
-def _call(call: Call) -> bytes:
+def _call(call: RecordedCall) -> bytes:
     return _digest(call.content, call.n, call.sample, call.edges, outputs(call))
 
 

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from appl.prompt import Message
 from appl.tracing.format import sampling
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Call, Observation, Trace, jsonable
+from appl.tracing.reading.trace import Observation, RecordedCall, Trace, jsonable
 from appl.tracing.text_diff import one_sided, text_diff
 
 
@@ -47,7 +47,7 @@ def different(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Part]:
             yield Part(name, a.get(name), b.get(name))
 
 
-def different_inputs(a: Call, b: Call) -> Iterator[Part]:
+def different_inputs(a: RecordedCall, b: RecordedCall) -> Iterator[Part]:
     """The parts that differ in the inputs of two calls: messages, then settings."""
     if a.content == b.content and (a.n, a.sample) == (b.n, b.sample):
         return
@@ -61,7 +61,7 @@ def different_inputs(a: Call, b: Call) -> Iterator[Part]:
     yield from different(_settings(a), _settings(b))
 
 
-def _settings(call: Call) -> dict[str, str]:
+def _settings(call: RecordedCall) -> dict[str, str]:
     given = sampling.parameters(call.sampling)
     shown = {name: json.dumps(value) for name, value in given.items()}
     return {"model": call.model, **shown, "samples": str(call.n), "first sample": str(call.sample)}
@@ -85,7 +85,7 @@ def shape(message: Message) -> tuple[object, ...]:
     return message.role, message.name, message.has_error, [m.digest for _, m in message.media]
 
 
-def outputs(call: Call | None) -> dict[str, str]:
+def outputs(call: RecordedCall | None) -> dict[str, str]:
     """The outputs of a call, by name."""
     if call is None:
         return {}
@@ -105,7 +105,7 @@ def outputs(call: Call | None) -> dict[str, str]:
     return found
 
 
-def said(call: Call) -> list[str]:
+def said(call: RecordedCall) -> list[str]:
     """The texts of a call that a prompt may hold."""
     found: list[str] = []
     for sample in call.response.samples if call.response is not None else ():
@@ -135,7 +135,7 @@ def calls_tool(texts: list[str], used: ToolUse) -> bool:
     return any(wanted in text for text in texts)
 
 
-def only(call: Call, added: bool) -> Part:
+def only(call: RecordedCall, added: bool) -> Part:
     """The last message of a call that the other run does not have."""
     last = call.messages.message if call.messages is not None else None
     said = "" if last is None else text_of(last)

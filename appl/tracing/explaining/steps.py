@@ -14,7 +14,7 @@ from typing import TypeVar
 from appl.tracing.explaining.links import Links
 from appl.tracing.reading.passes import Passes
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Call, Scope, Trace
+from appl.tracing.reading.trace import RecordedCall, Scope, Trace
 
 T = TypeVar("T")
 Phases = list[tuple[str, int]]
@@ -73,7 +73,9 @@ class Steps:
 
     def _read(self, run: Trace | Passes) -> Iterator[tuple[str, ...]]:
         """Note all calls and return the addresses that each one needs."""
-        calls: Iterable[Call] = run.calls if isinstance(run, Trace) else run.calls(prompts=False)
+        calls: Iterable[RecordedCall] = (
+            run.calls if isinstance(run, Trace) else run.calls(prompts=False)
+        )
         for call in calls:
             if call.started is not None:
                 end = self._note(call, call.started)
@@ -88,7 +90,7 @@ class Steps:
                 self._did.add(self._numbered([("tool", end - self.start[-1])]))
                 yield ()
 
-    def _note(self, each: Call | ToolUse, started: int) -> int:
+    def _note(self, each: RecordedCall | ToolUse, started: int) -> int:
         """Note one call of a model or a tool and return the time at which it ended."""
         start = self._time(each, started)
         end = start if each.ended is None else max(self._time(each, each.ended), start)
@@ -99,7 +101,7 @@ class Steps:
         self.position.append(max(each.position, 0))
         return end
 
-    def _time(self, each: Call | ToolUse, at: int) -> int:
+    def _time(self, each: RecordedCall | ToolUse, at: int) -> int:
         return self._clock.at(at, each.incarnation)
 
     def _numbered(self, did: Phases) -> Iterator[int]:
@@ -179,7 +181,7 @@ def _taken(column: Sequence[T], kept: Sequence[int]) -> list[T]:
     return [column[i] for i in kept]
 
 
-def phases(call: Call) -> Phases:
+def phases(call: RecordedCall) -> Phases:
     """The phases of a call in order, with their microseconds, as far as they are recorded."""
     if call.started is None or call.ended is None:
         return []

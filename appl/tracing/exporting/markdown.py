@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from appl.prompt import Message, Messages
 from appl.tracing.explaining import costs
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Call, Trace
+from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.recording.secret import Masker
 from appl.tracing.text_diff import visible
 
@@ -34,12 +34,12 @@ class _Transcript:
         yield f"# Run {_code(trace.path.stem)}"
         yield ""
         yield from self._facts()
-        every: list[Call | ToolUse] = [*trace.calls, *trace.tools.values()]
+        every: list[RecordedCall | ToolUse] = [*trace.calls, *trace.tools.values()]
         for each in sorted(every, key=lambda each: each.position):
             yield ""
             yield f"## {_code(each.address)}"
             yield ""
-            yield from self._call(each) if isinstance(each, Call) else self._tool(each)
+            yield from self._call(each) if isinstance(each, RecordedCall) else self._tool(each)
 
     def _facts(self) -> Iterator[str]:
         trace, began = self._trace, self._trace.began()
@@ -53,7 +53,7 @@ class _Transcript:
         if trace.error is not None:
             yield f"* ended by: {_code(self._error(trace.error).removesuffix(': '))}"
 
-    def _call(self, call: Call) -> Iterator[str]:
+    def _call(self, call: RecordedCall) -> Iterator[str]:
         facts = [f"model {_code(call.model)}" if call.model else "the default model"]
         if call.where:
             facts.append(f"asked at {_code(call.where)}")
@@ -65,7 +65,7 @@ class _Transcript:
         yield from self._prompt(call)
         yield from self._answer(call)
 
-    def _prompt(self, call: Call) -> Iterator[str]:
+    def _prompt(self, call: RecordedCall) -> Iterator[str]:
         fresh: list[Messages] = []
         link = call.messages
         while link is not None and link.digest not in self._said:
@@ -84,7 +84,7 @@ class _Transcript:
         yield f"**{message.role}**{name}"
         yield from self._fenced(message.shown)
 
-    def _answer(self, call: Call) -> Iterator[str]:
+    def _answer(self, call: RecordedCall) -> Iterator[str]:
         response = call.response
         if response is None:
             told = self._error(call.error) if call.error is not None else "in flight"

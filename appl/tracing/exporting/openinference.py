@@ -12,7 +12,7 @@ from appl.prompt import Message, ToolCall
 from appl.tracing.exporting import conventions as names
 from appl.tracing.format import sampling
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Call
+from appl.tracing.reading.trace import RecordedCall
 
 Value = str | bool | int | float
 
@@ -27,7 +27,7 @@ def tool(used: ToolUse, content: bool) -> dict[str, Value]:
     return found
 
 
-def call(asked: Call, content: bool, cost: float | None) -> dict[str, Value]:
+def call(asked: RecordedCall, content: bool, cost: float | None) -> dict[str, Value]:
     """The attributes of a model's call that cost *cost* units of currency."""
     response = asked.response
     found: dict[str, Value] = {names.KIND: names.LLM}
@@ -52,7 +52,7 @@ def call(asked: Call, content: bool, cost: float | None) -> dict[str, Value]:
     return found
 
 
-def _usage(asked: Call, cost: float | None) -> dict[str, Value]:
+def _usage(asked: RecordedCall, cost: float | None) -> dict[str, Value]:
     assert asked.response is not None
     used = asked.response.usage
     both = (used.prompt_tokens, used.completion_tokens)

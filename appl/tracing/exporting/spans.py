@@ -20,7 +20,7 @@ from appl.tracing.exporting.texts import output_data, said_data
 from appl.tracing.format import sampling
 from appl.tracing.keeping import side_files
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Call, Scope, Trace, jsonable
+from appl.tracing.reading.trace import RecordedCall, Scope, Trace, jsonable
 from appl.tracing.recording.secret import Masker
 
 Value = str | bool | int | float | Sequence[str]
@@ -95,10 +95,10 @@ class _Maker:
         made = [root]
         for scope in trace.scopes:
             made.append(self._scope(scope, root))
-        every: list[Call | ToolUse] = [*trace.calls, *trace.tools.values()]
+        every: list[RecordedCall | ToolUse] = [*trace.calls, *trace.tools.values()]
         for each in sorted(every, key=lambda each: each.position):
             made.append(
-                self._call(each, root) if isinstance(each, Call) else self._tool(each, root)
+                self._call(each, root) if isinstance(each, RecordedCall) else self._tool(each, root)
             )
         made += [self._superseded(call, root) for call in trace.earlier if call.attempts]
         self._stretch(made)
@@ -180,7 +180,7 @@ class _Maker:
         self._known[scope.address] = span
         return span
 
-    def _times(self, each: Call | ToolUse) -> tuple[int, int]:
+    def _times(self, each: RecordedCall | ToolUse) -> tuple[int, int]:
         """Start and end; a call in flight ends at the last record of the run."""
         wall = self._trace.wall
         ended = None if each.ended is None else wall(each.ended, each.incarnation)
@@ -222,7 +222,7 @@ class _Maker:
         self._known[used.address] = span
         return span
 
-    def _call(self, call: Call, root: ExportSpan) -> ExportSpan:
+    def _call(self, call: RecordedCall, root: ExportSpan) -> ExportSpan:
         start, end = self._times(call)
         about = self._asked(call)
         if call.response is not None:
@@ -250,7 +250,7 @@ class _Maker:
         self._fail(span, call.error)
         return span
 
-    def _superseded(self, call: Call, root: ExportSpan) -> ExportSpan:
+    def _superseded(self, call: RecordedCall, root: ExportSpan) -> ExportSpan:
         """The span of a call that an earlier process sent and a later one repeated.
 
         It may have been paid for.
@@ -260,7 +260,7 @@ class _Maker:
         span.attributes[names.SUPERSEDED], span.whole = True, True
         return span
 
-    def _asked(self, call: Call) -> Attributes:
+    def _asked(self, call: RecordedCall) -> Attributes:
         head = self._trace.header
         given = sampling.parameters(call.sampling)
         about: Attributes = {
@@ -289,7 +289,7 @@ class _Maker:
                 about[names.OF] = call.of
         return about
 
-    def _answered(self, call: Call) -> Attributes:
+    def _answered(self, call: RecordedCall) -> Attributes:
         response = call.response
         assert response is not None
         about: Attributes = {names.FINISH_REASONS: [s.finish_reason for s in response.samples]}
@@ -310,7 +310,7 @@ class _Maker:
         paid = self._paid(call)
         return about if paid is None else {**about, names.COST: paid}
 
-    def _paid(self, call: Call) -> float | None:
+    def _paid(self, call: RecordedCall) -> float | None:
         """The cost of the answer in units of currency, if it is known and was paid in this run."""
         known = [
             cost
@@ -319,7 +319,7 @@ class _Maker:
         ]
         return known[-1] / 1e6 if known and known[-1] is not None else None
 
-    def _texts(self, call: Call) -> Attributes:
+    def _texts(self, call: RecordedCall) -> Attributes:
         about: Attributes = {}
         if call.messages is not None:
             about[names.INPUT_MESSAGES] = json.dumps([said_data(m) for m in call.messages])
@@ -332,7 +332,7 @@ class _Maker:
             about[names.TOOL_DEFINITIONS] = json.dumps(given["tools"])
         return about
 
-    def _attempts(self, call: Call) -> Iterator[SpanEvent]:
+    def _attempts(self, call: RecordedCall) -> Iterator[SpanEvent]:
         for each in call.attempts:
             if each.at is None:
                 continue

@@ -14,7 +14,7 @@ from appl.errors import TraceError
 from appl.prompt import Messages, digest_of
 from appl.tracing.format import block, store
 from appl.tracing.format.store import regular_file
-from appl.tracing.reading.trace import Call, Trace
+from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.recording.privacy import digest_shown
 
 _SHOWN = 20
@@ -97,7 +97,7 @@ def compare(path: Path, other: Path, home: Path | None = None) -> Agreement:
     return found
 
 
-def _texts(call: Call) -> tuple[str, ...]:
+def _texts(call: RecordedCall) -> tuple[str, ...]:
     return tuple(sample.text for sample in call.response.samples) if call.response else ()
 
 

@@ -16,7 +16,7 @@ from appl.tracing.format import block, store
 from appl.tracing.format.allowance import DecodingAllowance
 from appl.tracing.format.store import regular_file
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Builder, Call, Trace
+from appl.tracing.reading.trace import Builder, RecordedCall, Trace
 
 
 class Following:
@@ -93,11 +93,11 @@ class _Noting(Builder):
         self.touched: dict[str, None] = {}
         super().__init__(trace, allowance)
 
-    def _add(self, call: Call) -> None:
+    def _add(self, call: RecordedCall) -> None:
         super()._add(call)
         self.touched[call.address] = None
 
-    def _call(self, reference: Any) -> Call:
+    def _call(self, reference: Any) -> RecordedCall:
         found = super()._call(reference)
         self.touched[found.address] = None
         return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from appl.prompt.notebook import Bundle, table
 
 if TYPE_CHECKING:
-    from appl.tracing.reading.trace import Call, Trace
+    from appl.tracing.reading.trace import RecordedCall, Trace
 
 _MOST = 200
 _WIDTH = 120
@@ -29,7 +29,7 @@ def bundle(trace: Trace) -> Bundle:
     return table((title, "seconds", "answer"), rows, "\n".join(lines))
 
 
-def _row(call: Call) -> tuple[str, str, str]:
+def _row(call: RecordedCall) -> tuple[str, str, str]:
     seconds = ""
     if call.started is not None and call.ended is not None:
         seconds = f"{(call.ended - call.started) / 1e6:.2f}"

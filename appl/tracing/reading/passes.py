@@ -22,9 +22,9 @@ from appl.tracing.format.store import regular_file
 from appl.tracing.reading.lastuse import First, Pass, Uses, bare, origins, parts
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import (
-    Call,
     NoPrompts,
     Observation,
+    RecordedCall,
     Scope,
     Totals,
     Trace,
@@ -84,12 +84,12 @@ class Passes:
     ) -> None:
         self._file.close()
 
-    def calls(self, *, prompts: bool = True) -> Iterator[Call]:
+    def calls(self, *, prompts: bool = True) -> Iterator[RecordedCall]:
         """The calls in the order of ``Trace.calls``; without *prompts* these, and what answers were
         streamed in, are left out."""
         return (call for call, earlier in self.records(prompts=prompts) if not earlier)
 
-    def records(self, *, prompts: bool = True) -> Iterator[tuple[Call, bool]]:
+    def records(self, *, prompts: bool = True) -> Iterator[tuple[RecordedCall, bool]]:
         """Every record of a call, and whether a later process began that call again."""
         if self._whole is not None:
             yield from ((call, True) for call in self._whole.earlier)
@@ -97,7 +97,7 @@ class Passes:
         else:
             yield from self._pass(_Calls if prompts else _Answers)
 
-    def chosen(self, keep: Callable[[str], bool]) -> Iterator[Call]:
+    def chosen(self, keep: Callable[[str], bool]) -> Iterator[RecordedCall]:
         """The calls of the addresses that *keep* is true of, for somebody who holds them all."""
         if self._whole is not None:
             yield from (call for call in self._whole.calls if keep(call.address))
@@ -143,7 +143,7 @@ class Passes:
                 return
 
 
-class Sums:
+class CallTotals:
     """The totals of the calls that were added, and how long they took together."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class Sums:
         self._first: dict[int, int] = {}
         self._last: dict[int, int] = {}
 
-    def add(self, call: Call, earlier: bool = False) -> None:
+    def add(self, call: RecordedCall, earlier: bool = False) -> None:
         """Count one more, perhaps one that a later process began again."""
         if earlier:
             add_earlier(self.totals, call)
@@ -176,7 +176,7 @@ class _Held:
 
     __slots__ = ("call", "index", "number", "taken")
 
-    def __init__(self, index: int, call: Call) -> None:
+    def __init__(self, index: int, call: RecordedCall) -> None:
         self.index, self.call = index, call
         self.number: int | None = None
         self.taken = 0
@@ -190,7 +190,7 @@ class _Named:
 
     __slots__ = ("address", "response", "taken")
 
-    def __init__(self, call: Call, quoted: bool) -> None:
+    def __init__(self, call: RecordedCall, quoted: bool) -> None:
         self.address = call.address
         self.response = call.response if quoted else None
         self.taken = 0
@@ -204,12 +204,12 @@ class _Calls(Pass):
     def __init__(self, trace: Trace, allowance: DecodingAllowance, uses: Uses) -> None:
         self._waiting = deque[_Held]()
         self._held: dict[int, _Held] = {}
-        self._about: Call | None = None
+        self._about: RecordedCall | None = None
         self._takes: dict[int, int] = {}
         self._begun = self._lasting = 0
         super().__init__(trace, allowance, uses)
 
-    def ready(self) -> Iterator[tuple[Call, bool]]:
+    def ready(self) -> Iterator[tuple[RecordedCall, bool]]:
         """The calls of which nothing more is told, in their order."""
         calls, done = self._uses.calls, self._trace.records
         while self._waiting and calls.last[self._waiting[0].index] < done:
@@ -339,13 +339,13 @@ class _Calls(Pass):
         for edge in start.edges:
             self._release_call(edge)
 
-    def _add(self, call: Call) -> None:
+    def _add(self, call: RecordedCall) -> None:
         held = self._held[id(call)] = _Held(self._begun, call)
         self._begun += 1
         self._waiting.append(held)
         self._about = self._trace.by_address[call.address] = call
 
-    def _call(self, reference: Any) -> Call:
+    def _call(self, reference: Any) -> RecordedCall:
         self._about = super()._call(reference)
         return self._about
 
@@ -385,7 +385,7 @@ class _Answers(_Calls):
         super()._forget()
         self._nodes = NoPrompts()
 
-    def _stream(self, call: Call, lengths: Any, texts: Any) -> None:
+    def _stream(self, call: RecordedCall, lengths: Any, texts: Any) -> None:
         pass
 
     def _quotes(self, index: int) -> bool:
@@ -401,7 +401,7 @@ class _Chosen(_Calls):
         self._keep = keep
         super().__init__(trace, allowance, uses)
 
-    def ready(self) -> Iterator[tuple[Call, bool]]:
+    def ready(self) -> Iterator[tuple[RecordedCall, bool]]:
         return ((call, earlier) for call, earlier in super().ready() if self._keep(call.address))
 
     def _let_go(self, held: _Held) -> None:

@@ -26,8 +26,8 @@ from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import (
     BAD,
     Builder,
-    Call,
     NoPrompts,
+    RecordedCall,
     Scope,
     Totals,
     Trace,
@@ -85,7 +85,7 @@ class Sum:
     begin: int | None = None
     end: int | None = None
 
-    def add(self, call: Call | ToolUse) -> None:
+    def add(self, call: RecordedCall | ToolUse) -> None:
         """Count one more."""
         self._time(call)
         if isinstance(call, ToolUse):
@@ -103,7 +103,7 @@ class Sum:
         self.cost += response.cost or 0
         self.unknown += response.cost is None
 
-    def _time(self, call: Call | ToolUse) -> None:
+    def _time(self, call: RecordedCall | ToolUse) -> None:
         if call.started is None:
             return
         end = call.started if call.ended is None else call.ended
@@ -129,11 +129,11 @@ class Summary:
     trace: Trace
     most: int
     totals: Totals = field(default_factory=no_totals)
-    rows: list[Call | ToolUse] = field(default_factory=list)
+    rows: list[RecordedCall | ToolUse] = field(default_factory=list)
     scopes: dict[str, Scope] = field(default_factory=dict)
     sums: dict[str, Sum] = field(default_factory=dict)
     functions: dict[str, Sum] = field(default_factory=dict)
-    waiting: dict[str, Call | ToolUse] = field(default_factory=dict)
+    waiting: dict[str, RecordedCall | ToolUse] = field(default_factory=dict)
     undelivered: int = 0
     count: int = 0
     tools: int = 0
@@ -165,14 +165,14 @@ class Summary:
         """The number of calls and tool calls that are not among the rows."""
         return self.count - len(self.rows)
 
-    def began(self, call: Call | ToolUse) -> None:
+    def began(self, call: RecordedCall | ToolUse) -> None:
         """A call has begun."""
         self.count += 1
         self.waiting[call.address] = call
         if len(self.rows) < self.most:
             self.rows.append(call)
 
-    def over(self, call: Call | ToolUse) -> None:
+    def over(self, call: RecordedCall | ToolUse) -> None:
         """A call has ended, or nothing more is known of it."""
         self.waiting.pop(call.address, None)
         for total in self._sums(call.address):
@@ -211,7 +211,7 @@ def _of_trace(trace: Trace, most: int) -> Summary:
     made.costs.terms = costs.terms_of(trace.header)
     for scope in trace.scopes[: 4 * most]:
         made.scopes[scope.address] = scope
-    every: list[Call | ToolUse] = [*trace.calls, *trace.tools.values()]
+    every: list[RecordedCall | ToolUse] = [*trace.calls, *trace.tools.values()]
     for call in sorted(every, key=lambda each: each.position):
         made.began(call)
         if call.outcome is not None:
@@ -282,13 +282,13 @@ class _Passing(Builder):
         else:
             self._allowance.taken -= takes
 
-    def _over(self, call: Call | ToolUse) -> None:
+    def _over(self, call: RecordedCall | ToolUse) -> None:
         before = len(self._summary.functions)
         self._summary.over(call)
         if len(self._summary.functions) > before:
             self._allowance.spend(RECORD + _WIDEST * len(call.address))
 
-    def _begun(self, call: Call | ToolUse) -> None:
+    def _begun(self, call: RecordedCall | ToolUse) -> None:
         self._allowance.spend(_CALL + _WIDEST * len(call.address))
         self._summary.began(call)
 
@@ -306,7 +306,7 @@ class _Passing(Builder):
         super()._forget()
         self._nodes = NoPrompts()
         for call in list(self._summary.waiting.values()):
-            if isinstance(call, Call) and call.outcome is None:
+            if isinstance(call, RecordedCall) and call.outcome is None:
                 self._over(call)
         self._summary.waiting.clear()
         self._allowance.taken -= sum(self._takes.values())
@@ -342,7 +342,7 @@ class _Passing(Builder):
         if len(self._summary.scopes) < 4 * self._summary.most:
             self._summary.scopes[made.address] = made
 
-    def _add(self, call: Call) -> None:
+    def _add(self, call: RecordedCall) -> None:
         self._trace.by_address[call.address] = call
         self._begun(call)
 
@@ -380,7 +380,7 @@ class _Passing(Builder):
         if isinstance(reference, int):
             del self._calls[reference]
 
-    def _stream(self, call: Call, lengths: Any, texts: Any) -> None:
+    def _stream(self, call: RecordedCall, lengths: Any, texts: Any) -> None:
         """Ignore the pieces of a streamed answer, which are not shown."""
 
     def _delivery(self, delivery: table.DeliveryRecord) -> None:

@@ -81,7 +81,7 @@ class Attempt:
 
 
 @dataclass(slots=True)
-class Call:
+class RecordedCall:
     """A recorded call. Times are microseconds since the recording process began.
 
     ``outcome`` is ``None`` for a call that was in flight when the record ends. ``position`` numbers
@@ -305,7 +305,7 @@ class Trace:
     header: dict[str, Any] = field(default_factory=dict)
     incarnations: list[Incarnation] = field(default_factory=list)
     scopes: list[Scope] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[RecordedCall] = field(default_factory=list)
     observations: list[Observation] = field(default_factory=list)
     warnings: list[tuple[str, str]] = field(default_factory=list)
     state: State = "crashed"
@@ -315,9 +315,9 @@ class Trace:
     records: int = 0
     masked: int = 0
     moments: int = 0
-    by_address: dict[str, Call] = field(default_factory=dict)
+    by_address: dict[str, RecordedCall] = field(default_factory=dict)
     tools: dict[str, ToolUse] = field(default_factory=dict)
-    earlier: list[Call] = field(default_factory=list)
+    earlier: list[RecordedCall] = field(default_factory=list)
     key: keys.RunKey | None = field(default=None, repr=False)
 
     @classmethod
@@ -431,7 +431,7 @@ def no_totals() -> Totals:
     return Totals(tokens=dict.fromkeys(names, 0), unknown=dict.fromkeys(names, 0))
 
 
-def add_to(sums: Totals, call: Call) -> None:
+def add_to(sums: Totals, call: RecordedCall) -> None:
     """Count *call* in *sums*, but for their ``calls``."""
     outcome: str = call.ended_as or "in_flight"
     setattr(sums, outcome, getattr(sums, outcome) + 1)
@@ -442,13 +442,13 @@ def add_to(sums: Totals, call: Call) -> None:
         _add_spent(sums, call)
 
 
-def add_earlier(sums: Totals, call: Call) -> None:
+def add_earlier(sums: Totals, call: RecordedCall) -> None:
     """Count the cost of a call in the process before the one that began it again."""
     sums.in_doubt += call.outcome is None and bool(call.attempts)
     _add_spent(sums, call)
 
 
-def _add_spent(sums: Totals, call: Call) -> None:
+def _add_spent(sums: Totals, call: RecordedCall) -> None:
     sums.attempts_failed += sum(1 for attempt in call.attempts if attempt.error is not None)
     if call.response is None:
         return
@@ -557,7 +557,7 @@ class Builder:
         self._ropes: dict[int, tuple[Message, Rope, tuple[str, ...]]] = {}
         self._nodes: dict[int, tuple[Messages, tuple[str, ...]]] = {}
         self._parameters: dict[int, tuple[str, str, tuple[str, ...]]] = {}
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[int, RecordedCall] = {}
         self._answer_masks: dict[int, tuple[str, ...]] = {}
         self._used: dict[Any, ToolUse] = {}
 
@@ -808,7 +808,7 @@ class Builder:
         model, sampling, more = self._parameters[params]
         masked = masks or more or self._masks
         self._allowance.spend(_EDGE * len(edges))
-        call = Call(
+        call = RecordedCall(
             address=f"{self._scope_of(scope)}/{checked(str, leaf)}",
             ordinal=checked(int, ordinal), kind=word(kind), model=model,
             sampling=sampling, messages=messages, n=checked(int, n), sample=checked(int, sample),
@@ -822,7 +822,7 @@ class Builder:
         self._calls[checked(int, number)] = call
         self._add(call)
 
-    def _add(self, call: Call) -> None:
+    def _add(self, call: RecordedCall) -> None:
         """A call that was begun again by a later process takes the place of its first record."""
         self._allowance.spend(2 * RECORD + 4 * len(call.address))
         before = self._trace.by_address.pop(call.address, None)
@@ -833,14 +833,14 @@ class Builder:
     def _address(self, reference: Any) -> str:
         return self._calls[reference].address if isinstance(reference, int) else str(reference)
 
-    def _call(self, reference: Any) -> Call:
+    def _call(self, reference: Any) -> RecordedCall:
         """The call of *reference*; one that ended without having started begins to exist here."""
         if isinstance(reference, int):
             return self._calls[reference]
         address = checked(str, reference)
         found = self._trace.by_address.get(address)
         if found is None:
-            found = Call(address)
+            found = RecordedCall(address)
             self._add(found)
         return found
 
@@ -892,7 +892,7 @@ class Builder:
         if lengths is not None:
             self._stream(call, lengths, texts)
 
-    def _stream(self, call: Call, lengths: Any, texts: Any) -> None:
+    def _stream(self, call: RecordedCall, lengths: Any, texts: Any) -> None:
         if texts is not None:
             call.begun = {
                 (checked(int, sample), checked(int, kind)): checked(str, self._long(text))
@@ -946,13 +946,13 @@ class Builder:
         self._ends += 1
 
     def _delivery(self, delivery: table.DeliveryRecord) -> None:
-        call: Call | ToolUse = self._use(delivery.call) or self._call(delivery.call)
+        call: RecordedCall | ToolUse = self._use(delivery.call) or self._call(delivery.call)
         if call.delivered is None:
             call.delivered = self.deliveries
             call.delivered_at = self._by_clock_of(call, checked(int, delivery.at))
         self.deliveries += 1
 
-    def _by_clock_of(self, call: Call | ToolUse, at: int) -> int:
+    def _by_clock_of(self, call: RecordedCall | ToolUse, at: int) -> int:
         """The time *at* of this process by the clock of the one in which *call* began."""
         trace, now = self._trace, self._incarnations
         if call.incarnation == now:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Call, Trace
+from appl.tracing.reading.trace import RecordedCall, Trace
 
 
 def unhandled(trace: Trace) -> set[str]:
@@ -28,7 +28,7 @@ def unhandled(trace: Trace) -> set[str]:
     }
 
 
-def _handled(trace: Trace, call: Call, begun: dict[str, int]) -> bool:
+def _handled(trace: Trace, call: RecordedCall, begun: dict[str, int]) -> bool:
     if call.delivered_at is None:
         return False
     told = trace.wall(call.delivered_at, call.incarnation)
@@ -44,7 +44,7 @@ def _begun(trace: Trace) -> dict[str, int]:
     last: dict[str, int] = defaultdict(lambda: -1)
     for scope in trace.scopes:
         _note(last, scope.parent, trace.wall(scope.at, scope.incarnation))
-    begun: list[Call | ToolUse] = [*trace.calls, *trace.tools.values()]
+    begun: list[RecordedCall | ToolUse] = [*trace.calls, *trace.tools.values()]
     for each in begun:
         if each.started is not None:
             frame = each.address.rpartition("/")[0]

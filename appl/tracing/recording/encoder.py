@@ -43,13 +43,13 @@ from appl.runtime.event import (
 )
 from appl.tracing.format import chunks, codec, record, table
 from appl.tracing.format.table import MASKED
-from appl.tracing.recording.memo import Answers, Memo, Ropes, Said
+from appl.tracing.recording.memo import AnswerMemo, Memo, MessageMemo, Ropes
 from appl.tracing.recording.privacy import Redact
 from appl.tracing.recording.secret import Masker
 from appl.tracing.recording.sums import Sums
 
 if TYPE_CHECKING:
-    from appl.tracing.reading.trace import Call
+    from appl.tracing.reading.trace import RecordedCall
 
 LONG_TEXT = 1 << 20
 _SHORT_TEXT = 1 << 12
@@ -96,7 +96,7 @@ class WithError:
 class Begun:
     """A call of an earlier process is begun again: how it ended then does not count."""
 
-    call: Call
+    call: RecordedCall
 
 
 @dataclass(slots=True)
@@ -185,8 +185,8 @@ class EventEncoder:
         self._size = self._inline = 0
         self._failed: Callable[[str, Exception], None] = _unexpected
         self._ids = itertools.count(1)
-        self._texts, self._messages, self._nodes = Memo(), Said(), Memo()
-        self._answers = Answers()
+        self._texts, self._messages, self._nodes = Memo(), MessageMemo(), Memo()
+        self._answers = AnswerMemo()
         self._mark = object()
         self._media, self._ropes = Memo(), Ropes()
         self._sites: dict[tuple[int, int], tuple[Any, int]] = {}

@@ -37,7 +37,7 @@ class Memo:
         self.old, self.young, self.find = self.young, {}, self._either
 
 
-class Said(Memo):
+class MessageMemo(Memo):
     """The same of messages, by role and text, or by their digest: bounded in characters too."""
 
     _size, _most = 0, _REMEMBERED_TEXT
@@ -50,7 +50,7 @@ class Said(Memo):
         self.young[key] = number
 
 
-class Answers(Memo):
+class AnswerMemo(Memo):
     """The calls that gave an answer, by its text: bounded in characters too."""
 
     _size = 0

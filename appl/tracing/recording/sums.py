@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from appl.backend import Response
 
 if TYPE_CHECKING:
-    from appl.tracing.reading.trace import Call, Trace
+    from appl.tracing.reading.trace import RecordedCall, Trace
 
 
 class Sums:
@@ -30,7 +30,7 @@ class Sums:
         sums.earlier_us = round(trace.seconds() * 1e6)
         return sums
 
-    def forget(self, call: Call) -> None:
+    def forget(self, call: RecordedCall) -> None:
         """*call* is begun again: what it took stays, how it ended does not count."""
         self.calls -= 1
         if call.ended_as is not None:

@@ -15,7 +15,7 @@ from appl.errors import InvalidOption, nearest
 from appl.tracing.reading.trace import Trace
 
 if TYPE_CHECKING:
-    from appl.runtime.answers.call import Call as Asked
+    from appl.runtime.answers.call import Call
 
 HEADER = "sets"
 _OPTIONS = tuple(
@@ -44,7 +44,7 @@ class Amendments:
         known = dict(recorded) if isinstance(recorded, Mapping) else {}
         return cls({**{str(key): value for key, value in known.items()}, **(more or {})})
 
-    def apply(self, call: Asked) -> None:
+    def apply(self, call: Call) -> None:
         """Set the options of *call*, which is about to become a request."""
         for key, pattern, name, value in self._parts:
             if matches(pattern, call.address):
@@ -65,7 +65,7 @@ def _split(key: str) -> tuple[str, str]:
     return pattern, name
 
 
-def _set(call: Asked, name: str, value: Any) -> None:
+def _set(call: Call, name: str, value: Any) -> None:
     declared = call.profile.options
     if name == "model":
         call.model = call.run.dispatch.models.resolve(value).name or ""

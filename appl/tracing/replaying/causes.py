@@ -12,13 +12,15 @@ from appl.backend import Request
 from appl.prompt import Message, Messages
 from appl.tracing.format.sampling import parameters
 from appl.tracing.reading.spans import Span, spans_of
-from appl.tracing.reading.trace import Call, Trace
+from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.text_diff import common
 
 ANEW, CANCELLED = "asked anew", "was cancelled when recorded"
 
 
-def cause_of(trace: Trace, request: Request, found: Call | None, given: dict[str, Any]) -> str:
+def cause_of(
+    trace: Trace, request: Request, found: RecordedCall | None, given: dict[str, Any]
+) -> str:
     """Why *request* is not answered by *found*, the record of its place.
 
     *given* are the options that the user has set for it.
@@ -42,7 +44,9 @@ def cause_of(trace: Trace, request: Request, found: Call | None, given: dict[str
     return "its record answers another call" if found.ordinal == request.ordinal else "moved"
 
 
-def changed(request: Request, found: Call, given: dict[str, Any], *, readable: bool = True) -> str:
+def changed(
+    request: Request, found: RecordedCall, given: dict[str, Any], *, readable: bool = True
+) -> str:
     """The first difference between *request* and the record *found*: prompt, model, then options.
 
     The prompts of a private trace are not *readable*: they differ if nothing else does.

@@ -18,7 +18,7 @@ from appl.prompt.key_shapes import KINDS
 from appl.runtime.world import Moment
 from appl.tracing.format.sampling import parameters
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Call, Trace
+from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.text_diff import text_diff
 
 _SEVERAL = 3
@@ -48,19 +48,19 @@ def divergence(trace: Trace, request: Request, site: Site, claimed: Collection[s
     return "\n  ".join(line for line in lines if line)
 
 
-def _headline(trace: Trace, request: Request, found: Call | None) -> str:
+def _headline(trace: Trace, request: Request, found: RecordedCall | None) -> str:
     what = "was never recorded" if found is None else "was recorded with another content"
     return f"{request.address} (call {request.ordinal} of its frame) {what} in {trace.path.name}"
 
 
-def _places(site: Site, found: Call | None) -> str:
+def _places(site: Site, found: RecordedCall | None) -> str:
     now = f"issued now at {site.where}" if site.where else ""
     place = f" from {found.where}" if found and found.where else ""
     then = f"recorded{place} as call {found.position} of the run" if found else ""
     return "; ".join(part for part in (now, then) if part)
 
 
-def _differences(trace: Trace, request: Request, site: Site, found: Call) -> list[str]:
+def _differences(trace: Trace, request: Request, site: Site, found: RecordedCall) -> list[str]:
     same: list[tuple[str, str, str]] = []
     differs: list[tuple[str, str, str]] = []
     for name, now, then in _parts(request, found):
@@ -73,7 +73,7 @@ def _differences(trace: Trace, request: Request, site: Site, found: Call) -> lis
     return lines
 
 
-def _parts(request: Request, found: Call) -> Iterable[tuple[str, str, str]]:
+def _parts(request: Request, found: RecordedCall) -> Iterable[tuple[str, str, str]]:
     """Name, present and recorded form of each part of a call, messages first."""
     pairs = zip_longest(request.messages or (), found.messages or ())
     for index, (now, then) in enumerate(pairs, 1):
@@ -97,7 +97,7 @@ def _names(parts: list[tuple[str, str, str]]) -> str:
     return ", ".join(shown) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
 
 
-def _origin(trace: Trace, then: str, now: str, found: Call, site: Site) -> str:
+def _origin(trace: Trace, then: str, now: str, found: RecordedCall, site: Site) -> str:
     """The calls whose answers stand in the differing text."""
     known = dict.fromkeys((*found.edges, *site.edges))
     calls = [trace.by_address[address] for address in known if address in trace.by_address]
@@ -125,7 +125,7 @@ def _nearest(trace: Trace, request: Request, claimed: Collection[str]) -> str:
     return f"nearest recorded calls: {', '.join(near)}" if near else "the trace holds no calls"
 
 
-def _next(trace: Trace, request: Request, found: Call | None) -> str:
+def _next(trace: Trace, request: Request, found: RecordedCall | None) -> str:
     show = f" {request.address}" if found else ""
     return (
         f"next: `appl trace show {trace.path}{show}` shows what was recorded; if the program was "
@@ -158,7 +158,9 @@ def locked(trace: Trace) -> str:
     )
 
 
-def stuck(waiting: list[Call], moments: list[Moment], unasked: Sequence[Call | ToolUse]) -> str:
+def stuck(
+    waiting: list[RecordedCall], moments: list[Moment], unasked: Sequence[RecordedCall | ToolUse]
+) -> str:
     """Both sides of a replay in which every program waits."""
     lines = ["every program waits, and the trace has no answer to give:"]
     for call in waiting[: 2 * _SEVERAL]:
@@ -180,7 +182,7 @@ def stuck(waiting: list[Call], moments: list[Moment], unasked: Sequence[Call | T
     return "\n  ".join(lines)
 
 
-def unused(trace: Trace, calls: Sequence[Call | ToolUse]) -> str:
+def unused(trace: Trace, calls: Sequence[RecordedCall | ToolUse]) -> str:
     """A message that names the recorded calls that the program did not make."""
     names = [f"{c.address}{f' ({c.where})' if c.where else ''}" for c in calls[: 2 * _SEVERAL]]
     more = f", and {len(calls) - len(names)} more" if len(calls) > len(names) else ""

@@ -28,14 +28,14 @@ from appl.errors import (
 )
 from appl.runtime.world import PERHAPS, Go, Moment, Tell, ToolRequest
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Call, Trace
+from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying import explain
 from appl.tracing.replaying.explain import Site
 from appl.tracing.replaying.replayer import profile_from
 from appl.tracing.replaying.sequencer import Sequencer, where
 
 if TYPE_CHECKING:
-    from appl.runtime.answers.call import Call as Asked
+    from appl.runtime.answers.call import Call
 
 FaultKind = Literal["busy", "timeout", "cut", "malformed", "garbled"]
 FAULTS: dict[FaultKind, str] = {
@@ -156,14 +156,14 @@ class Fuzzer(Sequencer):
             text = explain.divergence(self.trace, request, site, ())
             self.changed.setdefault(request.address, text)
 
-    def _call(self, request: Request) -> Call:
+    def _call(self, request: Request) -> RecordedCall:
         """The record that answers *request*."""
         found = self.trace.by_address.get(request.address)
         if found is not None and (found.response is not None or found.outcome == "failed"):
             return found
         return self._like(request)
 
-    def _like(self, request: Request) -> Call:
+    def _like(self, request: Request) -> RecordedCall:
         """A recorded answer to the same question, or to one with the same options."""
         options = request.sampling.canonical()
         answered = [call for call in self.trace.calls if call.response is not None]
@@ -204,7 +204,7 @@ class Fuzzer(Sequencer):
     # -- the world
 
     def expect(
-        self, moment: Moment, tell: Tell, live: Go, about: Asked | ToolRequest | None = None
+        self, moment: Moment, tell: Tell, live: Go, about: Call | ToolRequest | None = None
     ) -> None:
         """A timer rings when it is drawn, a tool's result comes then; calls come to the queue.
 

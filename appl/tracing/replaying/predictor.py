@@ -27,13 +27,13 @@ from appl.runtime.event import (
 from appl.runtime.world import Moment
 from appl.tracing.format.chunks import texts
 from appl.tracing.reading.spans import spans_of
-from appl.tracing.reading.trace import Call
+from appl.tracing.reading.trace import RecordedCall
 from appl.tracing.replaying.rerunner import LiveCall, Rerunner
 from appl.tracing.replaying.sequencer import Expectation, Given, Recorded, Verdict, where
 from appl.tracing.replaying.tally import Amount
 
 if TYPE_CHECKING:
-    from appl.runtime.answers.call import Call as Asked
+    from appl.runtime.answers.call import Call
 
 _INPUT = "input"
 _TOKENS = " tokens"
@@ -143,7 +143,7 @@ class Predictor(Rerunner):
 
     # -- calls
 
-    def ask(self, expected: Expectation, call: Asked) -> None:
+    def ask(self, expected: Expectation, call: Call) -> None:
         """Answer *call* as it was recorded in its place; where nothing was, with a guess."""
         if call.outcome is not None:
             return
@@ -281,7 +281,7 @@ def _sources(event: CallStarted) -> dict[str, None]:
     return found
 
 
-def _fitting(found: Call | None, request: Request) -> Response | None:
+def _fitting(found: RecordedCall | None, request: Request) -> Response | None:
     """The recorded answer, with as many samples as *request* wants."""
     if found is None or found.response is None or not found.response.samples:
         return None

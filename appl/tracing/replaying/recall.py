@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from appl.errors import CallCancelled, TraceError
 from appl.runtime.event import CallDispatched, CallEnded, CallStarted, Event, Source
-from appl.tracing.reading.trace import Call, Trace
+from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying.sequencer import Kind, Sequencer
 from appl.tracing.replaying.tally import Tally
 
 if TYPE_CHECKING:
-    from appl.runtime.answers.call import Call as Asked
+    from appl.runtime.answers.call import Call
 
 
 class Recall(Sequencer):
@@ -46,12 +46,12 @@ class Recall(Sequencer):
             elif asked or not isinstance(event.error, CallCancelled | TraceError):
                 self.tally.live.add(event.response)
 
-    def reuses(self, call: Asked, found: Call, kind: Kind) -> None:
+    def reuses(self, call: Call, found: RecordedCall, kind: Kind) -> None:
         call.source = Source(kind, found.address) if kind != "guessed" else None
         if found.response is not None and kind not in ("pinned", "guessed"):
             self.programs.recalled(call, found.response, self.requests(found))
 
-    def requests(self, found: Call) -> int:
+    def requests(self, found: RecordedCall) -> int:
         """The requests that the answer of *found* counts for, if those of a run are limited."""
         return 0
 
@@ -60,7 +60,7 @@ class Recall(Sequencer):
         self.error = self.error or error
         return error
 
-    def partly(self, found: Call) -> Call | None:
+    def partly(self, found: RecordedCall) -> RecordedCall | None:
         """*found*, if its program cancelled it, and not what ended the run: a part was told."""
         if self.trace.reason in ("", "finished"):
             return found

@@ -17,12 +17,12 @@ from appl.errors import DivergenceError, ReplayStuck, UnusedRecords, WorkerLost
 from appl.runtime.event import CallDispatched, Event, ToolStarted
 from appl.runtime.world import PERHAPS, Moment, Nobody, ToolRequest
 from appl.tracing.reading.tooluse import ToolUse, within
-from appl.tracing.reading.trace import Call, Trace
+from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying import explain
 from appl.tracing.replaying.sequencer import AtEnd, Expectation, Recorded, Sequencer, Verdict
 
 if TYPE_CHECKING:
-    from appl.runtime.answers.call import Call as Asked
+    from appl.runtime.answers.call import Call
 
 _FEATURES = frozenset(
     [
@@ -126,7 +126,7 @@ class Replayer(Sequencer):
             return Recorded(seen)
         return None if expected.moment.kind in PERHAPS else AtEnd()
 
-    def _of_call(self, call: Asked) -> Verdict:
+    def _of_call(self, call: Call) -> Verdict:
         request = call.request
         assert request is not None
         found = self.trace.by_address.get(request.address)
@@ -185,13 +185,15 @@ class Replayer(Sequencer):
         if missing:
             raise UnusedRecords(explain.unused(self.trace, missing))
 
-    def _unasked(self) -> list[Call | ToolUse]:
+    def _unasked(self) -> list[RecordedCall | ToolUse]:
         """Recorded calls that a faithful program must have asked for by its end.
 
         In a run that failed, others may have been started without having mattered.
         """
         failed = self.trace.reason not in ("", "finished")
-        every: list[Call | ToolUse] = [c for c in self.trace.calls if c.address in self._turns]
+        every: list[RecordedCall | ToolUse] = [
+            c for c in self.trace.calls if c.address in self._turns
+        ]
         every += [used for used in self.trace.tools.values() if used.message is not None]
         return [
             call
@@ -203,7 +205,7 @@ class Replayer(Sequencer):
         ]
 
 
-def answers(trace: Trace, call: Call, request: Request) -> bool:
+def answers(trace: Trace, call: RecordedCall, request: Request) -> bool:
     """True if *call* is the record of *request*; one that never started is known by place only."""
     if call.started is None:
         return True

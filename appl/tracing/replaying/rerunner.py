@@ -22,7 +22,7 @@ from appl.errors import DivergenceError
 from appl.runtime.event import CallEnded, Event, Observed, ToolEnded, ToolStarted
 from appl.runtime.world import Go, How, Live, Moment, ToolRequest
 from appl.tracing.reading.tooluse import within
-from appl.tracing.reading.trace import Call, Observation, Trace
+from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 from appl.tracing.replaying.amending import Amendments, matches
 from appl.tracing.replaying.causes import ANEW, CANCELLED, cause_of
 from appl.tracing.replaying.recall import Recall
@@ -41,7 +41,7 @@ from appl.tracing.replaying.sequencer import (
 from appl.tracing.replaying.tally import Tally
 
 if TYPE_CHECKING:
-    from appl.runtime.answers.call import Call as Asked
+    from appl.runtime.answers.call import Call
     from appl.runtime.scheduling.call_status import Why
 
 _STRIKES = ("deadline", "timeout")
@@ -139,12 +139,12 @@ class Rerunner(Recall):
         self._changed: set[str] = set()  # not the call that is recorded in their place
         self._cancelled: dict[str, Go] = {}  # too late, if they are what was recorded
         self._used: set[str] = set()  # pins, and what is to be asked anew, that some call matched
-        self._by_content: dict[bytes, list[Call]] = defaultdict(list)
+        self._by_content: dict[bytes, list[RecordedCall]] = defaultdict(list)
         for call in self.trace.calls:
             if self._is_worth(call):
                 self._by_content[call.content].append(call)
 
-    def _is_worth(self, call: Call) -> bool:
+    def _is_worth(self, call: RecordedCall) -> bool:
         """True if the record of *call* holds an answer that can be given again."""
         kept = call.outcome == "answered" or (self._keep and call.outcome == "failed")
         return kept and call.started is not None and not call.lost
@@ -163,7 +163,7 @@ class Rerunner(Recall):
             return AtEnd()
         return Recorded(seen) if self._rings(expected, seen) else None
 
-    def _of_call(self, call: Asked) -> Verdict:
+    def _of_call(self, call: Call) -> Verdict:
         request, address = call.request, call.address
         assert request is not None
         found, pinned = self.trace.by_address.get(address), self._pin_for(address)
@@ -210,23 +210,23 @@ class Rerunner(Recall):
         else:
             expected.live()
 
-    def _cause(self, call: Asked, found: Call | None) -> str:
+    def _cause(self, call: Call, found: RecordedCall | None) -> str:
         assert call.request is not None
         return cause_of(
             self.trace, call.request, found, self.amendments.given.get(call.address, {})
         )
 
-    def _owns(self, request: Request, found: Call) -> bool:
+    def _owns(self, request: Request, found: RecordedCall) -> bool:
         if found.address in self.claimed or not self._is_worth(found):
             return False
         return answers(self.trace, found, request)
 
-    def _was_cancelled(self, found: Call, request: Request) -> bool:
+    def _was_cancelled(self, found: RecordedCall, request: Request) -> bool:
         if found.outcome != "cancelled":
             return False
         return found.started is None or answers(self.trace, found, request)
 
-    def _twins(self, request: Request) -> list[Call]:
+    def _twins(self, request: Request) -> list[RecordedCall]:
         """Records of the same content that nobody has claimed."""
         same = self._by_content.get(self.trace.content_of(request), ())
         return [
@@ -237,7 +237,7 @@ class Rerunner(Recall):
             and call.sample == request.sample
         ]
 
-    def ask(self, expected: Expectation, call: Asked) -> None:
+    def ask(self, expected: Expectation, call: Call) -> None:
         """Let *call* go live; what is recorded of its samples is kept."""
         self._held.pop(call, None)
         if call.outcome is not None:
@@ -247,7 +247,7 @@ class Rerunner(Recall):
         self._keep_samples(call)
         expected.live()
 
-    def _keep_samples(self, call: Asked) -> None:
+    def _keep_samples(self, call: Call) -> None:
         """Of a call that wants more samples than were recorded, ask for those that are missing."""
         request, found = call.request, self.trace.by_address.get(call.address)
         if request is None or found is None or not self._is_worth(found):
@@ -303,7 +303,7 @@ class Rerunner(Recall):
         self._slow |= self._running
         return False
 
-    def _is_free(self, record: Call) -> bool:
+    def _is_free(self, record: RecordedCall) -> bool:
         """True if nobody can own *record* by its place: another question was asked there."""
         return record.address in self._changed
 
@@ -323,7 +323,7 @@ class Rerunner(Recall):
         strays = [each for each in every if each.why == "stray" and not each.over]
         return sorted(strays, key=_strays_first)
 
-    def _shift(self, may_take: Callable[[Call], bool] = lambda _: True) -> bool:
+    def _shift(self, may_take: Callable[[RecordedCall], bool] = lambda _: True) -> bool:
         """Answer strays from their own frames, each from the first record that is left there."""
         found = False
         for stray in self._strays():
@@ -336,7 +336,7 @@ class Rerunner(Recall):
                 found = True
         return found
 
-    def _move(self, may_take: Callable[[Call], bool] = lambda _: True) -> bool:
+    def _move(self, may_take: Callable[[RecordedCall], bool] = lambda _: True) -> bool:
         """Answer the first stray that has its content anywhere: the record that began first."""
         for stray in self._strays():
             first = min(self._twins_of(stray), key=lambda each: each.position, default=None)
@@ -345,16 +345,16 @@ class Rerunner(Recall):
                 return True
         return False
 
-    def _twins_of(self, stray: Expectation) -> list[Call]:
+    def _twins_of(self, stray: Expectation) -> list[RecordedCall]:
         assert stray.call is not None and stray.call.request is not None
         return self._twins(stray.call.request)
 
-    def _answer_from(self, stray: Expectation, found: Call, kind: Kind) -> None:
+    def _answer_from(self, stray: Expectation, found: RecordedCall, kind: Kind) -> None:
         setattr(self.report, kind, getattr(self.report, kind) + 1)
         self.leave(stray.moment)
         self.repeat(stray, found, kind)
 
-    def _read_on(self, call: Asked) -> None:
+    def _read_on(self, call: Call) -> None:
         """*call* is not cancelled as it was then: what its program has read by now stands.
 
         It was of the recorded answer, and the program may have acted on it. So the answer that it
@@ -364,7 +364,7 @@ class Rerunner(Recall):
         if call.outcome is None and call.emit is not None and call.emit.chunks:
             call.emit.anew(lambda how: self._begins_otherwise(call, how))
 
-    def _begins_otherwise(self, call: Asked, how: str) -> None:
+    def _begins_otherwise(self, call: Call, how: str) -> None:
         again = f"appl trace rerun {self.trace.path.stem} --anew {call.address}"
         error = DivergenceError(
             f"{call.address} was cancelled when it was recorded, after its program had read the "

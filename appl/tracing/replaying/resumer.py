@@ -31,7 +31,7 @@ from appl.runtime.event import (
 )
 from appl.runtime.world import Go, How, Moment, ToolRequest
 from appl.tracing.reading.tooluse import ToolUse, within
-from appl.tracing.reading.trace import Call, Trace
+from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.reading.unhandled import unhandled
 from appl.tracing.replaying import explain
 from appl.tracing.replaying.recall import Recall
@@ -47,7 +47,7 @@ from appl.tracing.replaying.sequencer import (
 )
 
 if TYPE_CHECKING:
-    from appl.runtime.answers.call import Call as Asked
+    from appl.runtime.answers.call import Call
     from appl.runtime.scheduling.call_status import Why
 
 _ABOUT_ONE = (CallDispatched, AttemptFailed, ChunkArrived, CallEnded, ToolEnded)
@@ -105,7 +105,7 @@ class Resumer(Recall):
 
     # -- calls
 
-    def diverged(self, call: Asked) -> DivergenceError:
+    def diverged(self, call: Call) -> DivergenceError:
         error = super().diverged(call)
         seen = seen_in_part(self.trace)
         if not seen:
@@ -124,7 +124,7 @@ class Resumer(Recall):
             self._fates[address] = self._fate(self.trace.by_address.get(address), request)
         return self._fates[address]
 
-    def _fate(self, found: Call | None, request: Request) -> Fate:
+    def _fate(self, found: RecordedCall | None, request: Request) -> Fate:
         if found is None:
             return "live"
         if found.started is None:  # it failed with a part of its prompt, or was cancelled before
@@ -146,7 +146,7 @@ class Resumer(Recall):
         seen = self._seen.get(expected.moment)
         return self._live() if seen is None else Recorded(seen)
 
-    def _of_call(self, call: Asked) -> Verdict:
+    def _of_call(self, call: Call) -> Verdict:
         assert call.request is not None
         fate, found = self.fate(call.request), self.trace.by_address.get(call.address)
         self.moves()
@@ -170,7 +170,7 @@ class Resumer(Recall):
         self._fates[address] = "refused"  # which is no outcome of the call
         return self.refused(error)
 
-    def requests(self, found: Call) -> int:
+    def requests(self, found: RecordedCall) -> int:
         """The requests that its answer took: budgets cover the whole of a resumed run."""
         assert found.response is not None
         given = found.response.reused >= max(found.n, 1)
@@ -181,7 +181,7 @@ class Resumer(Recall):
 
     # -- for who looks on, and for who intervenes
 
-    def held(self) -> Iterator[tuple[Asked, Why, int]]:
+    def held(self) -> Iterator[tuple[Call, Why, int]]:
         for call, why, ahead in super().held():
             ending = Moment(call.address, "cancelled") in self._waiting
             yield call, "ending" if ending else why, ahead
@@ -248,7 +248,7 @@ class Resumer(Recall):
         else:
             expected.live()
 
-    def _unended(self, call: Asked) -> DivergenceError:
+    def _unended(self, call: Call) -> DivergenceError:
         """The error about *call*, which was not cancelled as then, and of which a part was read.
 
         The trace that goes on says when that was, and can hold no other answer that begins so.
@@ -383,15 +383,15 @@ class Resumer(Recall):
         told = found is None or found.delivered is not None
         if told or self._fates.get(address) == "refused":
             return False
-        shown = found.shown if isinstance(found, Call) else []
+        shown = found.shown if isinstance(found, RecordedCall) else []
         most = max((count for _, count in shown), default=0)
         return isinstance(event, Delivered) or event.count > most
 
     # -- the end
 
-    def unasked(self) -> list[Call | ToolUse]:
+    def unasked(self) -> list[RecordedCall | ToolUse]:
         """Recorded calls that ended, and that this run has not asked for."""
-        every: list[Call | ToolUse] = [
+        every: list[RecordedCall | ToolUse] = [
             call
             for call in self.trace.calls
             if call.outcome in ("answered", "failed") and call.started is not None
@@ -411,7 +411,7 @@ def in_doubt(used: ToolUse, reason: str = "") -> bool:
     return used.outcome != "answered"
 
 
-def seen_in_part(trace: Trace) -> list[Call]:
+def seen_in_part(trace: Trace) -> list[RecordedCall]:
     """The calls in flight when a process that wrote *trace* was broken off of which its program had
     seen a part; a later process may have asked them again."""
     every = (*trace.earlier, *trace.calls)

@@ -19,7 +19,7 @@ from appl.errors import DivergenceError, SecretInRecord, TraceError
 from appl.runtime.event import CallStarted, Event
 from appl.runtime.world import Go, How, Live, Moment, Programs, Tell, ToolRequest
 from appl.tracing.reading.tooluse import ToolUse, within
-from appl.tracing.reading.trace import Call, Observation, Trace
+from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 from appl.tracing.recording.recorder import home
 from appl.tracing.replaying import explain
 from appl.tracing.replaying.amending import Amendments
@@ -27,7 +27,7 @@ from appl.tracing.replaying.explain import Site
 from appl.tracing.replaying.outstanding import Outstanding, Sequence
 
 if TYPE_CHECKING:
-    from appl.runtime.answers.call import Call as Asked
+    from appl.runtime.answers.call import Call
     from appl.runtime.scheduling.call_status import Why
 
 _FIRST, DELIVERED = 0, 1
@@ -59,7 +59,7 @@ def _own_turns(trace: Trace) -> dict[str, Turn]:
     return {call.address: turn_of(trace, call) for call in ended}
 
 
-def turn_of(trace: Trace, record: Call | ToolUse) -> Turn:
+def turn_of(trace: Trace, record: RecordedCall | ToolUse) -> Turn:
     """When *record* was told; one that nobody was told comes after all others."""
     behind = trace.moments + record.end_position
     return (behind if record.delivered is None else record.delivered, DELIVERED)
@@ -88,7 +88,7 @@ def by_moment(observations: list[Observation]) -> dict[Moment, Observation]:
     return {Moment(seen.address, seen.kind, seen.ordinal): seen for seen in observations}
 
 
-Record = Call | ToolUse | Observation
+Record = RecordedCall | ToolUse | Observation
 Kind = Literal["reused", "shifted", "moved", "pinned", "guessed"]
 
 
@@ -103,7 +103,7 @@ class Expectation:
     moment: Moment
     tell: Tell
     live: Go
-    call: Asked | None = None
+    call: Call | None = None
     tool: ToolRequest | None = None
     why: Why = "held"
     cause: str = ""
@@ -142,7 +142,7 @@ class AtEnd:
 
     why: Why = "held"
     cause: str = ""
-    record: Call | None = None
+    record: RecordedCall | None = None
 
 
 Verdict = Recorded | Given | Now | AtEnd | None
@@ -171,7 +171,7 @@ class Sequencer(Live):
         self.whole: set[str] = set()
         self._turns = turns_of(self.trace)
         self._seen = by_moment(self.trace.observations)
-        self._held: dict[Asked, Why] = {}  # neither answered nor let go
+        self._held: dict[Call, Why] = {}  # neither answered nor let go
         self._waiting: dict[Moment, Expectation] = {}
         self._parked: list[tuple[tuple[Any, ...], int, Go]] = []
         self._arrivals = itertools.count()
@@ -198,7 +198,7 @@ class Sequencer(Live):
         """Begin an item of a map."""
         expected.live()
 
-    def reuses(self, call: Asked, found: Call, kind: Kind) -> None:
+    def reuses(self, call: Call, found: RecordedCall, kind: Kind) -> None:
         """*call* is about to be told what is recorded of *found*, or was given in its place."""
 
     def stands(self, address: str) -> bool:
@@ -220,7 +220,7 @@ class Sequencer(Live):
         programs.amend = self.amendments.apply
 
     def expect(
-        self, moment: Moment, tell: Tell, live: Go, about: Asked | ToolRequest | None = None
+        self, moment: Moment, tell: Tell, live: Go, about: Call | ToolRequest | None = None
     ) -> None:
         """Have *moment* come from the record, or *live* when that may be."""
         tool = about if isinstance(about, ToolRequest) else None
@@ -329,7 +329,7 @@ class Sequencer(Live):
             if call.address == address or call.address.startswith(f"{address}/")
         )
 
-    def held(self) -> Iterator[tuple[Asked, Why, int]]:
+    def held(self) -> Iterator[tuple[Call, Why, int]]:
         """The calls that wait for what is recorded, and why."""
         ahead = self.to_come() if self._held else 0
         for call, why in tuple(self._held.items()):
@@ -370,14 +370,14 @@ class Sequencer(Live):
         elif expected.call is None:
             self.park(self.turn_or_last(address), functools.partial(expected.tell, given.outcome))
         else:
-            found = Call(address, response=given.outcome)
+            found = RecordedCall(address, response=given.outcome)
             self.answer_in(self.turn_or_last(address), expected, found, given.kind)
 
     def turn_or_last(self, address: str) -> Turn:
         """The turn of the call at *address*, or one behind all that is recorded."""
         return self._turns.get(address, (2 * self.trace.moments + 1, DELIVERED))
 
-    def answer_in(self, turn: Turn, expected: Expectation, found: Call, kind: Kind) -> None:
+    def answer_in(self, turn: Turn, expected: Expectation, found: RecordedCall, kind: Kind) -> None:
         """Answer a call in its *turn* as *found* was; pieces come in turns of their own."""
         assert expected.call is not None
         self.claimed.add(found.address)
@@ -387,7 +387,11 @@ class Sequencer(Live):
         self.park(turn, functools.partial(self._answer, expected, found, kind, show))
 
     def _answer(
-        self, expected: Expectation, found: Call, kind: Kind, show: Callable[[int | None], None]
+        self,
+        expected: Expectation,
+        found: RecordedCall,
+        kind: Kind,
+        show: Callable[[int | None], None],
     ) -> None:
         call = expected.call
         assert call is not None
@@ -397,7 +401,7 @@ class Sequencer(Live):
             self.reuses(call, found, kind)
             expected.tell(found.error if found.error is not None else found.response)
 
-    def _shows(self, expected: Expectation, found: Call) -> Callable[[int | None], None]:
+    def _shows(self, expected: Expectation, found: RecordedCall) -> Callable[[int | None], None]:
         """Have the chunks of *found* told as they were delivered, each in its turn.
 
         What is returned tells the first so many at once, or with ``None`` all that are left.
@@ -442,7 +446,7 @@ class Sequencer(Live):
             return SecretInRecord(explain.masked(f"{record.address} ({what})", lost))
         return None
 
-    def diverged(self, call: Asked) -> DivergenceError:
+    def diverged(self, call: Call) -> DivergenceError:
         """The error about *call*, which is not what was recorded in its place."""
         assert call.request is not None
         site = Site(where(call), call.edges())
@@ -503,7 +507,7 @@ class Sequencer(Live):
         return self.programs.nobody_can_proceed(final, self.patience_s)
 
 
-def where(issued: Asked | CallStarted) -> str:
+def where(issued: Call | CallStarted) -> str:
     """The source line that has *issued* a call, as ``file:line``, or an empty string."""
     return f"{issued.file}:{issued.line}" if issued.file else ""
 

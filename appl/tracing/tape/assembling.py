@@ -19,16 +19,16 @@ from appl.tracing.format.allowance import RECORD, DecodingAllowance
 from appl.tracing.format.chunks import KINDS, Texts
 from appl.tracing.format.record import checked, optional
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Attempt, Call, Observation, Scope, Trace
-from appl.tracing.tape.gathered import Asked, Gathered, Said
+from appl.tracing.reading.trace import Attempt, Observation, RecordedCall, Scope, Trace
 from appl.tracing.tape.lines import Record, canonical_text, revived
 from appl.tracing.tape.places import after_their_needs
+from appl.tracing.tape.raw_records import RawRecords, TapeCall, TapeMessage
 
 
 class Assembler:
     """Puts *lines* together in *trace*; ``at`` is the line that it is at."""
 
-    def __init__(self, trace: Trace, lines: Gathered, allowance: DecodingAllowance) -> None:
+    def __init__(self, trace: Trace, lines: RawRecords, allowance: DecodingAllowance) -> None:
         self._trace, self._lines, self._allowance = trace, lines, allowance
         self._made: dict[str, Media] = {}
         self._own: dict[str, tuple[int, list[Messages]]] = {}
@@ -53,23 +53,23 @@ class Assembler:
         for used in trace.tools.values():
             used.position += len(trace.by_address) + 1
         trace.calls = list(trace.by_address.values())
-        every: list[Call | ToolUse] = [*trace.calls, *trace.tools.values()]
+        every: list[RecordedCall | ToolUse] = [*trace.calls, *trace.tools.values()]
         trace.masked = sum(bool(each.masked) for each in every)
         trace.scopes = self._lines.scopes or list(
             _scopes_of([*trace.by_address, *trace.tools], self._allowance)
         )
         return trace
 
-    def _started(self, calls: dict[str, Call]) -> list[str]:
+    def _started(self, calls: dict[str, RecordedCall]) -> list[str]:
         """The calls as they started; where that is not said, in an order in which they could."""
         told = [address for address in self._lines.went if address in calls]
         if len(told) == len(calls):
             return told
         return after_their_needs({each.address: each.edges for each in calls.values()})
 
-    def _made_call(self, address: str, asked: Asked) -> Call:
+    def _made_call(self, address: str, asked: TapeCall) -> RecordedCall:
         record = asked.record
-        call = Call(address, masked=_names(record), lost=_lost(record))
+        call = RecordedCall(address, masked=_names(record), lost=_lost(record))
         if not record.get("unstarted"):
             self._ask(call, asked)
         if asked.samples:
@@ -93,7 +93,7 @@ class Assembler:
         _timed(call, went)
         return call
 
-    def _ask(self, call: Call, asked: Asked) -> None:
+    def _ask(self, call: RecordedCall, asked: TapeCall) -> None:
         record = asked.record
         call.kind, call.model = checked(str, record["kind"]), checked(str, record["model"])
         call.ordinal, call.started = checked(int, record["ordinal"]), 0
@@ -117,7 +117,7 @@ class Assembler:
         self._options[address] = text
         return text
 
-    def _prompt(self, address: str, asked: Asked) -> Messages | None:
+    def _prompt(self, address: str, asked: TapeCall) -> Messages | None:
         chain: Messages | None = None
         after = asked.record.get("after")
         if after is not None:
@@ -134,7 +134,7 @@ class Assembler:
             self._own[address] = start, own
         return chain
 
-    def _link(self, chain: Messages | None, said: Said) -> Messages:
+    def _link(self, chain: Messages | None, said: TapeMessage) -> Messages:
         record, message = said.record, self._said(said)
         base = record.get("goes_on")
         written = record.get("digest")
@@ -153,7 +153,7 @@ class Assembler:
             link.has_digest(_digest(written))
         return link
 
-    def _said(self, said: Said) -> Message:
+    def _said(self, said: TapeMessage) -> Message:
         record = said.record
         role = record["message"]
         if role not in ROLES:
@@ -179,7 +179,7 @@ class Assembler:
             )  # fmt: skip
         return made
 
-    def _made_tool(self, address: str, asked: Asked) -> ToolUse:
+    def _made_tool(self, address: str, asked: TapeCall) -> ToolUse:
         record, went = asked.record, self._lines.went.get(address, {})
         used = ToolUse(
             address, checked(str, record["name"]), checked(str, record["arguments"]),
@@ -198,7 +198,7 @@ class Assembler:
         _timed(used, went)
         return used
 
-    def _told(self, calls: dict[str, Call]) -> None:
+    def _told(self, calls: dict[str, RecordedCall]) -> None:
         """Number what reached the program, and what ended, in the order of the lines."""
         trace, ends = self._trace, 0
         for line, record in self._lines.order:
@@ -209,7 +209,9 @@ class Assembler:
                 address = checked(str, record.get("then", record.get("ended")))
                 each = calls.get(address) or trace.tools[address]
                 if "chunks" in record:
-                    cast(Call, each).shown.append((trace.moments, checked(int, record["chunks"])))
+                    cast(RecordedCall, each).shown.append(
+                        (trace.moments, checked(int, record["chunks"]))
+                    )
                 elif "then" in record:
                     each.delivered = trace.moments if each.delivered is None else each.delivered
                 if "chunks" not in record:
@@ -248,7 +250,7 @@ def error_from(data: Any) -> BaseException:
     return records.error_from(data, revived)
 
 
-def _response(asked: Asked) -> Response:
+def _response(asked: TapeCall) -> Response:
     record = asked.usage or {}
     scores = revived(record.get("scores"))
     return Response(
@@ -296,7 +298,7 @@ def _attempt(number: Any, at: Any, error: Any, wait: Any, waited: Any = None) ->
     return Attempt(checked(int, number), optional(int, at), failed, optional(int, wait), waits)
 
 
-def _timed(each: Call | ToolUse, went: Record) -> None:
+def _timed(each: RecordedCall | ToolUse, went: Record) -> None:
     each.incarnation = checked(int, went.get("incarnation", 0))
     each.delivered_at = optional(int, went.get("told_us"))
 

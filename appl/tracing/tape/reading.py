@@ -20,8 +20,8 @@ from appl.tracing.format.record import checked, optional
 from appl.tracing.format.store import regular_file
 from appl.tracing.reading.trace import Incarnation, Scope, Trace
 from appl.tracing.tape.assembling import Assembler, error_from
-from appl.tracing.tape.gathered import Asked, Gathered, Said, Sampled, Text
 from appl.tracing.tape.lines import FORMAT, MAX_LINE, Record, loaded, revived
+from appl.tracing.tape.raw_records import RawRecords, TapeCall, TapeMessage, TapeSample, TapeText
 
 _ASKED = 2000  # bytes of a call or a tool, besides its texts
 _BAD = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
@@ -70,10 +70,10 @@ class _Reader:
 
     def __init__(self, trace: Trace, allowance: DecodingAllowance) -> None:
         self._trace, self._allowance = trace, allowance
-        self._lines = Gathered()
-        self._open: Asked | None = None
+        self._lines = RawRecords()
+        self._open: TapeCall | None = None
         self._calls: list[ToolCall] | None = None
-        self._text: Text | None = None
+        self._text: TapeText | None = None
         self._began = False
         self._handlers: dict[str, Callable[[Record], None]] = {
             "tape": self._tape, "header": self._header, "call": self._call,
@@ -103,7 +103,7 @@ class _Reader:
             self._open = self._calls = None
         self._handlers[found[0]](record)
 
-    def lines(self) -> Gathered:
+    def lines(self) -> RawRecords:
         """All that was taken. Raises ``NotATrace`` for an empty file."""
         if not self._began:
             raise NotATrace(f"{self._trace.path} is empty")
@@ -130,23 +130,23 @@ class _Reader:
     def _tool(self, record: Record) -> None:
         self._opened(record, self._lines.used, checked(str, record["tool"]))
 
-    def _opened(self, record: Record, among: dict[str, Asked], address: str) -> None:
+    def _opened(self, record: Record, among: dict[str, TapeCall], address: str) -> None:
         if address in among:
             raise ValueError(f"{address:.200} stands here twice")
         self._allowance.spend(_ASKED)
-        self._open = among[address] = Asked(record, self._line)
+        self._open = among[address] = TapeCall(record, self._line)
 
-    def _inside(self) -> Asked:
+    def _inside(self) -> TapeCall:
         if self._open is None:
             raise ValueError("this line belongs below one with a call or a tool")
         return self._open
 
-    def _textual(self, record: Record) -> Text:
-        self._text = Text(checked(str, record["text"]))
+    def _textual(self, record: Record) -> TapeText:
+        self._text = TapeText(checked(str, record["text"]))
         return self._text
 
     def _message(self, record: Record) -> None:
-        said = Said(record, self._textual(record))
+        said = TapeMessage(record, self._textual(record))
         self._calls = said.calls
         self._inside().said.append(said)
 
@@ -161,11 +161,11 @@ class _Reader:
         )  # fmt: skip
 
     def _answer(self, record: Record) -> None:
-        sample = Sampled(checked(str, record["answer"]), self._textual(record))
+        sample = TapeSample(checked(str, record["answer"]), self._textual(record))
         self._calls = sample.calls
         self._inside().samples.append(sample)
 
-    def _sample(self) -> Sampled:
+    def _sample(self) -> TapeSample:
         samples = self._inside().samples
         if not samples:
             raise ValueError("this line belongs below one with an answer")

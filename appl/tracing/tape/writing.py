@@ -21,7 +21,7 @@ from appl.prompt import Media, Message, Messages, ToolCall, digest_of, tagged
 from appl.prompt.messages import LONG
 from appl.tracing.format import record as records
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Call, Trace
+from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.tape.lines import FORMAT, Record, canonical_data, dumped, plain
 from appl.tracing.tape.places import in_order
 
@@ -123,14 +123,14 @@ class _Content:
 
     # -- calls
 
-    def _call(self, call: Call) -> Iterator[Record]:
+    def _call(self, call: RecordedCall) -> Iterator[Record]:
         if call.started is None:
             yield {"call": call.address, "unstarted": True, **_masked(call.masked), **_whole(call)}
         else:
             yield from self._asked(call)
         yield from self._ended(call)
 
-    def _asked(self, call: Call) -> Iterator[Record]:
+    def _asked(self, call: RecordedCall) -> Iterator[Record]:
         shared, messages = self._prompt(call)
         head: Record = {"call": call.address, "kind": call.kind, "model": call.model}
         head |= {"ordinal": call.ordinal, **self._sampling(call), **shared, **_masked(call.masked)}
@@ -148,7 +148,7 @@ class _Content:
         for record in messages:
             yield from record
 
-    def _sampling(self, call: Call) -> Record:
+    def _sampling(self, call: RecordedCall) -> Record:
         known = self._options.get(call.sampling)
         if known is not None:
             return {"options_of": known}
@@ -156,7 +156,7 @@ class _Content:
             self._options[call.sampling] = call.address
         return {"options": canonical_data(call.sampling)}
 
-    def _prompt(self, call: Call) -> tuple[Record, list[list[Record]]]:
+    def _prompt(self, call: RecordedCall) -> tuple[Record, list[list[Record]]]:
         """The shared beginning of the prompt of *call*, and its unwritten messages."""
         fresh: list[Messages] = []
         link = call.messages
@@ -202,7 +202,7 @@ class _Content:
         )  # fmt: skip
         return {name: value for name, value in named if value}
 
-    def _ended(self, call: Call) -> Iterator[Record]:
+    def _ended(self, call: RecordedCall) -> Iterator[Record]:
         response = call.response
         if response is not None:
             for sample in response.samples:
@@ -233,7 +233,7 @@ def _masked(names: tuple[str, ...]) -> Record:
     return {"masked": sorted(set(names))} if names else {}
 
 
-def _whole(call: Call | ToolUse) -> Record:
+def _whole(call: RecordedCall | ToolUse) -> Record:
     """The mark of a masked call whose outcome is unchanged."""
     return {"outcome_whole": True} if call.masked and not call.lost else {}
 
@@ -278,7 +278,7 @@ def _answer(response: Response) -> Record:
     return record
 
 
-def _cuts(call: Call) -> Record:
+def _cuts(call: RecordedCall) -> Record:
     return (
         {"chunks": [cut if type(cut) is int else list(cut) for cut in call.cuts]}
         if call.cuts
@@ -311,13 +311,13 @@ def _medium(digest: bytes, medium: Media) -> Record:
 def _order(trace: Trace) -> Iterator[Record]:
     moments: list[tuple[int, Record]] = []
     silent: list[tuple[int, Record]] = []
-    every: list[Call | ToolUse] = [*trace.by_address.values(), *trace.tools.values()]
+    every: list[RecordedCall | ToolUse] = [*trace.by_address.values(), *trace.tools.values()]
     for each in every:
         if each.delivered is not None:
             moments.append((each.delivered, {"then": each.address}))
         elif each.ended is not None or each.outcome is not None:
             silent.append((each.end_position, {"ended": each.address}))
-        if isinstance(each, Call):
+        if isinstance(each, RecordedCall):
             moments += [(at, {"then": each.address, "chunks": count}) for at, count in each.shown]
     for seen in trace.observations:
         record = {"then": seen.address, "seen": seen.kind, "ordinal": seen.ordinal}
@@ -340,13 +340,13 @@ def _how_it_went(trace: Trace) -> Iterator[Record]:
             "scope": scope.address, "parent": scope.parent, "name": scope.name, "file": scope.file,
             "line": scope.line, "at": scope.at, **about,
         }  # fmt: skip
-    every: list[Call | ToolUse] = [*trace.calls, *trace.tools.values()]
+    every: list[RecordedCall | ToolUse] = [*trace.calls, *trace.tools.values()]
     for call in sorted(every, key=lambda each: each.position):
         went: Record = {"file": call.file, "line": call.line}
         went |= {"started_us": call.started, "ended_us": call.ended}
         went |= {"told_us": call.delivered_at} if call.delivered_at is not None else {}
         went |= {"incarnation": call.incarnation} if call.incarnation else {}
-        if isinstance(call, Call):
+        if isinstance(call, RecordedCall):
             went["attempts"] = [_attempt(each) for each in call.attempts]
             told = (("source", call.source), ("of", call.of), ("first_us", call.first))
             went |= {name: value for name, value in told if value is not None}

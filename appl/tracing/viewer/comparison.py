@@ -8,12 +8,12 @@ from __future__ import annotations
 from appl.tracing.explaining.alignment import aligned
 from appl.tracing.explaining.diff import Diff, compare
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Call
+from appl.tracing.reading.trace import RecordedCall
 from appl.tracing.viewer.rows import Rows, answer_of
 
 STATUS = ("same", "prompt", "settings", "answer", "outcome", "moved", "only in A", "only in B")
 _SHOWN, _MOST, _EXPLAINED = 400, 200, 2_000
-Step = Call | ToolUse
+Step = RecordedCall | ToolUse
 
 
 def comparison(a: Rows, b: Rows) -> dict[str, object]:
@@ -64,7 +64,7 @@ def _row(rows: Rows, each: Step | None) -> int:
 def _status(one: Step | None, other: Step | None) -> str:
     if one is None or other is None:
         return "only in B" if one is None else "only in A"
-    if isinstance(one, Call) and isinstance(other, Call):
+    if isinstance(one, RecordedCall) and isinstance(other, RecordedCall):
         if one.content != other.content:
             return "prompt" if _prompt(one) != _prompt(other) else "settings"
     elif _asked(one) != _asked(other):
@@ -76,7 +76,7 @@ def _status(one: Step | None, other: Step | None) -> str:
     return "same" if one.address == other.address else "moved"
 
 
-def _prompt(call: Call) -> bytes:
+def _prompt(call: RecordedCall) -> bytes:
     return call.messages.digest if call.messages is not None else b""
 
 
@@ -85,7 +85,7 @@ def _asked(each: Step) -> tuple[str, ...]:
 
 
 def _texts(each: Step) -> tuple[str, ...]:
-    if isinstance(each, Call) and each.response is not None:
+    if isinstance(each, RecordedCall) and each.response is not None:
         return (*(sample.text for sample in each.response.samples), answer_of(each))
     return (answer_of(each),)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from appl.tracing.reading.spans import Span, spans_in
-from appl.tracing.reading.trace import Call, Trace
+from appl.tracing.reading.trace import RecordedCall, Trace
 
 _MOST = 10**8
 """Characters that are looked through for answers, at most, in one call."""
@@ -26,7 +26,7 @@ class Origin:
     where: str = ""
 
 
-def origins(call: Call, trace: Trace) -> list[Origin]:
+def origins(call: RecordedCall, trace: Trace) -> list[Origin]:
     """The pieces of the prompt of *call* whose origin is known, first message first.
 
     Where none was recorded, as for whole messages of the user, the text is searched for answers of
@@ -56,7 +56,7 @@ def _of_span(number: int, span: Span, trace: Trace) -> Origin:
     return Origin(number, span.start, span.end, span.call or "", made.where if made else where)
 
 
-def _answers(trace: Trace, address: str) -> list[tuple[str, Call]]:
+def _answers(trace: Trace, address: str) -> list[tuple[str, RecordedCall]]:
     made = trace.by_address.get(address)
     if made is None or made.response is None:
         return []
@@ -65,7 +65,9 @@ def _answers(trace: Trace, address: str) -> list[tuple[str, Call]]:
     return [(text, made) for text in texts if text]
 
 
-def _within(number: int, text: str, answers: dict[str, Call], longest: list[str]) -> list[Origin]:
+def _within(
+    number: int, text: str, answers: dict[str, RecordedCall], longest: list[str]
+) -> list[Origin]:
     """The places of answers in a text: the longest first, each at the first free place."""
     whole = answers.get(text)
     if whole is not None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from appl.prompt import Message, Messages
-from appl.tracing.reading.trace import Call
+from appl.tracing.reading.trace import RecordedCall
 from appl.tracing.viewer.rows import Rows
 
 _SHOWN, _SHORT, _MOST = 100, 12, 20_000
@@ -65,7 +65,7 @@ class PrefixTree:
 
     def _prompt(self, row: int) -> Prompt:
         each = self._rows.at(row)
-        return (each.model, each.messages) if isinstance(each, Call) else ("", None)
+        return (each.model, each.messages) if isinstance(each, RecordedCall) else ("", None)
 
     def _insert(self, model: str, messages: Messages) -> int:
         """The node at which the prompt ends, reached from the known end of its beginning."""
@@ -132,7 +132,7 @@ class PrefixTree:
 
     def _used(self, row: int) -> Used:
         each = self._rows.at(row)
-        response = each.response if isinstance(each, Call) else None
+        response = each.response if isinstance(each, RecordedCall) else None
         if response is None or response.usage.prompt_tokens is None:
             return 0, 0
         cached = response.usage.cached_tokens

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from appl.backend import Usage
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Call, Trace
+from appl.tracing.reading.trace import RecordedCall, Trace
 
 PAGE = 20_000
 SAID = 80
@@ -55,7 +55,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self.addresses)
 
-    def at(self, row: int) -> Call | ToolUse:
+    def at(self, row: int) -> RecordedCall | ToolUse:
         """The call or tool call of a row."""
         address = self.addresses[row]
         trace = self.trace
@@ -84,7 +84,10 @@ class Rows:
         until = min(since + most, len(self._log))
         rows = list(dict.fromkeys(self._log[since:until]))
         found = [self.at(row) for row in rows]
-        facts = [self._call(each) if isinstance(each, Call) else self._tool(each) for each in found]
+        facts = [
+            self._call(each) if isinstance(each, RecordedCall) else self._tool(each)
+            for each in found
+        ]
         return {
             "next": until,
             "more": until < len(self._log),
@@ -97,15 +100,15 @@ class Rows:
             "strings": list(self._strings),
         }
 
-    def _uses(self, each: Call | ToolUse) -> list[int]:
-        edges = each.edges if isinstance(each, Call) else ()
+    def _uses(self, each: RecordedCall | ToolUse) -> list[int]:
+        edges = each.edges if isinstance(each, RecordedCall) else ()
         return [self.number[edge] for edge in edges if edge in self.number]
 
     def string(self, text: str) -> int:
         """The number of a text that many rows share."""
         return self._strings.setdefault(text, len(self._strings))
 
-    def _call(self, call: Call) -> tuple[int, ...]:
+    def _call(self, call: RecordedCall) -> tuple[int, ...]:
         response = call.response
         used = response.usage if response is not None else _NOTHING
         asked = next((each.at for each in call.attempts if each.at is not None), None)
@@ -181,7 +184,7 @@ def _outcome(outcome: str | None) -> int:
     return OUTCOMES.index(outcome or "in flight")
 
 
-def answer_of(each: Call | ToolUse) -> str:
+def answer_of(each: RecordedCall | ToolUse) -> str:
     """The result of a call as one text: the answer, the error, or nothing yet."""
     if isinstance(each, ToolUse):
         if each.message is not None:
@@ -193,7 +196,7 @@ def answer_of(each: Call | ToolUse) -> str:
     return f"{type(each.error).__name__}: {each.error}" if each.error is not None else ""
 
 
-def excerpt(each: Call | ToolUse) -> str:
+def excerpt(each: RecordedCall | ToolUse) -> str:
     """The beginning of ``answer_of`` on one line."""
     line = " ".join(answer_of(each)[: 4 * SAID].split())
     return line if len(line) <= SAID else line[: SAID - 1] + "…"

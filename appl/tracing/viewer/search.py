@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from appl.prompt import Messages
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Call
+from appl.tracing.reading.trace import RecordedCall
 from appl.tracing.viewer.rows import Rows, answer_of
 
 ADDRESS, PROMPT, ANSWER = 1, 2, 4
@@ -44,18 +44,20 @@ class Search:
         else:
             named += (each.model, each.kind)
             asked = self._prompt(each)
-        answered = self._in(answer_of(each)) or (isinstance(each, Call) and self._others(each))
+        answered = self._in(answer_of(each)) or (
+            isinstance(each, RecordedCall) and self._others(each)
+        )
         name = any(map(self._in, named))
         return ADDRESS * name + PROMPT * asked + ANSWER * answered
 
     def _in(self, text: str) -> bool:
         return self._wanted in text.lower()
 
-    def _others(self, call: Call) -> bool:
+    def _others(self, call: RecordedCall) -> bool:
         samples = call.response.samples if call.response else ()
         return any(self._in(f"{sample.text}\n{sample.reasoning or ''}") for sample in samples)
 
-    def _prompt(self, call: Call) -> bool:
+    def _prompt(self, call: RecordedCall) -> bool:
         return call.messages is not None and any(map(self._message, call.messages.links()))
 
     def _message(self, link: Messages) -> bool:

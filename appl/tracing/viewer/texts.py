@@ -13,7 +13,7 @@ from appl.prompt import Media, Message, Messages, tagged
 from appl.tracing.explaining.steps import phases
 from appl.tracing.format.sampling import parameters
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Attempt, Call
+from appl.tracing.reading.trace import Attempt, RecordedCall
 from appl.tracing.viewer.origins import origins
 from appl.tracing.viewer.page_data import exact
 from appl.tracing.viewer.rows import OUTCOMES, Rows
@@ -49,7 +49,7 @@ class Texts:
         data = self._tool(each) if isinstance(each, ToolUse) else self._call(each)
         return {"row": row, "address": each.address, "where": each.where, **data}
 
-    def _call(self, call: Call) -> dict[str, object]:
+    def _call(self, call: RecordedCall) -> dict[str, object]:
         response = call.response
         links = call.messages.links() if call.messages is not None else []
         return {
@@ -76,7 +76,7 @@ class Texts:
             "of": call.of,
         }
 
-    def _spans(self, call: Call, links: list[Messages]) -> list[list[object]]:
+    def _spans(self, call: RecordedCall, links: list[Messages]) -> list[list[object]]:
         """The spans: message, start, end, row of the call that said it (-1: none), source line."""
         number, found = self._rows.number, []
         for each in origins(call, self._rows.trace):

@@ -13,7 +13,7 @@ from appl.tracing.reading.trace import Scope
 from appl.tracing.tape.lines import Record
 
 
-class Text:
+class TapeText:
     """A text that may go on in the lines below."""
 
     def __init__(self, first: str) -> None:
@@ -23,44 +23,44 @@ class Text:
         return "".join(self.pieces)
 
 
-class Said:
+class TapeMessage:
     """A message as it stands in the tape, until its last line is read."""
 
-    def __init__(self, record: Record, text: Text) -> None:
+    def __init__(self, record: Record, text: TapeText) -> None:
         self.record, self.text, self.calls = record, text, list[ToolCall]()
 
 
-class Sampled:
+class TapeSample:
     """A sample of an answer, until its last line is read."""
 
-    def __init__(self, reason: str, text: Text) -> None:
+    def __init__(self, reason: str, text: TapeText) -> None:
         self.reason, self.text, self.calls = reason, text, list[ToolCall]()
-        self.reasoning: Text | None = None
+        self.reasoning: TapeText | None = None
         self.tokens: tuple[TokenLogprob, ...] | None = None
 
 
-class Asked:
+class TapeCall:
     """A call, or a tool's, with the lines that belong to it."""
 
     def __init__(self, record: Record, line: int) -> None:
         self.record, self.line = record, line
-        self.said: list[Said] = []
-        self.samples: list[Sampled] = []
-        self.begun: list[tuple[tuple[int, int], Text]] = []
+        self.said: list[TapeMessage] = []
+        self.samples: list[TapeSample] = []
+        self.begun: list[tuple[tuple[int, int], TapeText]] = []
         self.usage: Record | None = None
         self.error: Record | None = None
 
 
 @dataclass(slots=True)
-class Gathered:
+class RawRecords:
     """All lines of a tape, by what they hold.
 
     ``asked`` are the calls by address, ``used`` those of tools, ``seen`` the observations by
     address, ordinal and kind; ``order`` has line numbers.
     """
 
-    asked: dict[str, Asked] = field(default_factory=dict)
-    used: dict[str, Asked] = field(default_factory=dict)
+    asked: dict[str, TapeCall] = field(default_factory=dict)
+    used: dict[str, TapeCall] = field(default_factory=dict)
     seen: dict[tuple[str, int, str], Record] = field(default_factory=dict)
     media: dict[str, Record] = field(default_factory=dict)
     order: list[tuple[int, Record]] = field(default_factory=list)
