@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from appl.price import Priced
 
 GROUP = "appl.backends"
+_METADATA = (".dist-info", ".egg-info")
 GREEDY, UNCONDITIONAL = "greedy_token_selection", "unconditional_likelihood_normalized"
 """Ways of choosing by log-probability, for backends with the feature ``choice_methods``."""
 
@@ -309,8 +311,32 @@ def check_media(profile: Profile, prompt: PromptNode | Messages | None) -> None:
 
 def installed() -> dict[str, EntryPoint]:
     """The backends that installed packages declare, by name."""
+    places = (Path(place).absolute() for place in sys.path)
+    return dict(_declared(tuple((place, _packages(place)) for place in places)))
+
+
+@lru_cache(maxsize=1)
+def _declared(places: tuple[tuple[Path, tuple[str, ...]], ...]) -> dict[str, EntryPoint]:
+    """Read what all packages in *places* declare.
+
+    This takes milliseconds, and a run asks several times. It is read again when a package was
+    installed or removed, or the import path is another.
+    """
     metadata = late_import("importlib.metadata")  # 20 ms that `import appl` must not cost
     return {point.name: point for point in metadata.entry_points(group=GROUP)}
+
+
+def _packages(place: Path) -> tuple[str, ...]:
+    try:
+        return _packages_as_of(place, place.stat().st_mtime_ns)
+    except OSError:
+        return ()
+
+
+@lru_cache(maxsize=64)
+def _packages_as_of(place: Path, changed_ns: int) -> tuple[str, ...]:
+    """The folders of metadata in *place*, which is listed again when it has changed."""
+    return tuple(sorted(found.name for found in place.iterdir() if found.suffix in _METADATA))
 
 
 def load(name: str, settings: Mapping[str, Any] | None = None) -> Backend:

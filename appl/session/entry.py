@@ -5,10 +5,13 @@ Invariant: only files are read; neither git nor the program is started.
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +20,7 @@ from appl.prompt.secret import shown_words
 from appl.version import version
 
 _OWN_MODULES = 200
+_SETTLED_S = 2.0  # a file that was changed just now may change again within one tick of its clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +66,12 @@ def program_digests(entry: Entry) -> dict[str, str]:
     """Digests of the entry's file and of the modules beside it."""
     if entry.file is None:
         return {}
-    folder, files = Path(entry.file).parent, {entry.file}
+    beside, files = f"{Path(entry.file).parent}{os.sep}", {entry.file}
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        if isinstance(file, str) and Path(file).parent == folder and file.endswith(".py"):
-            files.add(file)
+        # Thousands of modules may be loaded: their paths are compared as texts.
+        if isinstance(file, str) and file.endswith(".py") and file.startswith(beside):
+            files.update({file} if os.sep not in file[len(beside) :] else ())
     return {
         file: tagged(found) for file in sorted(files)[:_OWN_MODULES] if (found := _digest(file))
     }
@@ -82,10 +87,20 @@ def changed_files(header: Mapping[str, Any]) -> list[str]:
 
 
 def _digest(file: str) -> bytes | None:
+    path = Path(file)
     try:
-        return digest_of(Path(file).read_bytes())
+        found = path.stat()
+        if time.time() - found.st_mtime < _SETTLED_S:
+            return digest_of(path.read_bytes())
+        return _digest_as_of(path, found.st_mtime_ns, found.st_size, found.st_ino)
     except OSError:
         return None
+
+
+@lru_cache(maxsize=4 * _OWN_MODULES)
+def _digest_as_of(path: Path, changed_ns: int, size: int, inode: int) -> bytes:
+    """The digest of the file at *path*, which is read again when it has changed."""
+    return digest_of(path.read_bytes())
 
 
 def git_commit(start: Path) -> str | None:

@@ -142,13 +142,16 @@ def test_a_thread_that_ends_while_the_run_waits_leaves_nobody_waiting() -> None:
 
     def work() -> None:
         appl.call(agent, "x")
+        begun.set()
         release.wait(60)
 
     told: list[str] = []
+    begun = threading.Event()
     with Run(Releasing()) as run:
         run.reporter.tell = told.append
         thread = threading.Thread(target=work)
         thread.start()
+        assert begun.wait(60)  # the run ends with the block: nothing could begin after it
     thread.join()
     assert len(told) == 1 and "its thread ended before it did" in told[0]
 

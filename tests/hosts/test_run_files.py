@@ -1,0 +1,44 @@
+"""A server gives each request a run of its own: what a process has read once is not read again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from appl.backend import installed
+
+PROGRAM = Path(__file__).with_name("run_files.py")
+MOST = 20
+
+
+def test_runs_after_the_first_read_nothing_of_installed_packages_and_few_files(
+    tmp_path: Path,
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, str(PROGRAM)], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    first, *others = [
+        [int(number) for number in line.split()] for line in ended.stdout.splitlines()
+    ]
+    assert first[1] > 0 and len(others) == 3
+    assert all(described == 0 and files <= MOST for files, described in others), others
+
+
+def test_a_backend_that_is_installed_meanwhile_is_found_and_one_that_is_gone_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "parrot" not in installed()
+    package = tmp_path / "parrot-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: parrot\nVersion: 1\n")
+    declared = package / "entry_points.txt"
+    declared.write_text("[appl.backends]\nparrot = parrot:Parrot\n")
+    assert installed()["parrot"].value == "parrot:Parrot"
+    declared.unlink()
+    (package / "METADATA").unlink()
+    package.rmdir()
+    assert "parrot" not in installed()
