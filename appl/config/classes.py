@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from appl.backend import NUMBERS
-from appl.config.schedule import OF_BACKENDS
+from appl.config import schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,13 +195,9 @@ SETTINGS: Mapping[str, Class] = {
 """The settings of ``appl.config.values.KEYS``."""
 
 TABLES: Mapping[str, Mapping[str, Class]] = {
-    "limits": _all(name, "concurrency requests period requests_per_minute tokens_per_minute"),
-    "budget": _all(name, "cost tokens calls"),
-    "retries": _all(name, "attempts base cap share spare patience"),
-    "deadlines": _all(name, "first_token between_tokens total"),
-    "schedule": _all(name, "order warm foresee share slow_start adaptive circuit hedge"),
+    table: dict.fromkeys(keys, name) for table, keys in schedule.TABLES.items()
 }
-"""The keys of the tables about scheduling."""
+"""The keys of the tables about scheduling: numbers, switches, and words of a short list."""
 
 OPTIONS: Mapping[str, Class] = {
     **_all(name, "model prefer"),
@@ -313,7 +309,7 @@ def _backend(keys: tuple[str, ...], table: object, folder: Path) -> Iterator[Res
     yield from _need(keys, keys[-1], named_code, place)
     classes = {"type": named_code, **BACKENDS.get(place.kind, {})}
     for key, value in table.items():
-        if key in OF_BACKENDS and isinstance(value, Mapping):
+        if key in schedule.OF_BACKENDS and isinstance(value, Mapping):
             yield from _table((*keys, key), value, TABLES[key], place)
         else:
             yield from _need((*keys, str(key)), value, classes.get(str(key), unknown), place)

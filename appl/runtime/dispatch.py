@@ -6,7 +6,6 @@ under way stay with theirs when another backend is added.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
@@ -19,17 +18,15 @@ from appl.runtime.scheduling import (
     Allowance,
     BackendEndpoint,
     BudgetLedger,
-    ByPrefix,
-    ByProgram,
     CallStatus,
     Dispatcher,
-    Fifo,
     LegDispatcher,
     Order,
     Placing,
     Policy,
     Scheduler,
 )
+from appl.runtime.scheduling.order import order_of
 from appl.runtime.scheduling.remote_permits import Lender
 
 
@@ -119,17 +116,9 @@ class Dispatch:
         way.place, way.lender = name, self.lender
         self.ways[name] = way
         caching = _caching(backend, policy)
-        order = order or _order(policy, caching is not None)
+        order = order or order_of(policy, caching is not None)
         whose = backend if place.traffic is None else place.traffic
         return Scheduler(way, order, caching, whose if policy.share else None), way
-
-
-def _order(policy: Policy, caching: bool) -> Order:
-    """The order of *policy*; to go from prompt to prompt costs a server that is *caching* more."""
-    if policy.order == "program":
-        now = policy.clock.now if policy.clock is not None else time.monotonic
-        return ByProgram(now, drain=64 if caching else 8)
-    return ByPrefix() if policy.order == "prefix" else Fifo()
 
 
 def _caching(backend: Backend, policy: Policy) -> PrefixCaching | None:

@@ -132,6 +132,10 @@ LIMITS = {
 """The limits of each option that is a number."""
 
 
+FEATURES = ("regex", "grammar", "tools", "stop_tokens")
+"""The options that only a backend with the feature of the same name can answer."""
+
+
 class _Written(str):
     """An annotation as it is written; signatures show it without quotes."""
 

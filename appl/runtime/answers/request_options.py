@@ -15,7 +15,7 @@ from appl.backend import Profile, Sampling
 from appl.errors import InvalidOption
 from appl.runtime.answers import choice, continuation
 from appl.runtime.answers.demand import schema_for
-from appl.runtime.answers.gen_options import KNOWN, LIMITS, GenOptions
+from appl.runtime.answers.gen_options import FEATURES, KNOWN, LIMITS, GenOptions
 from appl.runtime.answers.models import named
 from appl.runtime.answers.options import (
     check_number,
@@ -156,7 +156,7 @@ class RequestOptions:
     def _check(self, profile: Profile) -> None:
         if type(self.stream) is not bool:
             self.stream = switched("gen(stream=...)", self.stream)
-        for name in ("regex", "grammar", "tools", "stop_tokens"):
+        for name in FEATURES:
             if self.fields.get(name) not in (None, ()):
                 require(profile, name, name)
         if self.choices is not None:

@@ -5,6 +5,7 @@ Invariant: a call that was added is taken once; an order never looks at anything
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -12,6 +13,7 @@ from typing import Protocol
 
 from appl.prompt import PromptNode
 from appl.runtime.answers.call import Call
+from appl.runtime.scheduling.policy import Policy
 
 
 class Order(Protocol):
@@ -250,6 +252,15 @@ class ByProgram:
 def trunk_of(call: Call) -> PromptNode | None:
     """The prompt node that the last item of the prompt of *call* goes on from."""
     return call.node.parent if call.node is not None else None
+
+
+def order_of(policy: Policy, caching: bool) -> Order:
+    """The order that *policy* names; on a server with a prefix cache programs take longer turns."""
+    # Going from one prompt to another costs such a server the beginning that it had in its cache.
+    if policy.order == "program":
+        now = policy.clock.now if policy.clock is not None else time.monotonic
+        return ByProgram(now, drain=64 if caching else 8)
+    return ByPrefix() if policy.order == "prefix" else Fifo()
 
 
 def program_of(call: Call) -> str:
