@@ -375,9 +375,10 @@ def row(kind: Callable[Concatenate[Any, _P], Record]) -> Callable[_P, Fields]:
 def stored(record: Record) -> Fields:
     """The array that *record* is stored as: optional fields that are ``None`` are left out."""
     needed = len(record) - len(record._field_defaults)
-    if needed == len(record):
-        return record
-    return *record[:needed], *(value for value in record[needed:] if value is not None)
+    optional = record[needed:]
+    if optional.count(None) == len(optional):
+        return record[:needed]
+    return *record[:needed], *(value for value in optional if value is not None)
 
 
 # -- from arrays to fields -------------------------------------------------------------------

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from appl.backend import NUMBERS
@@ -68,9 +68,8 @@ _LASTING = frozenset(
 _PIECE = tag_of(PieceRecord)
 _NOTHING = stored(FileRecord("T", 0, ""))
 """The record that stands in place of a piece of a text."""
+_NO_NAMES, _REDACTED = (), (REDACTED,)
 _STAYS = frozenset({Content.PLAIN, Content.OWNER, Content.PATH})
-_UNMARKED = frozenset({Content.DIGEST, Content.ORIGINS})
-"""Contents that no replay misses: a record of which only these are changed is not marked."""
 
 _MORE = frozenset(["media", "calls", "of", "name", "error", "from"])
 _ABOUT = frozenset(["first", "source", "of"])
@@ -82,6 +81,8 @@ _HEADER = frozenset([
 _ENTRY = frozenset(["kind", "file", "function", "argv", "argc", "directory"])
 
 _WORD = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+
+_new: Any = tuple.__new__  # takes half the time of a named tuple's own method
 
 Show = Callable[[Any, Any], Any]
 """A function from a value and its record to the value that is shown."""
@@ -123,44 +124,47 @@ class Veil:
 
     def _item(self, item: bytes) -> Iterator[bytes]:
         for each in codec.unpack(item, unlimited()):
-            names, fields = ([], each) if each[0] != MASKED else each[1:]
+            names, fields = (each[1], each[2]) if each[0] == MASKED else (_NO_NAMES, each)
             if fields[0] != _PIECE:
                 yield self._record(names, fields)
             elif self._sealer is not None:  # a piece of a long text, whose record follows
-                yield self._sealed(self._sealer, each, names, _NOTHING)
+                yield self._sealed(self._sealer, each, _marked(names), _NOTHING)
 
-    def _record(self, names: list[str], fields: list[Any]) -> bytes:
-        kind = _known(fields)
-        if kind in _PLAIN_KINDS:
+    def _record(self, names: Sequence[str], fields: list[Any]) -> bytes:
+        most, places, count = _PLACES.get(fields[0], _UNKNOWN)
+        if len(fields) > most:
+            raise _unknown(fields[0])
+        if places is not None:  # most records of a trace, so no object is made of them
+            for place in places:
+                fields[place] = self._key.digest(fields[place])
+            if len(fields) > count:
+                del fields[count:]
             return codec.pack((MASKED, names, fields) if names else fields)
         record = as_record(fields)
         shown = self._shown(record)
-        kept = stored(shown)
-        if kind in _UNMARKED_KINDS or shown == record:
-            return codec.pack((MASKED, names, kept) if names else kept)
-        names = sorted({*names, REDACTED})
+        if shown is record or shown == record:
+            return codec.pack((MASKED, names, fields) if names else fields)
+        marks = _marked(names)
         if self._sealer is not None and _lasts(record):
-            return self._sealed(self._sealer, _original(names, fields), names, kept)
-        return codec.pack((MASKED, names, kept))
+            return self._sealed(self._sealer, _original(names, fields), marks, stored(shown))
+        return codec.pack((MASKED, marks, stored(shown)))
 
     def _shown(self, record: Record) -> Record:
         """The form of *record* in a private trace, each field by its class of content."""
         if isinstance(record, MessageRecord):
-            content, more = self._message(record, record.content, record.role)
-            return MessageRecord(record.tag, record.id, record.role, content, more)
+            return self._message(record, record.content, record.role)
         if isinstance(record, LongerRecord):
-            text, more = self._message(record, record.text, "user")
-            return record._replace(text=text, more=more)
-        kind: Kind = type(record)
-        values = [*record]
+            return self._message(record, record.text, "user")
+        kind, values = type(record), [*record]
         for place, show in self._plans[kind]:
-            values[place] = show(values[place], record)
-        shown: Record = kind._make(values)
+            if values[place] is not None:
+                values[place] = show(values[place], record)
+        shown: Record = _new(kind, values)
         return shown
 
-    def _sealed(self, sealer: Sealer, original: Any, names: list[str], shown: Any) -> bytes:
+    def _sealed(self, sealer: Sealer, original: Any, names: Sequence[str], shown: Any) -> bytes:
         sealed = sealer.seal(codec.pack(original), codec.pack(shown))
-        return codec.pack((SEALED, sealed, sorted({*names, REDACTED}), shown))
+        return codec.pack((SEALED, sealed, names, shown))
 
     # -- texts -----------------------------------------------------------------------------
 
@@ -214,24 +218,28 @@ class Veil:
             return {**facts, "entry": {**entry, "argv": words}}
         return facts
 
-    def _message(
-        self, record: MessageRecord | LongerRecord, content: Any, role: str
-    ) -> tuple[Any, dict[str, Any] | None]:
-        """The text of a message and the details that are shown of it."""
+    def _message(self, record: MessageRecord | LongerRecord, content: Any, role: str) -> Record:
+        """A message with the text and the details that are shown of it."""
         if isinstance(content, int) and record.more is None:  # an answer, as it is shown there
-            return content, None
+            return record
+        more = {} if record.more is None else self._details(record)
+        name = more.pop("name", None)
+        if self._redact is None or not isinstance(content, str):
+            text = self.text(content, role)
+        else:
+            text, name = self._left(self._redact, content, role, name)
+            more |= {"name": name} if name else {}
+        shown: Record = _new(type(record), (*record[:-2], text, more or None))
+        return shown
+
+    def _details(self, record: MessageRecord | LongerRecord) -> dict[str, Any]:
+        """The details of a message that are shown, and its speaker's name."""
         more = dict(record.more or {})
         _check_names(record.tag, more, _MORE)
         more.pop("from", None)
-        name = more.pop("name", None)
         if "calls" in more:
             more["calls"] = self._calls(more["calls"])
-        if self._redact is None or not isinstance(content, str):
-            text, name = self.text(content, role), None
-        else:
-            text, name = self._left(self._redact, content, role, name)
-        more |= {"name": name} if name else {}
-        return text, more or None
+        return more
 
     def _digest(self, digest: Any, record: Record) -> bytes:
         return self._key.digest(digest)
@@ -254,7 +262,7 @@ class Veil:
         return [[self._sample(sample) for sample in samples], usage, model, None, method, *rest]
 
     def _about(self, about: Any, record: Record) -> Any:
-        _check_names(record.tag, about or {}, _ABOUT)
+        _check_names(record.tag, about, _ABOUT)
         return about
 
     def _sample(self, sample: Any) -> list[Any]:
@@ -288,21 +296,30 @@ def shielded(kind: Kind) -> dict[str, Content]:
 
 
 _SHIELDED = {kind: shielded(kind) for kind in EVERY}
-_PLAIN_KINDS = {kind for kind in EVERY if not _SHIELDED[kind]}
-_UNMARKED_KINDS = {kind for kind in EVERY if _UNMARKED.issuperset(_SHIELDED[kind].values())}
 
 
-def _known(fields: list[Any]) -> Kind:
-    """The kind of the record *fields*; one that may say more than is known here is refused.
+def _places_of(kind: Kind) -> tuple[int, tuple[int, ...] | None, int]:
+    """The most fields of *kind*, the places of its digests, and the number of its fields kept.
 
-    Raises ``ValueError``.
+    Origins at the end are not kept. Without places, more than that is changed in a private trace.
     """
-    tag = fields[0]
-    kind = KINDS.get(tag)
-    if kind is None or len(fields) > len(kind._fields):
-        what = "its kind" if kind is None else f"a field that a record {tag!r:.20} did not have"
-        raise ValueError(f"a record {tag!r:.20} may hold a text: {what} is not known")
-    return kind
+    most = count = len(kind._fields)
+    shielded = {kind._fields.index(name): content for name, content in _SHIELDED[kind].items()}
+    if shielded.get(most - 1) is Content.ORIGINS:
+        count = most - 1
+        del shielded[count]
+    has_texts = any(content is not Content.DIGEST for content in shielded.values())
+    return most, None if has_texts else tuple(shielded), count
+
+
+_PLACES = {tag: _places_of(kind) for tag, kind in KINDS.items()}
+_UNKNOWN: tuple[int, None, int] = (-1, None, 0)
+
+
+def _unknown(tag: Any) -> ValueError:
+    """The error for a record of an unknown kind, or with more fields than its kind has."""
+    what = f"a field that a record {tag!r:.20} did not have" if tag in KINDS else "its kind"
+    return ValueError(f"a record {tag!r:.20} may hold a text: {what} is not known")
 
 
 def _check_names(kind: str, found: Mapping[str, Any], known: frozenset[str]) -> None:
@@ -328,7 +345,11 @@ def _lasts(record: Record) -> bool:
     return type(record) in _LASTING
 
 
-def _original(names: list[str], fields: list[Any]) -> Any:
+def _marked(names: Sequence[str]) -> Sequence[str]:
+    """*names* of what was taken out of a record, and that of what is private."""
+    return sorted({*names, REDACTED}) if names else _REDACTED
+
+
+def _original(names: Sequence[str], fields: list[Any]) -> Any:
     """The record as it was before: masked, if a secret was in it."""
-    secret = [name for name in names if name != REDACTED]
-    return (MASKED, secret, fields) if secret else fields
+    return (MASKED, names, fields) if names else fields
