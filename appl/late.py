@@ -69,7 +69,6 @@ LATE: Final[Mapping[str, LateImport]] = {
     "appl.pytest_plugin.running": LateImport(
         201, "a session in which no test uses appl needs no run"
     ),
-    "appl.runtime.answers.stream": LateImport(0, "it imports the text that it is a stream of"),
     "appl.session": LateImport(84, _RUN),
     "appl.session.control_server": LateImport(91, _CONTROL),
     "appl.session.notebook": LateImport(86, "only a notebook needs it"),

@@ -28,8 +28,8 @@ from appl.runtime.concurrency.future import awaited, result_of
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.parallel import scope_beside
 from appl.runtime.concurrency.task import Task, context_for
-from appl.runtime.frame import Frame
-from appl.runtime.run import Run, here
+from appl.runtime.frame import Frame, FrameRun
+from appl.runtime.run import here
 from appl.runtime.tools import offers
 from appl.runtime.tools.arguments import read_object
 from appl.runtime.tools.tool import Reads, SchemaReader, Tool
@@ -110,7 +110,7 @@ class MCPServer:
         self._tools: dict[str, Tool] | None = None
         self._link: _ServerConnection | None = None
         self._recorded: list[dict[str, Any]] = []  # what it offers, before it is started
-        self._run: Run | None = None
+        self._run: FrameRun | None = None
         self._starting = threading.Lock()
 
     @property

@@ -24,13 +24,13 @@ from appl.engine.worker_process import RunFactory, WorkerSetup
 from appl.errors import InvalidOption, WorkerLost
 from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, strand_here, wait
-from appl.runtime.concurrency.loop_thread import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread, void
 from appl.runtime.concurrency.parallel import name_of, program_behind
 from appl.runtime.concurrency.progress import Progress, progress_for
 from appl.runtime.concurrency.promise import Error, Promise, Value
 from appl.runtime.event import Observed
 from appl.runtime.frame import Frame
-from appl.runtime.run import Run, here
+from appl.runtime.run import here
 from appl.runtime.scheduling import CallStatus
 from appl.runtime.scheduling.accounts import Account
 
@@ -90,7 +90,7 @@ class DistributedMap:
         self._items, self._exhausted = iter(items), False
         self._size, self._most = size, concurrency
         self._caller: Frame = here(lambda: self._name)
-        self.run_of: Run = self._caller.run
+        self.run_of = self._caller.run
         self.within = f"{self._caller.address}/{self._name}."  # what addresses of items begin with
         self.first = self._caller.counts.get(self._name, 0)
         self.account: Account | None = self._caller.account
@@ -346,7 +346,7 @@ class DistributedMap:
                 hired.worker.kill()
 
         # call_later is not safe on another thread: the loop schedules the timer itself.
-        io.send(lambda: _void(io.loop.call_later(_CLOSING_S, kill)))
+        io.send(lambda: void(io.loop.call_later(_CLOSING_S, kill)))
 
     def _leave(self) -> None:
         io_thread().send(self._left)
@@ -362,10 +362,6 @@ class DistributedMap:
     def _left(self) -> None:
         if self.held in self.run_of.dispatch.holders:
             self.run_of.dispatch.holders.remove(self.held)
-
-
-def _void(_: object) -> None:
-    """Ignore the value of an action."""
 
 
 def _check(f: Any) -> bool:

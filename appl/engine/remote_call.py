@@ -13,7 +13,7 @@ from appl.runtime.event import AttemptFailed, CallDispatched, CallStarted
 from appl.runtime.scheduling.call_status import CallStatus
 
 if TYPE_CHECKING:
-    from appl.runtime.answers.stream import Feed
+    from appl.runtime.answers.feed import Feed
     from appl.runtime.concurrency.promise import Outcome
 
 

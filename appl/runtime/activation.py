@@ -16,10 +16,11 @@ from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.held import unheld
 from appl.runtime.concurrency.promise import Promise
 from appl.runtime.event import ScopeEntered
-from appl.runtime.frame import FRAME, Frame, PromptWriter, owed
+from appl.runtime.frame import FRAME, Frame, owed
 from appl.runtime.prompts.place import Kept
 from appl.runtime.prompts.roles import Spoken
 from appl.runtime.prompts.state import Turn
+from appl.runtime.prompts.writer import PromptWriter
 
 Ctx = Literal["new", "copy", "same", "resume"]
 CONTEXTS: tuple[Ctx, ...] = ("new", "copy", "same", "resume")

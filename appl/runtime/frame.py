@@ -7,41 +7,109 @@ is the same under every schedule. ``FRAME`` is the only ``ContextVar`` of appl.
 from __future__ import annotations
 
 import threading
+from asyncio import Task as AsyncTask
 from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
-from appl.prompt import USER, Origin, Prompt, PromptNode, Voice
+from appl.prompt import USER, Prompt, PromptNode, Voice
 from appl.runtime.concurrency.promise import Promise
+from appl.runtime.prompts.writer import PromptWriter
 
 if TYPE_CHECKING:
-    from appl.runtime.concurrency.region import Block
-    from appl.runtime.prompts.roles import Spoken
-    from appl.runtime.run import Run
+    from appl.backend import Profile
+    from appl.runtime.answers.call import Call
+    from appl.runtime.dispatch import Dispatch
+    from appl.runtime.outside import Outside
+    from appl.runtime.prompts.recent import Recent
+    from appl.runtime.prompts.state import States
+    from appl.runtime.reporter import Reporter
+    from appl.runtime.run_services import Services
     from appl.runtime.scheduling.accounts import Account
+    from appl.runtime.tools.offers import ToolMemory
 
 _PRUNE = 64
 
 
-class PromptWriter:
-    """A writer of text into a prompt, in a voice; ``fresh`` if the next part begins an item.
+class FrameBlock(Protocol):
+    """A block of statements in which a frame starts calls: see ``Block``."""
 
-    ``address`` says whose prompt it is. ``origin`` is where its own part of the prompt begins,
-    and ``base`` the voice in which it begins. ``site`` is the statement whose parts are being said.
-    """
+    around: list[Promise]
+    due: dict[Promise, None]
 
-    __slots__ = ("address", "base", "fresh", "origin", "prompt", "site", "voice")
+    def note(self, pending: Promise, issuer: Frame) -> None:
+        """Note that *pending* was issued inside, by *issuer*."""
 
-    def __init__(self, address: str, prompt: Prompt, voice: Voice = USER) -> None:
-        self.address, self.prompt = address, prompt
-        self.voice = self.base = voice
-        self.origin: PromptNode | None = prompt.tip
-        self.fresh = True
-        self.site: Origin = None
+    def forget(self, pending: Promise) -> None:
+        """Forget *pending*, and what it left in a prompt."""
 
-    def tip(self) -> PromptNode | None:
-        """The newest node that belongs to this."""
-        return self.prompt.tip
+    def belongs_to(self, frame: Frame) -> bool:
+        """True if this is a block of *frame* itself."""
+
+
+class FrameVoice(Protocol):
+    """A block of text in whose voice a frame says all of its text: see ``Spoken``."""
+
+    def begin(self, writer: PromptWriter) -> None:
+        """From now on *writer* says the text of the block."""
+
+    def end(self, writer: PromptWriter) -> None:
+        """*writer* has said all of the block."""
+
+
+class TaskScoping(Protocol):
+    """Gives scopes to tasks that loops make: see ``TaskScopes``."""
+
+    def install(self) -> None:
+        """Give scopes to the tasks that the running loop makes from now on."""
+
+
+class FrameTree(Protocol):
+    """The scopes of a run, as far as its frames need them: see ``ScopeTree``."""
+
+    root: Frame
+    task: AsyncTask[Any] | None
+    suspended: dict[Frame, None]
+
+    @property
+    def tasks(self) -> TaskScoping:
+        """Gives scopes to tasks of the user's own."""
+
+    def scope(self, parent: Frame, content: str) -> Frame:
+        """A scope for a task of the user's own, or for what it calls on a thread of its own."""
+
+    def next_scope(self, frame: ThreadFrame, content: str) -> None:
+        """The thread of *frame* makes its next outermost call, named by *content*."""
+
+
+class FrameRun(Protocol):
+    """The run of a frame: all that programs, calls and tools ask of it."""
+
+    services: Services
+    reporter: Reporter
+    outside: Outside
+    dispatch: Dispatch
+    states: States
+    recent: Recent
+    tool_memory: ToolMemory | None
+    closed: bool
+
+    @property
+    def profile(self) -> Profile:
+        """The profile of the run's own backend."""
+
+    @property
+    def tree(self) -> FrameTree:
+        """Its scopes."""
+
+    def check_open(self) -> None:
+        """Refuse calls and functions after the end."""
+
+    def submit(self, call: Call) -> None:
+        """Hand an issued call to the scheduler."""
+
+    def admit(self, call: Call) -> None:
+        """Send *call* on its way; on the I/O loop."""
 
 
 class Frame(PromptWriter):
@@ -79,12 +147,12 @@ class Frame(PromptWriter):
 
     def __init__(
         self,
-        run: Run,
+        run: FrameRun,
         parent: Frame | None,
         address: str,
         prompt: Prompt,
         voice: Voice = USER,
-        regions: tuple[Block, ...] = (),
+        regions: tuple[FrameBlock, ...] = (),
     ) -> None:
         super().__init__(address, prompt, voice)
         self.run, self.parent, self.regions = run, parent, regions
@@ -98,7 +166,7 @@ class Frame(PromptWriter):
         self.account: Account | None = parent.account if parent is not None else None
         self.streams: bool = parent is not None and parent.streams
         self.asked_at: tuple[str, int] | None = None
-        self.block: Spoken | None = None
+        self.block: FrameVoice | None = None
         self.started: list[Promise] = []
         self.thread = threading.get_ident()
         self._prune_at = _PRUNE
@@ -140,7 +208,7 @@ class Frame(PromptWriter):
         """The newest node that belongs to this activation."""
         return self.end if self.ended else self.prompt.tip
 
-    def within(self, other: Frame) -> bool:
+    def within(self, other: PromptWriter) -> bool:
         """True if *other* is this frame or one around it."""
         frame: Frame | None = self
         while frame is not None:

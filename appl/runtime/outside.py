@@ -8,19 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from appl.backend import Backend, Response
 from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.fiber import watchdog
-from appl.runtime.concurrency.idle_detection import IdleDetection, idle_detection_for
-from appl.runtime.concurrency.task import void
+from appl.runtime.concurrency.idle_detection import IdleDetection, WatchedRun, idle_detection_for
+from appl.runtime.concurrency.loop_thread import void
+from appl.runtime.concurrency.watchdog import WaitedRun
 from appl.runtime.event import Event, Instrument
 from appl.runtime.scheduling.call_status import Endable
 from appl.runtime.world import Expected, Moment, Shared, Stepping, World
 
 if TYPE_CHECKING:
-    from appl.runtime.run import Run
+    from appl.runtime.dispatch import Dispatch
+    from appl.runtime.reporter import Reporter
+
+
+class OutsideRun(WatchedRun, WaitedRun, Protocol):
+    """The run whose programs the world tells something."""
+
+    dispatch: Dispatch
+    reporter: Reporter
 
 
 class Outside:
@@ -31,7 +40,7 @@ class Outside:
     ``idle_detection`` notices (None where nobody would be told).
     """
 
-    def __init__(self, run: Run, world: World) -> None:
+    def __init__(self, run: OutsideRun, world: World) -> None:
         self._run, self.world = run, world
         self._expected = Expected(world)
         self.expect, self.ends, self.leave = world.expect, world.ends, world.leave
@@ -49,7 +58,7 @@ class Outside:
         self.world.opens(self)
         if isinstance(backend, Stepping):
             self.steps.append(backend.on_idle)
-        self.idle_detection = idle_detection_for(self._run)
+        self.idle_detection = idle_detection_for(self._run, self.steps, self.world.due)
         if isinstance(backend, Shared):
             backend.watched_by(self)
 

@@ -22,7 +22,7 @@ from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.fiber import hub_here, in_coroutine, wait
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, Promise
-from appl.runtime.frame import FRAME
+from appl.runtime.frame import FRAME, FrameRun
 from appl.runtime.prompts.rendering import Holes, Need, Rendered, Rendering
 from appl.runtime.run import Run, current
 from appl.runtime.world import Go, Live, Moment, Nobody, Programs, Tell, ToolRequest
@@ -140,7 +140,7 @@ class _Unasked(Live):
 class Rehearsal(Run):
     """A run like *other*, with the same models and settings, in which no model answers."""
 
-    def __init__(self, other: Run) -> None:
+    def __init__(self, other: FrameRun) -> None:
         like = other.services
         super().__init__(
             Nobody(other.profile), world=_Unasked(self), models=other.dispatch.models,

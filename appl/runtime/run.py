@@ -10,10 +10,10 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from greenlet import getcurrent
 
@@ -27,14 +27,15 @@ from appl.runtime.concurrency.fiber import Stack, hub_here, strand_here, watchdo
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Promise
 from appl.runtime.concurrency.scopes import task_here
-from appl.runtime.concurrency.serial import SerialWaits
+from appl.runtime.concurrency.serial import SerialWaits, WaitedCall
 from appl.runtime.dispatch import Dispatch
 from appl.runtime.event import Instrument, RunEnded
-from appl.runtime.frame import FRAME, Frame, ThreadFrame
+from appl.runtime.frame import FRAME, Frame, FrameRun, ThreadFrame
 from appl.runtime.outside import Outside
 from appl.runtime.prompts.recent import Recent
 from appl.runtime.prompts.state import States
 from appl.runtime.reporter import Reporter
+from appl.runtime.run_services import Services
 from appl.runtime.scheduling import Account, BackendEndpoint, CallStatus, Order, Policy, Traffic
 from appl.runtime.scheduling.remote_permits import Lender
 from appl.runtime.scopetree import ScopeTree
@@ -42,35 +43,6 @@ from appl.runtime.world import Live, World
 
 if TYPE_CHECKING:
     from appl.runtime.tools.offers import ToolMemory
-
-
-@dataclass(frozen=True, slots=True)
-class Services:
-    """The services and settings of a run, which do not change while it goes on.
-
-    ``gate`` is called on the I/O thread before each call starts: it may block, or raise to refuse;
-    ``barrier`` before a tool with effects runs, on its thread: it returns when all that happened
-    so far is recorded. ``sequential`` waits for every call where it stands: the naive twin of the
-    scheduler. The rest are defaults for what a call leaves open.
-    """
-
-    backend: Backend
-    gate: Callable[[], None] | None = None
-    barrier: Callable[[], None] | None = None
-    sequential: bool = False
-    model: str = ""
-    temperature: float | None = None
-    max_tokens: int | None = None
-    seed: int | None = None
-    salt: str = ""
-
-    def complete_fields(self, fields: dict[str, Any]) -> None:
-        """Fill in the defaults for what a call leaves open."""
-        if fields["temperature"] is None:
-            fields["temperature"] = self.temperature
-        if fields["max_tokens"] is None:
-            fields["max_tokens"] = self.max_tokens
-        fields["salt"] = self.salt
 
 
 class Run:
@@ -130,7 +102,7 @@ class Run:
         self.recent = Recent()
         self.serial = SerialWaits()
         self.closed = False  # nothing can be started any more
-        self.over = False  # and all has ended
+        self.over: bool = False  # and all has ended
         self.refusal = ""  # why nothing may be started, if so
         self._fault: Exception | None = None  # what kept outcomes from being released, if so
         self.on_over: Callable[[], None] | None = None
@@ -145,6 +117,11 @@ class Run:
     def profile(self) -> Profile:
         """The profile of the run's own backend."""
         return self.services.backend.profile
+
+    @property
+    def busy(self) -> bool:
+        """True if a call is on its way to a backend."""
+        return self.dispatch.scheduler.busy
 
     # -- its calls
 
@@ -176,6 +153,10 @@ class Run:
         """
         elsewhere = [held for holder in self.dispatch.holders for held in holder()]
         return self._held_here() + elsewhere
+
+    def waited_calls(self, most: int) -> list[WaitedCall]:
+        """Calls of this process that are with a backend or on their way, *most* of them at most."""
+        return [cast(Call, held.call) for held in islice(self.dispatch.scheduler.holdings(), most)]
 
     def _held_here(self) -> list[CallStatus]:
         """Every call of this process that is not answered yet."""
@@ -355,7 +336,7 @@ _OVER = "this run is over: nothing can be started in it any more"
 _active: list[Run] = []
 
 
-def current() -> Run:
+def current() -> FrameRun:
     """The run that the caller is in: its own, the one that is open, else the process's."""
     frame = FRAME.get()
     if frame is not None:
@@ -404,7 +385,7 @@ def _outermost(frame: Frame | None, content: Callable[[], str]) -> Frame:
     return tree.scope(tree.root, content())
 
 
-def run_of(pending: Promise) -> Run:
+def run_of(pending: Promise) -> FrameRun:
     """The run that *pending* belongs to."""
     run = getattr(pending, "run", None)
     return run if isinstance(run, Run) else current()

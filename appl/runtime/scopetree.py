@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import threading
 from contextvars import Token
-from typing import TYPE_CHECKING
 
 from appl.prompt import Prompt, digest_of
 from appl.runtime.concurrency.promise import Promise
 from appl.runtime.concurrency.scopes import Scopes, task_here
 from appl.runtime.concurrency.tasks import TaskScopes
-from appl.runtime.frame import FRAME, Frame, ThreadFrame
+from appl.runtime.frame import FRAME, Frame, FrameRun, ThreadFrame
 from appl.runtime.scheduling import Account
-
-if TYPE_CHECKING:
-    from appl.runtime.run import Run
 
 
 class ScopeTree:
@@ -28,7 +24,7 @@ class ScopeTree:
     that have begun and not ended.
     """
 
-    def __init__(self, run: Run, account: Account | None) -> None:
+    def __init__(self, run: FrameRun, account: Account | None) -> None:
         self._run = run
         self.root = Frame(run, None, "", Prompt())
         self.root.account = account

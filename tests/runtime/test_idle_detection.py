@@ -25,9 +25,7 @@ from appl.tracing.replaying.resumer import Resumer
 
 def watch() -> IdleDetection:
     """The watch over a run of which nothing is on its way."""
-    run: Any = SimpleNamespace(
-        over=False, dispatch=SimpleNamespace(scheduler=SimpleNamespace(busy=False))
-    )
+    run: Any = SimpleNamespace(over=False, busy=False)
     return IdleDetection(run, lambda final=True: False)
 
 

@@ -9,24 +9,80 @@ from __future__ import annotations
 import time
 from asyncio import Task as AsyncTask
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
 from appl.backend import Chunk, Profile, Request, Response, Sampling, check_media
 from appl.errors import CallCancelled, MalformedResponse
 from appl.prompt import VOICES, Lazy, Messages, PromptNode, PromptSlot, RoleName, nodes_of
+from appl.runtime.answers.answer import ToolRunner
+from appl.runtime.answers.feed import Feed, Sink
 from appl.runtime.answers.samples import mixed
-from appl.runtime.answers.stream import Feed, Sink, Stream
+from appl.runtime.answers.stream import Stream
 from appl.runtime.answers.text import Text
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, Outcome, Promise, Value, explained
 from appl.runtime.event import CallEnded, CallStarted, Delivered, Source
-from appl.runtime.world import Moment
+from appl.runtime.world import Go, How, Moment
 
 if TYPE_CHECKING:
+    from appl.runtime.answers.models import Models
+    from appl.runtime.concurrency.idle_detection import IdleDetection
     from appl.runtime.concurrency.promise import Home
-    from appl.runtime.frame import Frame
-    from appl.runtime.tools.toolbox import Toolbox
+    from appl.runtime.reporter import Reporter
+    from appl.runtime.run_services import Services
+    from appl.runtime.scheduling.accounts import Account
+
+
+class CallDispatch(Protocol):
+    """The dispatch of a run, as far as its calls need it."""
+
+    models: Models
+
+
+class CallOutside(Protocol):
+    """The seam between a run and its world, as far as its calls need it: see ``Outside``."""
+
+    answer: Callable[[Call, Callable[[Call], None]], None]
+    amend: Callable[[Call], None] | None
+    idle_detection: IdleDetection | None
+
+    def ends(self, moment: Moment, how: How, end: Go) -> None:
+        """As ``World.ends``."""
+
+
+class CallRun(Protocol):
+    """The run of a call, as far as its calls and the scheduler need it."""
+
+    services: Services
+    reporter: Reporter
+    closed: bool
+
+    @property
+    def dispatch(self) -> CallDispatch:
+        """The names that calls may ask."""
+
+    @property
+    def outside(self) -> CallOutside:
+        """What the world says of its calls."""
+
+    def admit(self, call: Call) -> None:
+        """Send *call* on its way; on the I/O loop."""
+
+
+class CallFrame(Protocol):
+    """The activation that issues a call, as far as the call needs it."""
+
+    generations: int
+    account: Account | None
+    ended: bool
+
+    @property
+    def run(self) -> CallRun:
+        """The run that it belongs to."""
+
+    def issue(self, name: str) -> str:
+        """The address of the next *name* in this frame."""
 
 
 class Call(Promise):
@@ -63,7 +119,7 @@ class Call(Promise):
 
     def __init__(
         self,
-        frame: Frame,
+        frame: CallFrame,
         home: Home,
         kind: str,
         node: PromptNode | None,
@@ -86,7 +142,7 @@ class Call(Promise):
         self.account = frame.account
         self.timeout: float | None = None
         self.cache: str | None = None
-        self.tools: Toolbox | None = None
+        self.tools: ToolRunner | None = None
         self.emit: Feed | None = None
         self.stream: Stream | None = None
         self.request: Request | None = None
@@ -136,7 +192,7 @@ class Call(Promise):
 
     def stream_to(self, sink: Sink) -> None:
         """Have what the backend emits passed on to *sink*; before the call is submitted."""
-        self.emit = Feed(self.address, self.run, sink)
+        self.emit = Feed(self.address, self.run.reporter, sink)
 
     # -- on the I/O thread
 

@@ -25,8 +25,9 @@ from appl.backend import Profile, Sample, Sampling, TokenLogprob
 from appl.errors import InvalidOption, PromptTooLong, Unsupported
 from appl.prompt import USER, PromptNode
 from appl.runtime.answers.call import Call
+from appl.runtime.answers.feed import Feed, Kind
 from appl.runtime.answers.multi_call import MultiCall, continued, response_of
-from appl.runtime.answers.stream import Feed, Kind, Stream
+from appl.runtime.answers.stream import Stream
 from appl.runtime.answers.text import Text
 from appl.runtime.concurrency.promise import Error, Value
 

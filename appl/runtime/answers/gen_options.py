@@ -1,7 +1,7 @@
 """The options of ``gen``, ``select`` and ``gen_with_tools``, each written once.
 
-Invariant: type checkers, editors, ``help`` and the checks at run time read the names, the sentences
-about them and the limits of numbers from here.
+Invariant: type checkers, editors, ``help`` and the checks at run time read the names and the
+sentences about them from here. The limits of numbers stand in ``option_limits``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 if TYPE_CHECKING:
     from appl.runtime.prompts.explicit import Said
@@ -107,29 +107,6 @@ class GenOptions(StepOptions, SelectOptions, total=False):
 
 KNOWN = frozenset({"model", "response_format", *GenOptions.__annotations__})
 """The names of all options of ``gen``."""
-
-
-class OptionLimits(NamedTuple):
-    """The numbers that an option takes."""
-
-    low: float | None = None
-    high: float | None = None
-    whole: bool = False
-
-
-LIMITS = {
-    "max_tokens": OptionLimits(1, whole=True),
-    "temperature": OptionLimits(0),
-    "top_p": OptionLimits(0, 1),
-    "seed": OptionLimits(whole=True),
-    "logprobs": OptionLimits(0, whole=True),
-    "n": OptionLimits(1, whole=True),
-    "timeout": OptionLimits(0),
-    "priority": OptionLimits(),
-    "max_relay_rounds": OptionLimits(0, whole=True),
-    "max_asks": OptionLimits(1, whole=True),
-}
-"""The limits of each option that is a number."""
 
 
 FEATURES = ("regex", "grammar", "tools", "stop_tokens")

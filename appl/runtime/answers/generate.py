@@ -17,10 +17,9 @@ from appl.runtime.answers.call import Call
 from appl.runtime.answers.choice import choose
 from appl.runtime.answers.continuation import Continuation
 from appl.runtime.answers.gen_options import KNOWN, GenOptions, SelectOptions, with_options
-from appl.runtime.answers.multi_call import MultiCall
+from appl.runtime.answers.multi_call import MultiCall, open_stream
 from appl.runtime.answers.output import typed_answer
 from appl.runtime.answers.request_options import DEFAULTS, RequestOptions
-from appl.runtime.answers.stream import open_stream
 from appl.runtime.concurrency.fiber import hub_here, wait
 from appl.runtime.concurrency.future import Generation, TypedGeneration, finished
 from appl.runtime.frame import Frame

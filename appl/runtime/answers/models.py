@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from appl.backend import Profile, Sampling
 from appl.errors import ConfigError, InvalidOption, ModelNotFound, nearest
-from appl.runtime.answers.gen_options import LIMITS
+from appl.runtime.answers.option_limits import LIMITS
 
 SAMPLING = (*(name for name in LIMITS if name in Sampling.__slots__), "stop")
 """The options of ``gen`` that a name for a model may set."""

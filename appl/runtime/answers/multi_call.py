@@ -10,21 +10,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from appl.backend import Response, Sample
 from appl.errors import CallCancelled
 from appl.prompt import USER, VOICES, Lazy, PromptNode
-from appl.runtime.answers.call import Call, on_finish
+from appl.runtime.answers.call import Call, CallRun, on_finish
 from appl.runtime.answers.samples import total_of
-from appl.runtime.answers.stream import Stream
+from appl.runtime.answers.stream import Partial, Stream
+from appl.runtime.answers.text import Text
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, Promise, Value, explained
 from appl.runtime.event import Delivered
-
-if TYPE_CHECKING:
-    from appl.runtime.answers.text import Text
-    from appl.runtime.run import Run
 
 
 class MultiCall(Promise):
@@ -39,7 +36,7 @@ class MultiCall(Promise):
     def __init__(self, first: Call | MultiCall) -> None:
         super().__init__(first.address, first.home)
         first.home = None  # the program is told of the whole, not of its calls
-        self.run: Run = first.run
+        self.run: CallRun = first.run
         self.first = first
         self.sources: list[Call | MultiCall] = []
         self.round: list[Call | MultiCall] = []
@@ -191,6 +188,12 @@ def continued(trunk: PromptNode | None, answer: Lazy) -> PromptNode:
     return PromptNode(trunk, voice, answer, starts=False)
 
 
+def open_stream(answer: Call | MultiCall, partial: Partial | None = None) -> None:
+    """Have *answer* streamed; before it is begun."""
+    stream = answer.stream = Stream(answer, answer.run.reporter, partial)
+    answer.stream_to(stream)
+
+
 class AnswerPart:
     """The answer of a finished call, as a part of the prompt of the next: an edge to that call."""
 
@@ -212,7 +215,7 @@ class AnswerPart:
 def response_of(source: Call | MultiCall) -> Response:
     """The response of a call or series that has ended well."""
     assert isinstance(source.outcome, Value)
-    return cast("Text", source.outcome.value)._response
+    return cast(Text, source.outcome.value)._response
 
 
 def times(count: int) -> str:

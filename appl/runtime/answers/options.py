@@ -12,7 +12,8 @@ from typing import Any
 from appl import fallback
 from appl.backend import Profile, Sampling
 from appl.errors import InvalidOption, UnknownOption, Unsupported, nearest
-from appl.runtime.answers.gen_options import KNOWN, LIMITS
+from appl.runtime.answers.gen_options import KNOWN
+from appl.runtime.answers.option_limits import LIMITS, check_number
 from appl.runtime.concurrency.future import finished
 
 _made: dict[tuple[Any, ...], Sampling] = {}
@@ -70,20 +71,6 @@ def _check(fields: dict[str, Any]) -> None:
 def check_defaults(options: Mapping[str, Any]) -> None:
     """Refuse impossible values among the default *options* of a name for a model."""
     _check({**options, "stop": stops(options.get("stop", ()))})
-
-
-def check_number(
-    name: str, value: Any, low: float | None, high: float | None = None, whole: bool = False
-) -> None:
-    """Refuse a *value* that is neither ``None`` nor a number within the limits."""
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
-        kind = "a whole number" if whole else "a number"
-        raise InvalidOption(f"gen({name}=...) takes {kind}, got {value!r:.80}")
-    if value != value or (low is not None and value < low) or (high is not None and value > high):
-        limits = f"at least {low}" + (f" and at most {high}" if high is not None else "")
-        raise InvalidOption(f"gen({name}=...) must be {limits}, got {value!r}")
 
 
 def switched(where: str, value: Any) -> bool:

@@ -9,40 +9,26 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from appl import fallback
-from appl.backend import Response, Sample, TokenLogprob, Usage
+from appl.backend import Response, TokenLogprob, Usage
 from appl.errors import RunError
-from appl.late import late_import
-from appl.prompt import AIMessage, ToolCall, ToolMessage
-
-if TYPE_CHECKING:
-    from appl.runtime.answers.stream import TextStream
-    from appl.runtime.tools.toolbox import Filter, Toolbox
+from appl.prompt import ToolMessage
+from appl.runtime.answers.answer import Answer, CallFilter, ToolRunner
+from appl.runtime.answers.stream import TextStream
 
 
-class _Spoken(AIMessage):
-    """An answer as a message: ``str`` gives its text, without the speaker."""
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        return self.shown
-
-
-class Text(str):
+class Text(Answer):
     """The text of an answer. ``usage`` and ``cost`` are those of the whole call."""
 
-    __slots__ = ("_address", "_number", "_objects", "_response", "_sample", "_tools")
-    _address: str
+    __slots__ = ("_number", "_objects", "_response", "_tools")
     _number: int
     _objects: tuple[Any, ...] | None
     _response: Response
-    _sample: Sample
-    _tools: Toolbox | None
+    _tools: ToolRunner | None
 
     @classmethod
     def of(
         cls, address: str, response: Response, number: int = 0, *,
-        objects: tuple[Any, ...] | None = None, tools: Toolbox | None = None,
+        objects: tuple[Any, ...] | None = None, tools: ToolRunner | None = None,
     ) -> Text:  # fmt: skip
         """Sample *number* of the *response* to the call at *address*.
 
@@ -76,11 +62,6 @@ class Text(str):
         """Nothing: it is finished."""
 
     @property
-    def call_id(self) -> str:
-        """The address of the call in its program."""
-        return self._address
-
-    @property
     def usage(self) -> Usage:
         """Tokens of the call; a field is ``None`` when the backend does not say."""
         return self._response.usage
@@ -100,19 +81,9 @@ class Text(str):
         """The generated tokens with their log-probabilities, where they were asked for."""
         return self._sample.logprobs
 
-    @property
-    def message(self) -> AIMessage:
-        """The answer as a message, which is printed as its text."""
-        return _Spoken(str.__str__(self), tool_calls=self._sample.tool_calls)
-
-    @property
-    def tool_calls(self) -> tuple[ToolCall, ...]:
-        """The tools that the model wants to be called; none when it just answers."""
-        return self._sample.tool_calls
-
     def run_tool_calls(
         self,
-        filter: Filter | None = None,
+        filter: CallFilter | None = None,
         *,
         parallel: bool | None = None,
         timeout: float | None = None,
@@ -128,16 +99,12 @@ class Text(str):
     @property
     def text_stream(self) -> TextStream[str]:
         """The answer, which is complete, as one piece: see ``Generation.text_stream``."""
-        module = late_import("appl.runtime.answers.stream")
-        made: TextStream[str] = module.TextStream(self)
-        return made
+        return TextStream(self)
 
     @property
     def reasoning_stream(self) -> TextStream[str]:
         """The reasoning, which is complete, as one piece."""
-        module = late_import("appl.runtime.answers.stream")
-        made: TextStream[str] = module.TextStream(self, "reasoning")
-        return made
+        return TextStream(self, "reasoning")
 
     @property
     def reasoning(self) -> str | None:

@@ -13,10 +13,10 @@ from typing import Any
 
 from appl.errors import InvalidOption
 from appl.runtime.concurrency.fiber import arrive, strand_here, wait
-from appl.runtime.concurrency.loop_thread import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread, void
 from appl.runtime.concurrency.promise import Error, Home, Outcome, Promise, Value
-from appl.runtime.concurrency.task import void
-from appl.runtime.run import Run, run_of
+from appl.runtime.frame import FrameRun
+from appl.runtime.run import run_of
 from appl.runtime.world import Moment
 
 _DONE = Value(None)
@@ -57,7 +57,7 @@ class TimedWait:
     """
 
     def __init__(
-        self, run: Run, address: str, kind: str, seconds: float, live: Callable[[], Any],
+        self, run: FrameRun, address: str, kind: str, seconds: float, live: Callable[[], Any],
         pending: Promise | None = None,
     ) -> None:  # fmt: skip
         self._run, self._live = run, live
@@ -112,7 +112,7 @@ class TimedWait:
 class Alarm:
     """Calls *ring* on the I/O loop in *seconds*, unless it is turned off before."""
 
-    def __init__(self, run: Run, seconds: float, ring: Callable[[], None]) -> None:
+    def __init__(self, run: FrameRun, seconds: float, ring: Callable[[], None]) -> None:
         self._detection, self._ring = run.outside.idle_detection, ring
         self._handle: TimerHandle | None = None
         if self._detection is not None:
@@ -170,7 +170,7 @@ def is_done(pending: Promise) -> bool:
     )
 
 
-def sleep_now(run: Run, address: str, seconds: float) -> None:
+def sleep_now(run: FrameRun, address: str, seconds: float) -> None:
     """Suspend the running program for *seconds*."""
     moment = TimedWait(run, address, "sleep", seconds, _nothing)
     with moment as first:
@@ -178,7 +178,7 @@ def sleep_now(run: Run, address: str, seconds: float) -> None:
     moment.seen()
 
 
-async def asleep(run: Run, address: str, seconds: float) -> None:
+async def asleep(run: FrameRun, address: str, seconds: float) -> None:
     """Suspend the running coroutine for *seconds*."""
     moment = TimedWait(run, address, "sleep", seconds, _nothing)
     with moment as first:

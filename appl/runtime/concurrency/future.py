@@ -21,8 +21,8 @@ from appl.runtime.concurrency.promise import GLANCE, Error, Promise, Proxy, Valu
 if TYPE_CHECKING:
     from appl.backend import TokenLogprob, Usage
     from appl.prompt import AIMessage, ToolCall, ToolMessage
+    from appl.runtime.answers.answer import CallFilter
     from appl.runtime.answers.text import Text
-    from appl.runtime.tools.toolbox import Filter
 
 T = TypeVar("T")
 
@@ -333,7 +333,7 @@ class Generation(Deferred, _Text, Generic[A_co]):  # type: ignore[misc]
 
     def run_tool_calls(
         self,
-        filter: Filter | None = None,
+        filter: CallFilter | None = None,
         *,
         parallel: bool | None = None,
         timeout: float | None = None,
@@ -355,7 +355,7 @@ class Generation(Deferred, _Text, Generic[A_co]):  # type: ignore[misc]
         return self._text().run_tool_calls(filter, **options)
 
     async def _arun_tool_calls(
-        self, filter: Filter | None, options: dict[str, Any]
+        self, filter: CallFilter | None, options: dict[str, Any]
     ) -> list[ToolMessage]:
         await awaited(self._pending)
         running: Any = self._text().run_tool_calls(filter, **options)

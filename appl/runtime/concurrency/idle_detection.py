@@ -9,7 +9,7 @@ times as long: it may wait for another.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from appl.runtime.concurrency.effort import Effort, Idleness, Waits, own_threads
 from appl.runtime.concurrency.loop_thread import io_thread
@@ -18,12 +18,26 @@ if TYPE_CHECKING:
     import threading
 
     from appl.runtime.concurrency.fiber import Hub
-    from appl.runtime.run import Run
 
 GRACE = 0.25
 LONG = 40
 _HOPS = 50
 _GLANCE = 0.03
+
+
+class WatchedRun(Protocol):
+    """The run whose programs are watched."""
+
+    @property
+    def over(self) -> bool:
+        """True if the run is over."""
+
+    @property
+    def busy(self) -> bool:
+        """True if a call of the run is on its way to a backend or to the program."""
+
+    def fail(self, error: Exception) -> None:
+        """End the run with *error*."""
 
 
 class IdleDetection:
@@ -34,7 +48,7 @@ class IdleDetection:
     """
 
     def __init__(
-        self, run: Run, idle: Callable[[bool], bool], due: Callable[[], bool] = lambda: False
+        self, run: WatchedRun, idle: Callable[[bool], bool], due: Callable[[], bool] = lambda: False
     ) -> None:
         self._run, self._idle, self._due = run, idle, due
         self._hubs: set[Hub] = set()
@@ -153,7 +167,7 @@ class IdleDetection:
             io_thread().loop.call_soon(self._look)
 
     def _in_transit(self) -> bool:
-        return not io_thread().empty or self._run.dispatch.scheduler.busy
+        return not io_thread().empty or self._run.busy
 
     def _polls(self) -> bool:
         """True if the I/O loop has something to run, which may never end."""
@@ -237,10 +251,13 @@ class IdleDetection:
             self._again()
 
 
-def idle_detection_for(run: Run) -> IdleDetection | None:
-    """The idle detection of *run*; ``None`` if nothing is held back until all programs wait."""
-    if not run.outside.steps:
+def idle_detection_for(
+    run: WatchedRun, steps: list[Callable[[bool], bool]], due: Callable[[], bool]
+) -> IdleDetection | None:
+    """The idle detection of *run*; ``None`` if nothing is held back until all programs wait.
+
+    *steps* hand something over, each if the one before has nothing.
+    """
+    if not steps:
         return None
-    return IdleDetection(
-        run, lambda final: any(step(final) for step in run.outside.steps), run.outside.world.due
-    )
+    return IdleDetection(run, lambda final: any(step(final) for step in steps), due)

@@ -283,6 +283,10 @@ def release(lock: threading.Lock) -> None:
 _thread: LoopThread | None = None
 
 
+def void(_: object) -> None:
+    """Nothing, for an action whose value is of no interest."""
+
+
 def io_thread() -> LoopThread:
     """The I/O thread of this process, started at the first use."""
     global _thread

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Protocol
 
 from appl.prompt import Message, Part, PromptNode, Voice
-from appl.runtime.answers.text import Text
+from appl.runtime.answers.answer import Answer
 
 _LOCK = threading.Lock()
 
@@ -41,12 +41,12 @@ class Typed(Value):
 
     __slots__ = ("text",)
 
-    def __init__(self, value: Any, text: Text) -> None:
+    def __init__(self, value: Any, text: Answer) -> None:
         super().__init__(value)
         self.text = text
 
     @property
-    def said(self) -> Text:
+    def said(self) -> Answer:
         return self.text
 
 
@@ -283,7 +283,7 @@ class Promise:
         """The answer as a whole message, when it calls tools."""
         outcome = self.last().outcome
         value = outcome.said if isinstance(outcome, Value) else None
-        return value.message if isinstance(value, Text) and value.tool_calls else None
+        return value.message if isinstance(value, Answer) and value.tool_calls else None
 
     def prompt_source(self) -> Promise:
         return self.last()
@@ -292,7 +292,7 @@ class Promise:
         """The address of the call whose answer this is."""
         last = self.last()
         said = last.outcome.said if isinstance(last.outcome, Value) else None
-        if isinstance(said, Text):
+        if isinstance(said, Answer):
             return said.call_id
         by = last.answered_by()
         return by[0] if len(by) == 1 else last.address

@@ -8,14 +8,28 @@ started them all at once.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from appl.runtime.answers.call import Call
+    from appl.backend import Request
+    from appl.runtime.concurrency.promise import Outcome
 
 LEAST_S, SHARE = 1.0, 1 / 3
 _SHORT = 3  # characters of an answer that may be in any prompt by chance
 _MOST = 10_000  # functions that are kept apart
+
+
+class WaitedCall(Protocol):
+    """A call, as far as the time for which it is waited for needs it."""
+
+    address: str
+    file: str | None
+    line: int | None
+    request: Request | None
+    outcome: Outcome | None
+
+    def edges(self) -> tuple[str, ...]:
+        """The addresses of the calls whose answers its prompt holds."""
 
 
 @dataclass(slots=True)
@@ -50,9 +64,9 @@ class SerialWaits:
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], SequentialCalls] = {}
-        self._call: Call | None = None
+        self._call: WaitedCall | None = None
 
-    def note(self, call: Call, seconds: float) -> None:
+    def note(self, call: WaitedCall, seconds: float) -> None:
         """Add *seconds* in which the run waited for *call*, and nothing else was under way."""
         new, before = call is not self._call, self._call
         self._call = call
@@ -71,7 +85,7 @@ class SerialWaits:
                 siblings = f"{parent}/{name}."
                 turns.depends = _needs(call, turns.said_before, siblings, f"{siblings}{number}")
 
-    def _keep_answer(self, call: Call) -> None:
+    def _keep_answer(self, call: WaitedCall) -> None:
         """Keep the answer of *call*: the prompts of later calls may hold it."""
         for parent, name, number in _levels(call.address):
             turns = self._found.get((parent, name))
@@ -113,7 +127,7 @@ def _levels(address: str) -> list[tuple[str, str, str]]:
     return found
 
 
-def _needs(call: Call, said_before: str, siblings: str, own: str) -> bool:
+def _needs(call: WaitedCall, said_before: str, siblings: str, own: str) -> bool:
     """True if the prompt of *call* has the earlier answer of a sibling, as far as is known.
 
     An answer that went through plain Python is found by its text.
@@ -127,7 +141,7 @@ def _needs(call: Call, said_before: str, siblings: str, own: str) -> bool:
     return any(said_before in message.content for message in prompt)
 
 
-def _answer(call: Call) -> str:
+def _answer(call: WaitedCall) -> str:
     """The text that *call* was answered with; empty while there is none."""
     outcome = call.outcome
     value = getattr(outcome, "said", None)

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, cast
 from appl import threads
 from appl.errors import CallCancelled
 from appl.runtime.concurrency.fiber import Fiber, Hub, Strand, hub_here, run_on, strand_here
+from appl.runtime.concurrency.loop_thread import void
 from appl.runtime.concurrency.promise import Error, Outcome, Promise, Stop, Value, explained
 from appl.runtime.concurrency.structure import cancel_all, excuse
 from appl.runtime.event import Observed
@@ -256,10 +257,6 @@ def at_home(hub: Hub, action: Callable[[], None]) -> None:
         action()
     else:
         run_on(hub, action)
-
-
-def void(_: object) -> None:
-    """Nothing, for an action whose value is of no interest."""
 
 
 def context_for(frame: Frame) -> Context:

@@ -24,15 +24,15 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from appl.collecting import stack_of
 from appl.runtime.concurrency.loop_thread import io_thread
 
 if TYPE_CHECKING:
     from appl.runtime.concurrency.fiber import Hub
-    from appl.runtime.frame import Frame
-    from appl.runtime.run import Run
+    from appl.runtime.concurrency.serial import SerialWaits, WaitedCall
+    from appl.runtime.reporter import Reporter
 
 SAMPLE = 0.05
 ENOUGH = 1.0
@@ -44,6 +44,41 @@ _LIBRARIES = tuple(
     {*(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
 )
 _INNER = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<lambda>")
+
+
+class WaitedRun(Protocol):
+    """A run whose time counts, as far as the watchdog looks at it."""
+
+    serial: SerialWaits
+    reporter: Reporter
+
+    @property
+    def over(self) -> bool:
+        """True if it is over."""
+
+    def waited_calls(self, most: int) -> list[WaitedCall]:
+        """Calls that are not answered yet, *most* of them at most."""
+
+
+class Activation(Protocol):
+    """An activation of a function, as far as the watchdog looks at it: a ``Frame``."""
+
+    address: str
+    generations: int
+
+    @property
+    def parent(self) -> Activation | None:
+        """The one around it."""
+
+    @property
+    def run(self) -> ReportingRun:
+        """The run that it belongs to."""
+
+
+class ReportingRun(Protocol):
+    """A run that tells the user something."""
+
+    reporter: Reporter
 
 
 @dataclass(slots=True)
@@ -65,11 +100,11 @@ class _Line:
     seconds: float = 0.0
     others: int = 0
     told: bool = False
-    last: Frame | None = None
+    last: Activation | None = None
     turns: int = 0
     streak: int = 0
 
-    def stands(self, activation: Frame, turns: int) -> None:
+    def stands(self, activation: Activation, turns: int) -> None:
         """Note that *activation* blocks here.
 
         If the one before has asked a model, and no program has been told of an answer since, then
@@ -87,7 +122,7 @@ class Watchdog:
 
     def __init__(self, hubs: Callable[[], list[Hub]]) -> None:
         self._hubs = hubs
-        self.runs: weakref.WeakSet[Run] = weakref.WeakSet()
+        self.runs: weakref.WeakSet[WaitedRun] = weakref.WeakSet()
         self._lines: dict[tuple[str, int], _Line] = {}
         self._before: weakref.WeakKeyDictionary[Hub, Standing] = weakref.WeakKeyDictionary()
         self._idle = 0
@@ -119,13 +154,13 @@ class Watchdog:
         # The threads run on meanwhile: one look is a sample, and a finding needs two equal ones.
         busy = [self._look_at(hub, stack_of(hub.thread.ident), now) for hub in running]
         seconds, self._looked = now - (self._looked or now), now
-        waited = [_under_way(run) for run in runs]
+        waited = [run.waited_calls(2) for run in runs]
         for run, calls in zip(runs, waited, strict=True):
             if len(calls) == 1 and not any(busy):
                 run.serial.note(calls[0], seconds)
         return any(busy) or any(waited)
 
-    def _open_runs(self) -> list[Run]:
+    def _open_runs(self) -> list[WaitedRun]:
         """The runs that are not over, and whose time counts."""
         runs = tuple(self.runs)
         for run in runs:
@@ -148,7 +183,9 @@ class Watchdog:
             self._blocked(hub, activation, user, now - before.at)
         return True
 
-    def _blocked(self, hub: Hub, activation: Frame | None, user: FrameType, seconds: float) -> None:
+    def _blocked(
+        self, hub: Hub, activation: Activation | None, user: FrameType, seconds: float
+    ) -> None:
         """Count that *user* has blocked *hub* for *seconds*, if others could have gone on."""
         key = user.f_code.co_filename, user.f_lineno
         line = self._lines.setdefault(key, _Line())
@@ -168,11 +205,6 @@ class Watchdog:
             run.reporter.warn(address, _message(user, line))
 
 
-def _under_way(run: Run) -> list[Any]:
-    """The calls of *run* that are not answered yet: two of them at most."""
-    return [each.call for each in islice(run.dispatch.scheduler.holdings(), 2)]
-
-
 # -- who could go on
 
 
@@ -182,10 +214,10 @@ def _ready(hub: Hub) -> list[Any]:
     return [*fibers, *(strand for strand, _ in tuple(hub.ready))]
 
 
-def _run_of(strands: Iterable[Any]) -> Run | None:
+def _run_of(strands: Iterable[Any]) -> ReportingRun | None:
     """The run of one of the programs that wait."""
     for strand in strands:
-        run: Run | None = getattr(strand.waits, "run", None)
+        run: ReportingRun | None = getattr(strand.waits, "run", None)
         if run is not None:
             return run
     return None
@@ -194,7 +226,7 @@ def _run_of(strands: Iterable[Any]) -> Run | None:
 # -- where a thread stands
 
 
-def _standing(stack: list[FrameType]) -> tuple[Frame | None, FrameType | None]:
+def _standing(stack: list[FrameType]) -> tuple[Activation | None, FrameType | None]:
     """The innermost activation on a stack, and the frame of its own code.
 
     Without an activation, the innermost frame that is neither of appl nor of a library.

@@ -10,8 +10,9 @@ from appl.prompt import USER, Lazy, Messages, Prompt, PromptNode, moved
 from appl.prompt.notebook import Bundle, dialogue
 from appl.runtime.concurrency.fiber import wait
 from appl.runtime.concurrency.promise import Error, Promise
-from appl.runtime.frame import FRAME, Frame, PromptWriter
+from appl.runtime.frame import FRAME, Frame
 from appl.runtime.prompts.conversation import Conversation
+from appl.runtime.prompts.writer import PromptWriter
 
 
 def frame_here(what: str) -> Frame:

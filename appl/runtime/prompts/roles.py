@@ -11,7 +11,8 @@ from typing import ClassVar, TypeVar
 
 from appl.errors import RunError
 from appl.prompt import RoleName, Voice
-from appl.runtime.frame import FRAME, PromptWriter
+from appl.runtime.frame import FRAME
+from appl.runtime.prompts.writer import PromptWriter
 
 S = TypeVar("S", bound="Spoken")
 

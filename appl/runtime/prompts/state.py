@@ -10,13 +10,13 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from appl.errors import DeadlockError
 from appl.prompt import Prompt
 from appl.runtime.concurrency.fiber import Strand, arrive, strand_here, wait
 from appl.runtime.concurrency.promise import Promise, Value
-from appl.runtime.frame import Frame
+from appl.runtime.prompts.writer import PromptWriter
 
 _LOCK = threading.Lock()
 _SWEEP = 64
@@ -25,12 +25,19 @@ _OURS = 2  # the references that a sweep itself sees: the table's, and getrefcou
 Place = tuple[int, int]
 
 
+class Nested(Protocol):
+    """An activation, which may be inside of others."""
+
+    def within(self, other: PromptWriter) -> bool:
+        """True if *other* is this activation or one around it."""
+
+
 class Turn(Promise):
     """One activation's turn with a state."""
 
     __slots__ = ("before", "frame", "strand")
 
-    def __init__(self, frame: Frame, before: Turn | None) -> None:
+    def __init__(self, frame: PromptWriter, before: Turn | None) -> None:
         super().__init__(frame.address, None)
         self.frame, self.before = frame, before
         self.strand: Strand | None = None
@@ -77,7 +84,7 @@ class State:
         """True if no activation has a turn."""
         return self.last is None or self.last.done
 
-    def turn(self, caller: Frame, frame: Frame) -> Turn:
+    def turn(self, caller: Nested, frame: PromptWriter) -> Turn:
         """The turn of the new activation *frame*. Raises ``DeadlockError`` inside itself."""
         with _LOCK:
             before = None if self.idle else self.last

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from appl.prompt import Messages
-    from appl.runtime.answers.stream import Feed
+    from appl.runtime.answers.feed import Feed
     from appl.runtime.concurrency.promise import Outcome, Promise
 
 Stage = Literal["record", "prompt", "queue", "worker"]

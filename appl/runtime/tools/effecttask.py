@@ -19,8 +19,9 @@ from appl.errors import CallCancelled, DeadlockError, RunClosed, TraceError
 from appl.prompt import Message
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.fiber import Fiber, Hub
+from appl.runtime.concurrency.loop_thread import void
 from appl.runtime.concurrency.promise import Error, Outcome, Promise, Stop, Value
-from appl.runtime.concurrency.task import Task, at_home, context_for, void
+from appl.runtime.concurrency.task import Task, at_home, context_for
 from appl.runtime.event import Delivered, ToolEnded, ToolStarted
 from appl.runtime.frame import Frame
 from appl.runtime.world import Moment, ToolRequest

@@ -10,13 +10,13 @@ from typing import Any
 
 from appl.errors import InvalidOption, ToolError, nearest
 from appl.prompt import ToolCall, ToolMessage
-from appl.runtime.answers.options import check_number
+from appl.runtime.answers.answer import CallFilter
+from appl.runtime.answers.option_limits import check_number
 from appl.runtime.concurrency.fiber import in_coroutine
 from appl.runtime.concurrency.future import finished
 from appl.runtime.tools import toolrun
 from appl.runtime.tools.tool import CHOICES, SchemaTool, Tool, ToolSource, as_tool, as_tool_choice
 
-Filter = Callable[[ToolCall], bool]
 Offered = Tool | Callable[..., Any] | Mapping[str, Any] | ToolSource
 Tools = Offered | Sequence[Offered]
 """What ``gen(tools=...)`` takes: one tool, or several."""
@@ -70,7 +70,7 @@ class Toolbox:
     def run(
         self,
         calls: Sequence[ToolCall],
-        filter: Filter | None = None,
+        filter: CallFilter | None = None,
         *,
         parallel: bool | None = None,
         timeout: float | None = None,

@@ -13,7 +13,7 @@ from appl.errors import InvalidOption, ToolLoopError, UnknownOption, Unsupported
 from appl.prompt import UNFORMATTED, Part, Prompt, PromptNode, Voice, nodes_of
 from appl.runtime.answers.gen_options import KNOWN, StepOptions, with_options
 from appl.runtime.answers.generate import gen
-from appl.runtime.answers.options import check_number
+from appl.runtime.answers.option_limits import check_number
 from appl.runtime.answers.request_options import DEFAULTS
 from appl.runtime.answers.samples import total_of
 from appl.runtime.answers.text import Text

@@ -22,9 +22,10 @@ from appl.prompt import Media, Message, ToolCall, ToolMessage
 from appl.runtime.concurrency.clock import Alarm
 from appl.runtime.concurrency.fiber import Hub, run_on, strand_here
 from appl.runtime.concurrency.future import awaited, result_of
+from appl.runtime.concurrency.loop_thread import void
 from appl.runtime.concurrency.parallel import beside, is_async
 from appl.runtime.concurrency.promise import Error, Outcome, Promise, Value
-from appl.runtime.concurrency.task import context_for, void
+from appl.runtime.concurrency.task import context_for
 from appl.runtime.event import Observed
 from appl.runtime.frame import Frame
 from appl.runtime.resolve import aresolve, resolve

@@ -1,0 +1,61 @@
+"""``Answer``: the text of an answer, with the address of its call and the tools that it calls.
+
+Invariant: this knows neither promises nor streams, which both know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from appl.backend import Sample
+from appl.prompt import AIMessage, ToolCall, ToolMessage
+
+CallFilter = Callable[[ToolCall], bool]
+"""True for those calls of tools that are to be run."""
+
+
+class ToolRunner(Protocol):
+    """Runs tools that a model has called."""
+
+    def run(
+        self,
+        calls: Sequence[ToolCall],
+        filter: CallFilter | None = None,
+        *,
+        parallel: bool | None = None,
+        timeout: float | None = None,
+    ) -> list[ToolMessage]:
+        """Run *calls*, as ``run_tool_calls`` says; in a coroutine, something to await."""
+
+
+class _Spoken(AIMessage):
+    """An answer as a message: ``str`` gives its text, without the speaker."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return self.shown
+
+
+class Answer(str):
+    """The text of one sample of the answer to a call."""
+
+    __slots__ = ("_address", "_sample")
+    _address: str
+    _sample: Sample
+
+    @property
+    def call_id(self) -> str:
+        """The address of the call in its program."""
+        return self._address
+
+    @property
+    def message(self) -> AIMessage:
+        """The answer as a message, which is printed as its text."""
+        return _Spoken(str.__str__(self), tool_calls=self._sample.tool_calls)
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tools that the model wants to be called; none when it just answers."""
+        return self._sample.tool_calls
