@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from appl.tracing.format import block, store
 from appl.tracing.format.allowance import DecodingAllowance
 from appl.tracing.format.store import regular_file
+from appl.tracing.reading.scan import TraceScan
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Builder, RecordedCall, Trace
 
@@ -32,9 +32,8 @@ class Following:
         self._tape = self._file.read(1) == b"{"
         self.trace = Trace.open(path) if self._tape else Trace(Path(path))
         self.behind = False
-        self._salvage = salvage
-        self._found = block.Scan()
-        self._builder = _Noting(self.trace, self._found.allowance)
+        self._scan = TraceScan(self._file, salvage=salvage)
+        self._builder = _Noting(self.trace, self._scan.allowance)
         if self._tape:
             self._builder.touched = dict.fromkeys((*self.trace.by_address, *self.trace.tools))
 
@@ -46,10 +45,8 @@ class Following:
         if self._tape:
             return self._take()
         until = time.monotonic() + patience
-        running = store.locked(self._file)  # before reading: what ended then is read whole
         self.behind = False
-        for raw in block.scan(self._file, self._found, salvage=self._salvage):
-            self._builder.block(raw, self._found.blocks)
+        for _ in self._scan.blocks_to(self._builder.block):
             if time.monotonic() > until:
                 self.behind = True
                 break
@@ -57,8 +54,7 @@ class Following:
         trace.moments = self._builder.deliveries
         if touched:
             trace.calls = list(trace.by_address.values())
-        trace.torn = 0 if running else self._found.torn
-        trace.state = "running" if running else "finished" if self._builder.closed else "crashed"
+        trace.torn, trace.state = self._scan.torn, self._scan.state(self._builder.closed)
         return touched
 
     def _take(self) -> list[str]:
@@ -68,7 +64,7 @@ class Following:
     @property
     def blocks(self) -> int:
         """The number of blocks that were read."""
-        return self._found.blocks
+        return self._scan.blocks
 
     def close(self) -> None:
         """Let go of the file."""

@@ -10,11 +10,10 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from appl.errors import TraceCorrupt, TraceError
 from appl.tracing.format import codec, table
 from appl.tracing.format.allowance import RECORD, DecodingAllowance, of_file
 from appl.tracing.format.record import ANSWERED, checked
-from appl.tracing.reading.trace import BAD, Builder, Trace
+from appl.tracing.reading.trace import Builder, Trace
 
 _AHEAD = 4096  # numbers that a process may have given before the records were written
 _RECENT = 8
@@ -119,23 +118,15 @@ class Pass(Builder):
         self._scratch = Noting(of_file(0))
         self._handlers = {tag: self._handlers[tag] for tag in table.tags(self.wants)}
 
-    def block(self, raw: bytes, number: int) -> None:
-        """Take in the records of one block. Raises ``TraceCorrupt``."""
-        trace, scratch = self._trace, self._scratch
-        try:
-            for fields in codec.unpack(raw, scratch):
-                self._record(fields)
-                for text in scratch.texts:
-                    self._text_used(text)
-                scratch.texts.clear()
-                scratch.taken = 0
-                trace.records += 1
-        except TraceError:
-            raise
-        except BAD as error:
-            raise TraceCorrupt(
-                f"record {trace.records} (block {number}) is not valid: {error!r}"
-            ) from None
+    def _take_in(self, raw: bytes) -> None:
+        scratch = self._scratch
+        for fields in codec.unpack(raw, scratch):
+            self._record(fields)
+            for text in scratch.texts:
+                self._text_used(text)
+            scratch.texts.clear()
+            scratch.taken = 0
+            self._trace.records += 1
 
     def _process(self, process: table.ProcessRecord) -> None:
         self._allowance.spend(2 * RECORD)

@@ -15,11 +15,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from appl.tracing.format import block, store, table
+from appl.tracing.format import table
 from appl.tracing.format.allowance import RECORD, DecodingAllowance
 from appl.tracing.format.record import ANSWERED
 from appl.tracing.format.store import regular_file
 from appl.tracing.reading.lastuse import First, Pass, Uses, bare, origins, parts
+from appl.tracing.reading.scan import TraceScan
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import (
     NoPrompts,
@@ -57,16 +58,13 @@ class Passes:
             raise
 
     def _find(self) -> None:
-        found, trace = block.Scan(), self.trace
-        running = store.locked(self._file)
-        first = First(trace, found.allowance, self._uses)
-        for raw in block.scan(self._file, found, salvage=self._salvage):
-            first.block(raw, found.blocks)
-        self._blocks = found.blocks
+        scan, trace = TraceScan(self._file, salvage=self._salvage), self.trace
+        first = First(trace, scan.allowance, self._uses)
+        scan.read(first.block)
+        self._blocks = scan.blocks
         self._uses.calls.close()
         self._uses.tools.close()
-        trace.torn = 0 if running else found.torn
-        trace.state = "running" if running else "finished" if first.closed else "crashed"
+        trace.torn, trace.state = scan.torn, scan.state(first.closed)
 
     @property
     def size(self) -> int:
@@ -134,12 +132,11 @@ class Passes:
 
     def _pass(self, kind: Any, *given: Any) -> Iterator[Any]:
         """Read the blocks of the first pass again; what is ready after each of them."""
-        found = block.Scan()
-        builder = kind(Trace(self.trace.path), found.allowance, self._uses, *given)
-        for raw in block.scan(self._file, found, salvage=self._salvage):
-            builder.block(raw, found.blocks)
+        scan = TraceScan(self._file, salvage=self._salvage)
+        builder = kind(Trace(self.trace.path), scan.allowance, self._uses, *given)
+        for _ in scan.blocks_to(builder.block):
             yield from builder.ready()
-            if found.blocks == self._blocks:  # a run that goes on may have written more
+            if scan.blocks == self._blocks:  # a run that goes on may have written more
                 return
 
 

@@ -15,7 +15,8 @@ from appl.tracing.format import block, codec
 from appl.tracing.format.record import FORMAT, checked
 from appl.tracing.format.store import regular_file
 from appl.tracing.format.table import CloseRecord, HeaderRecord, ProcessRecord, as_record
-from appl.tracing.reading.trace import State, Trace, with_known_cost
+from appl.tracing.reading.scan import State
+from appl.tracing.reading.trace import Trace, with_known_cost
 from appl.tracing.recording.recorder import home, imported
 
 SUFFIX = ".trace"

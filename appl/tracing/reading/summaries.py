@@ -14,14 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from appl.errors import TraceCorrupt, TraceError
+from appl.errors import TraceCorrupt
 from appl.tracing.explaining import costs
-from appl.tracing.format import block, codec, store, table
+from appl.tracing.format import codec, table
 from appl.tracing.format.allowance import RECORD, DecodingAllowance
 from appl.tracing.format.record import checked
 from appl.tracing.format.store import regular_file
 from appl.tracing.format.table import as_record
 from appl.tracing.reading.lastuse import bare
+from appl.tracing.reading.scan import TraceScan
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import (
     BAD,
@@ -195,13 +196,10 @@ def summary_of(
     with regular_file(trace.path) as file:
         if file.read(1) == b"{":
             return _of_trace(Trace.open(path), most)
-        found = block.Scan()
-        running = store.locked(file)
-        builder = _Passing(Summary(trace, most), found.allowance)
-        for raw in block.scan(file, found, salvage=salvage, limit=limit):
-            builder.block(raw, found.blocks)
-    trace.torn = 0 if running else found.torn
-    trace.state = "running" if running else "finished" if builder.closed else "crashed"
+        scan = TraceScan(file, salvage=salvage, limit=limit)
+        builder = _Passing(Summary(trace, most), scan.allowance)
+        scan.read(builder.block)
+    trace.torn, trace.state = scan.torn, scan.state(builder.closed)
     return builder.finish()
 
 
@@ -238,26 +236,19 @@ class _Passing(Builder):
         for tag in _UNREAD:  # a masked one is inside another
             del self._handlers[tag]
 
-    def block(self, raw: bytes, number: int) -> None:
+    def _take_in(self, raw: bytes) -> None:
         """Take in the records of one block; those that only prompts need are passed over."""
         trace, known = self._trace, self._handlers
-        try:
-            for fields in self._unpacked(raw):
-                trace.records += 1
-                tag = fields[0]
-                if tag in _UNREAD or (tag == _MESSAGE and fields[_ROLE] != "tool"):
-                    self.closed = False
-                elif tag in _PLAIN:
-                    self._masks, self.closed = (), False
-                    known[tag](as_record(fields))
-                else:
-                    self._record(fields)
-        except TraceError:
-            raise
-        except BAD as error:
-            raise TraceCorrupt(
-                f"record {trace.records} (block {number}) is not valid: {error!r}"
-            ) from None
+        for fields in self._unpacked(raw):
+            tag = fields[0]
+            if tag in _UNREAD or (tag == _MESSAGE and fields[_ROLE] != "tool"):
+                self.closed = False
+            elif tag in _PLAIN:
+                self._masks, self.closed = (), False
+                known[tag](as_record(fields))
+            else:
+                self._record(fields)
+            trace.records += 1
 
     def _unpacked(self, raw: bytes) -> Iterator[Any]:
         """The records of a block, one at a time: what each takes is counted while it is read."""

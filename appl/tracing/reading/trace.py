@@ -32,7 +32,7 @@ from appl.prompt import (
     tagged,
 )
 from appl.prompt.notebook import Bundle
-from appl.tracing.format import block, codec, keys, record, store, table
+from appl.tracing.format import block, codec, keys, record, table
 from appl.tracing.format.allowance import RECORD, DecodingAllowance, of_file
 from appl.tracing.format.chunks import Texts, check, rebuilt, texts_of
 from appl.tracing.format.record import checked, optional, word
@@ -40,10 +40,10 @@ from appl.tracing.format.sealing import REDACTED, Sealer
 from appl.tracing.format.store import regular_file
 from appl.tracing.format.table import MASKED, SEALED, as_record, chosen, tag_of, width
 from appl.tracing.reading import notebook
+from appl.tracing.reading.scan import State, TraceScan
 from appl.tracing.reading.spans import Span, cut, spans_of
 from appl.tracing.reading.tooluse import ToolUse
 
-State = Literal["running", "finished", "crashed"]
 _MANY = 1 << 31
 _EDGE = 128
 _RECENT = 64  # attempts of one call that may be under way at once
@@ -337,19 +337,16 @@ class Trace:
         without one it is only read. Raises ``TraceError``.
         """
         trace = cls(Path(path))
-        found = block.Scan()
         with regular_file(trace.path) as file:
             if file.read(1) == b"{":
                 tape: Any = late_import("appl.tracing.tape.reading")
                 return cast(Trace, tape.read_from(file, trace.path, limit))
-            running = store.locked(file)
-            builder = Builder(trace, found.allowance, home)
-            for raw in block.scan(file, found, salvage=salvage, limit=limit):
-                builder.block(raw, found.blocks)
+            scan = TraceScan(file, salvage=salvage, limit=limit)
+            builder = Builder(trace, scan.allowance, home)
+            scan.read(builder.block)
         trace.moments = builder.deliveries
         trace.calls = list(trace.by_address.values())
-        trace.torn = 0 if running else found.torn
-        trace.state = "running" if running else "finished" if builder.closed else "crashed"
+        trace.torn, trace.state = scan.torn, scan.state(builder.closed)
         return trace
 
     @property
@@ -563,21 +560,23 @@ class Builder:
 
     def block(self, raw: bytes, number: int) -> None:
         """Take in the records of one block. Raises ``TraceCorrupt``."""
-        trace, allowance, take_in = self._trace, self._allowance, self._record
-        scratch = DecodingAllowance(max(allowance.most - allowance.taken, 0))
         try:
-            for fields in codec.unpack(raw, scratch):
-                plain, takes = _TAKES.get(fields[0], _UNUSUAL)
-                allowance.spend(takes if len(fields) == plain else RECORD + scratch.taken)
-                scratch.taken = 0
-                take_in(fields)
-                trace.records += 1
+            self._take_in(raw)
         except TraceError:
             raise
         except BAD as error:
-            raise TraceCorrupt(
-                f"record {trace.records} (block {number}) is not valid: {error!r}"
-            ) from None
+            at = self._trace.records
+            raise TraceCorrupt(f"record {at} (block {number}) is not valid: {error!r}") from None
+
+    def _take_in(self, raw: bytes) -> None:
+        trace, allowance, take_in = self._trace, self._allowance, self._record
+        scratch = DecodingAllowance(max(allowance.most - allowance.taken, 0))
+        for fields in codec.unpack(raw, scratch):
+            plain, takes = _TAKES.get(fields[0], _UNUSUAL)
+            allowance.spend(takes if len(fields) == plain else RECORD + scratch.taken)
+            scratch.taken = 0
+            take_in(fields)
+            trace.records += 1
 
     def _record(self, fields: Any) -> None:
         self._masks = ()
