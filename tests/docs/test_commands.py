@@ -12,7 +12,7 @@ import pytest
 from appl.cli import app
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("[A-Z]*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 INLINE = re.compile(r"`(appl [^`]+)`")
 SHELL = re.compile(r"^ *```(?:sh|console)[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 TYPED = re.compile(r"^ *(?:\$ )?(appl .+)$", re.MULTILINE)

@@ -1,0 +1,83 @@
+"""The pages for contributors are true: their files and names exist, and the rooms import what they say."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.test_imports import ALL, MAY, ROOT, sources
+
+ARCHITECTURE, CONTRIBUTING = ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"
+PAGES = [ARCHITECTURE, CONTRIBUTING, ROOT / "AGENTS.md", ROOT / "docs" / "glossary.md"]
+CODE = re.compile(r"`([^`\n]+)`")
+FILE = re.compile(r"[\w.-]*[\w/-]+(?:\.py|\.md|\.js|\.toml|\.sh|/)")
+NAME = re.compile(r"[A-Z]+[a-z]\w+(?:\.[a-z_]\w+)?")
+ROW = re.compile(r"^\| (`.+`[^|]*) \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
+
+
+def quoted(page: Path) -> list[str]:
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return CODE.findall(text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    everywhere = {file.name for file in sources()}
+    named = [word for word in quoted(page) if FILE.fullmatch(word) and "NAME" not in word]
+    missing = {
+        word
+        for word in named
+        if not (ROOT / word).exists()
+        and not any((ROOT / "appl" / room / word).is_dir() for room in ("runtime", "tracing"))
+        and word not in everywhere
+    }
+    assert page.name == "AGENTS.md" or named
+    assert not missing - {"page.py"}
+
+
+def defined() -> set[str]:
+    """The classes of the package, with their methods and fields, and names of modules."""
+    found = set[str]()
+    for file in sources():
+        for node in ast.parse(file.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                found |= {node.name, *(f"{node.name}.{name}" for name in _members(node))}
+            elif isinstance(node, ast.Assign):
+                found |= {ast.unparse(target) for target in node.targets}
+    return found
+
+
+def _members(node: ast.ClassDef) -> set[str]:
+    inside = [part for part in node.body if isinstance(part, ast.FunctionDef | ast.AnnAssign)]
+    return {
+        part.name if isinstance(part, ast.FunctionDef) else ast.unparse(part.target)
+        for part in inside
+    }
+
+
+@pytest.mark.parametrize("page", [ARCHITECTURE, CONTRIBUTING], ids=lambda page: page.name)
+def test_every_class_that_a_page_names_exists(page: Path) -> None:
+    named = {word for word in quoted(page) if NAME.fullmatch(word)}
+    assert named
+    assert not named - defined()
+
+
+def test_the_rooms_may_import_what_the_page_says() -> None:
+    """When it fails, write the rows as the table ``MAY`` of ``tests/test_imports.py`` has them."""
+    rows = {
+        name: "" if may == "nothing" else may
+        for rooms, may in ROW.findall(ARCHITECTURE.read_text("utf-8"))
+        if may != "all" and "room of" not in rooms
+        for name in re.findall(r"`(\w[\w.]*)`", rooms)
+    }
+    assert rows == {room: ", ".join(others) for room, others in MAY.items()}
+
+
+def test_the_rooms_that_may_import_all_are_on_the_page() -> None:
+    rows = ROW.findall(ARCHITECTURE.read_text("utf-8"))
+    named = {name for rooms, may in rows if may == "all" for name in CODE.findall(rooms)}
+    folders = {room for room in ALL if (ROOT / "appl" / room / "__init__.py").exists()}
+    assert named == folders
