@@ -32,6 +32,7 @@ from appl.runtime.concurrency.fiber import hub_here, strand_here
 from appl.runtime.concurrency.future import Future
 from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.concurrency.task import Task, context_for
+from appl.runtime.current import current, here
 from appl.runtime.frame import Frame
 from appl.runtime.ops import OPS
 from appl.runtime.prompts.compositor import Compositor, compositor_of
@@ -40,7 +41,6 @@ from appl.runtime.prompts.given import PromptContext
 from appl.runtime.prompts.state import Turn
 from appl.runtime.rehearsal import Rehearsal, render
 from appl.runtime.returning import returns_value
-from appl.runtime.run import current, here
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -27,7 +27,7 @@ import appl
 from appl import gen, ppl
 from appl.runtime.answers.models import Model, Models
 from appl.runtime.run import Run
-from appl.runtime.scheduling import BackendEndpoint
+from appl.runtime.scheduling.placing import BackendEndpoint
 from appl.runtime.scheduling.policy import Policy
 from appl.testing import VirtualClock
 from appl.testing.radix import RadixServer

@@ -21,8 +21,8 @@ import appl
 from appl import gen, ppl
 from appl.backend import Request, Response, Sample, Sampling, Usage
 from appl.errors import BackendBusy, BackendUnavailable, BudgetExceeded
-from appl.runtime.scheduling import Dispatcher, Policy
-from appl.runtime.scheduling.policy import Allowance, Deadlines, Limits, Retries
+from appl.runtime.scheduling.dispatcher import Dispatcher
+from appl.runtime.scheduling.policy import Allowance, Deadlines, Limits, Policy, Retries
 from appl.testing import Instant, Late, VirtualClock, running
 
 ROUNDS, TURNS = 9, 20_000

@@ -16,8 +16,8 @@ from appl.control.view import About, summary, view
 from appl.errors import ControlError, nearest
 from appl.runtime.programs import tasks_of
 from appl.runtime.run import Run
-from appl.runtime.scheduling import Allowance
 from appl.runtime.scheduling.call_status import Unfinished, When
+from appl.runtime.scheduling.policy import Allowance
 
 USUAL_CALLS = 500
 _MOST = 1_000_000

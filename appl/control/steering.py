@@ -7,8 +7,8 @@ to the program through its world, as an answer does.
 from __future__ import annotations
 
 from appl.runtime.run import Run
-from appl.runtime.scheduling import Allowance
 from appl.runtime.scheduling.call_status import Endable, When
+from appl.runtime.scheduling.policy import Allowance
 from appl.runtime.world import Moment
 
 

@@ -17,8 +17,7 @@ from appl.control.protocol import MOST_CALLS
 from appl.runtime.concurrency.promise import Promise
 from appl.runtime.programs import Program, programs_of
 from appl.runtime.run import Run
-from appl.runtime.scheduling import CallStatus
-from appl.runtime.scheduling.call_status import Unfinished
+from appl.runtime.scheduling.call_status import CallStatus, Unfinished
 from appl.tracing.recording.secret import Masker
 
 EXCERPT = 200

@@ -28,11 +28,11 @@ from appl.runtime.concurrency.loop_thread import io_thread, void
 from appl.runtime.concurrency.parallel import name_of, program_behind
 from appl.runtime.concurrency.progress import Progress, progress_for
 from appl.runtime.concurrency.promise import Error, Promise, Value
+from appl.runtime.current import here
 from appl.runtime.event import Observed
 from appl.runtime.frame import Frame
-from appl.runtime.run import here
-from appl.runtime.scheduling import CallStatus
 from appl.runtime.scheduling.accounts import Account
+from appl.runtime.scheduling.call_status import CallStatus
 
 _CLOSING_S = 10.0
 

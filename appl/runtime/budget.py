@@ -8,8 +8,8 @@ from __future__ import annotations
 from types import TracebackType
 
 from appl.errors import InvalidOption
+from appl.runtime.current import here
 from appl.runtime.frame import Frame
-from appl.runtime.run import here
 from appl.runtime.scheduling.accounts import Account, Amounts
 from appl.runtime.scheduling.policy import Allowance
 

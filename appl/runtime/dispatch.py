@@ -13,21 +13,14 @@ from appl.backend import Backend, PrefixCaching
 from appl.runtime.answers.models import Models
 from appl.runtime.answers.samples import Caches, Samples
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.scheduling import (
-    Account,
-    Allowance,
-    BackendEndpoint,
-    BudgetLedger,
-    CallStatus,
-    Dispatcher,
-    LegDispatcher,
-    Order,
-    Placing,
-    Policy,
-    Scheduler,
-)
-from appl.runtime.scheduling.order import order_of
+from appl.runtime.scheduling.accounts import Account, BudgetLedger
+from appl.runtime.scheduling.call_status import CallStatus
+from appl.runtime.scheduling.dispatcher import Dispatcher
+from appl.runtime.scheduling.order import Order, order_of
+from appl.runtime.scheduling.placing import BackendEndpoint, LegDispatcher, Placing
+from appl.runtime.scheduling.policy import Allowance, Policy
 from appl.runtime.scheduling.remote_permits import Lender
+from appl.runtime.scheduling.scheduler import Scheduler
 
 
 class Dispatch:

@@ -85,7 +85,7 @@ async def asynchronously(f: Callable[..., Any], /, *args: Any, **kwargs: Any) ->
     program = _Program()
     program.fiber = fiber = Fiber(
         hub_here(),
-        lambda: program.run(lambda: f(*args, **kwargs)),
+        lambda: program.perform(lambda: f(*args, **kwargs)),
         copy_context(),
         program.broken_off,
     )
@@ -108,7 +108,7 @@ class _Program(Promise):
         super().__init__("the program", hub_here())
         self.fiber: Fiber | None = None
 
-    def run(self, body: Callable[[], Any]) -> None:
+    def perform(self, body: Callable[[], Any]) -> None:
         """Call *body*; in the fiber."""
         try:
             outcome: Value | Error = Value(body())

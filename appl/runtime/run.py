@@ -15,29 +15,30 @@ from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
-from greenlet import getcurrent
-
-from appl import services
 from appl.backend import Backend, Profile
 from appl.errors import ConfigError, RunClosed
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.models import Model, Models
 from appl.runtime.concurrency import left, structure
-from appl.runtime.concurrency.fiber import Stack, hub_here, strand_here, watchdog
+from appl.runtime.concurrency.fiber import hub_here, watchdog
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Promise
-from appl.runtime.concurrency.scopes import task_here
 from appl.runtime.concurrency.serial import SerialWaits, WaitedCall
+from appl.runtime.current import open_runs
 from appl.runtime.dispatch import Dispatch
 from appl.runtime.event import Instrument, RunEnded
-from appl.runtime.frame import FRAME, Frame, FrameRun, ThreadFrame
 from appl.runtime.outside import Outside
 from appl.runtime.prompts.recent import Recent
 from appl.runtime.prompts.state import States
 from appl.runtime.reporter import Reporter
 from appl.runtime.run_services import Services
-from appl.runtime.scheduling import Account, BackendEndpoint, CallStatus, Order, Policy, Traffic
+from appl.runtime.scheduling.accounts import Account
+from appl.runtime.scheduling.call_status import CallStatus
+from appl.runtime.scheduling.order import Order
+from appl.runtime.scheduling.placing import BackendEndpoint
+from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.remote_permits import Lender
+from appl.runtime.scheduling.traffic import Traffic
 from appl.runtime.scopetree import ScopeTree
 from appl.runtime.world import Live, World
 
@@ -177,7 +178,7 @@ class Run:
     # -- its end
 
     def __enter__(self) -> Run:
-        _active.append(self)
+        open_runs.append(self)
         self.tree.enter()
         return self
 
@@ -208,8 +209,8 @@ class Run:
 
     def _leave(self) -> None:
         self.tree.leave()
-        if self in _active:
-            _active.remove(self)
+        if self in open_runs:
+            open_runs.remove(self)
 
     def finish(self, error: BaseException | None = None) -> None:
         """Wait for everything (after *error*: cancel it first); raise failures not looked at."""
@@ -333,59 +334,3 @@ def _reason(error: BaseException | None) -> str:
 
 
 _OVER = "this run is over: nothing can be started in it any more"
-_active: list[Run] = []
-
-
-def current() -> FrameRun:
-    """The run that the caller is in: its own, the one that is open, else the process's."""
-    frame = FRAME.get()
-    if frame is not None:
-        return frame.run
-    return _around() or cast(Run, services.sessions().process_run())
-
-
-def _around() -> Run | None:
-    """The open run that the caller belongs to: the one of its thread, or the only one.
-
-    Where several threads or tasks have runs open, as in a server, another thread is in none.
-    """
-    thread, task = threading.get_ident(), task_here()
-    runs = list(_active)  # other threads open and close theirs meanwhile
-    for run in reversed(runs):
-        if run.tree.root.thread == thread and run.tree.task in (None, task):
-            return run
-    return runs[-1] if len({(run.tree.root.thread, run.tree.task) for run in runs}) == 1 else None
-
-
-def here(content: Callable[[], str], call: bool = True) -> Frame:
-    """The frame that the caller is in.
-
-    *content* names the scope of an outermost *call* on a thread of the user's own, and that of a
-    task that has none: threads of a pool take their work in any order.
-    """
-    frame = FRAME.get()
-    if frame is None or frame.parent is None:
-        frame = _outermost(frame, content)
-    elif frame.thread != threading.get_ident():
-        frame = frame.run.tree.scope(frame, content())
-    elif call and type(frame) is ThreadFrame and frame.counts:
-        frame.run.tree.next_scope(frame, content())
-    if (detection := frame.run.outside.idle_detection) is not None:
-        detection.joins(strand_here().hub)
-    return frame
-
-
-def _outermost(frame: Frame | None, content: Callable[[], str]) -> Frame:
-    run = frame.run if frame is not None else current()
-    tree = run.tree
-    tree.tasks.install()
-    in_fiber = frame is not None and type(getcurrent()) is Stack
-    if tree.root.thread == threading.get_ident() and (in_fiber or tree.task is task_here()):
-        return tree.root
-    return tree.scope(tree.root, content())
-
-
-def run_of(pending: Promise) -> FrameRun:
-    """The run that *pending* belongs to."""
-    run = getattr(pending, "run", None)
-    return run if isinstance(run, Run) else current()

@@ -13,7 +13,7 @@ from appl.runtime.concurrency.promise import Promise
 from appl.runtime.concurrency.scopes import Scopes, task_here
 from appl.runtime.concurrency.tasks import TaskScopes
 from appl.runtime.frame import FRAME, Frame, FrameRun, ThreadFrame
-from appl.runtime.scheduling import Account
+from appl.runtime.scheduling.accounts import Account
 
 
 class ScopeTree:

@@ -18,8 +18,8 @@ from appl.runtime import activation
 from appl.runtime.activation import CallMode
 from appl.runtime.body import Body, marked
 from appl.runtime.concurrency.scopes import call_in_words
+from appl.runtime.current import here
 from appl.runtime.frame import Frame
-from appl.runtime.run import here
 
 P = ParamSpec("P")
 R = TypeVar("R")

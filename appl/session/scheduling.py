@@ -14,7 +14,6 @@ from appl.config import Config, SecretSetting
 from appl.config.schedule import OF_BACKENDS, PRICES, TABLES
 from appl.price import Price
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.scheduling import Traffic
 from appl.runtime.scheduling.policy import (
     Allowance,
     Circuit,
@@ -23,6 +22,7 @@ from appl.runtime.scheduling.policy import (
     Policy,
     Retries,
 )
+from appl.runtime.scheduling.traffic import Traffic
 from appl.session.backend_settings import EMBEDDED, TYPE
 
 _shared: dict[tuple[object, ...], Traffic] = {}

@@ -29,7 +29,7 @@ from appl.price import total
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import Instrument, wants_chunks
 from appl.runtime.run import Run
-from appl.runtime.scheduling import BackendEndpoint
+from appl.runtime.scheduling.placing import BackendEndpoint
 from appl.runtime.scheduling.remote_permits import Lender, borrowed
 from appl.runtime.world import World
 from appl.session.backend_setup import (

@@ -11,8 +11,7 @@ import pytest
 from appl.backend import Emit, Request, Response
 from appl.control import words
 from appl.errors import BackendBusy, BackendUnavailable
-from appl.runtime.scheduling import Policy
-from appl.runtime.scheduling.policy import Allowance, Circuit, Limits, Retries
+from appl.runtime.scheduling.policy import Allowance, Circuit, Limits, Policy, Retries
 from appl.testing import Streamed, VirtualClock
 
 from . import programs
@@ -310,7 +309,7 @@ def test_another_asks_the_same_question() -> None:
 
 def test_several_backends_each_with_its_queue() -> None:
     from appl.runtime.answers.models import Model, Models
-    from appl.runtime.scheduling import BackendEndpoint
+    from appl.runtime.scheduling.placing import BackendEndpoint
 
     first, second = Watched(concurrency=1), Watched(name="other", concurrency=1)
     names = {"small": Model("other", None)}

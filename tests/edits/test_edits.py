@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from appl.runtime.run import Run
-from appl.runtime.scheduling import Policy
-from appl.runtime.scheduling.policy import Retries
+from appl.runtime.scheduling.policy import Policy, Retries
 from appl.tracing import Recorder, Replayer, Trace, profile_data
 from appl.tracing.reading.trace import RecordedCall
 from appl.tracing.replaying.rerunner import Rerunner

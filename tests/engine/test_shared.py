@@ -11,9 +11,9 @@ from appl import gen, ppl
 from appl import map as appl_map
 from appl.backend import Request, Response, Sample, Usage
 from appl.errors import BackendUnavailable, BudgetExceeded
-from appl.runtime.scheduling import Account, Dispatcher, Policy
-from appl.runtime.scheduling.accounts import Amounts
-from appl.runtime.scheduling.policy import Allowance, Circuit, Limits, Retries
+from appl.runtime.scheduling.accounts import Account, Amounts
+from appl.runtime.scheduling.dispatcher import Dispatcher
+from appl.runtime.scheduling.policy import Allowance, Circuit, Limits, Policy, Retries
 from appl.testing import Fake, VirtualClock
 from appl.testing.engine import Threads
 from tests.engine.worlds import World, words

@@ -9,8 +9,7 @@ import pytest
 
 from appl.backend import Emit, Request, Response
 from appl.runtime.run import Run
-from appl.runtime.scheduling import Policy
-from appl.runtime.scheduling.policy import Retries
+from appl.runtime.scheduling.policy import Policy, Retries
 from appl.tracing import Recorder, Trace, profile_data
 from appl.tracing.explaining import costs
 from appl.tracing.format import block

@@ -21,8 +21,7 @@ from appl.backend import Emit, Request, Response
 from appl.errors import CallCancelled, DivergenceError
 from appl.runtime.event import CallEnded, Event
 from appl.runtime.run import Run
-from appl.runtime.scheduling import Policy
-from appl.runtime.scheduling.policy import Retries
+from appl.runtime.scheduling.policy import Policy, Retries
 from appl.tracing import Recorder, Trace, profile_data
 from appl.tracing.format.signing import Owner
 from appl.tracing.recording.appender import Appender

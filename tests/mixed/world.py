@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 from appl.backend import Emit, Request, Response, Sample, Usage
 from appl.prompt import ToolCall
+from appl.runtime.current import current
 from appl.runtime.event import CallStarted, Instrument
-from appl.runtime.run import Run, current
+from appl.runtime.run import Run
 from appl.testing import Log
 from appl.tracing import Recorder, Replayer, profile_data
 from appl.tracing.replaying.rerunner import Rerunner

@@ -11,8 +11,7 @@ from rehearsal import record, replay
 
 from appl.errors import TraceError
 from appl.runtime.run import Run
-from appl.runtime.scheduling import Policy
-from appl.runtime.scheduling.policy import Retries
+from appl.runtime.scheduling.policy import Policy, Retries
 from appl.testing import Fake
 from appl.tracing import Replayer, Trace
 from appl.tracing.format import block

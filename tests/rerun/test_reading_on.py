@@ -15,8 +15,8 @@ from appl.backend import Chunk, Emit, Request, Response, Sample, Usage
 from appl.errors import BackendUnavailable, CallCancelled, DivergenceError
 from appl.runtime.answers.models import Model, Models
 from appl.runtime.run import Run
-from appl.runtime.scheduling import BackendEndpoint, Policy
-from appl.runtime.scheduling.policy import Limits, Retries
+from appl.runtime.scheduling.placing import BackendEndpoint
+from appl.runtime.scheduling.policy import Limits, Policy, Retries
 from appl.testing import Fake
 from appl.tracing import Recorder, Replayer, Trace, profile_data
 from appl.tracing.format.chunks import texts

@@ -13,8 +13,7 @@ from appl import Generation, as_tool, gen, ppl
 from appl.backend import Request
 from appl.errors import ApplError, BackendUnavailable, InvalidOption
 from appl.runtime.run import Run
-from appl.runtime.scheduling import Policy
-from appl.runtime.scheduling.policy import Retries
+from appl.runtime.scheduling.policy import Policy, Retries
 from appl.testing import Fake, calling
 from appl.tracing import Recorder, Replayer, Trace, profile_data
 from appl.tracing.replaying.amending import matches

@@ -10,8 +10,7 @@ from typing import Any
 
 from appl.backend import Emit, Request, Response
 from appl.runtime.run import Run
-from appl.runtime.scheduling import Policy
-from appl.runtime.scheduling.policy import Retries
+from appl.runtime.scheduling.policy import Policy, Retries
 from appl.tracing import Trace
 from appl.tracing.format import block, codec
 from appl.tracing.reading.trace import records

@@ -26,8 +26,7 @@ from appl.errors import (
     TraceLocked,
 )
 from appl.runtime.run import Run
-from appl.runtime.scheduling import Policy
-from appl.runtime.scheduling.policy import Allowance, Retries
+from appl.runtime.scheduling.policy import Allowance, Policy, Retries
 from appl.testing import Fake, Held, Log, calling
 from appl.tracing import Recorder, Replayer, Trace, profile_data
 from appl.tracing.reading.runs import summary

@@ -24,10 +24,11 @@ from appl.errors import (
 )
 from appl.price import NOTHING, Price, used_by
 from appl.prompt import Message, Messages
-from appl.runtime.scheduling import Account, Allowance, BudgetLedger, Dispatcher, Policy, Traffic
-from appl.runtime.scheduling.accounts import ONE, Amounts
+from appl.runtime.scheduling.accounts import ONE, Account, Amounts, BudgetLedger
 from appl.runtime.scheduling.admission import Admission, Wanted, unseen
-from appl.runtime.scheduling.policy import Circuit, Deadlines, Limits, Retries
+from appl.runtime.scheduling.dispatcher import Dispatcher
+from appl.runtime.scheduling.policy import Allowance, Circuit, Deadlines, Limits, Policy, Retries
+from appl.runtime.scheduling.traffic import Traffic
 from appl.testing import Late, VirtualClock
 
 PROMPT = Messages.of([Message("user", "Well?")])

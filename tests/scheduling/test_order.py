@@ -15,8 +15,7 @@ import appl
 from appl import gen, ppl
 from appl.prompt import USER, PromptNode
 from appl.runtime.run import Run
-from appl.runtime.scheduling import ByPrefix, ByProgram, Fifo
-from appl.runtime.scheduling.order import program_of
+from appl.runtime.scheduling.order import ByPrefix, ByProgram, Fifo, program_of
 from appl.runtime.scheduling.policy import Limits, Policy
 from appl.testing import Late, VirtualClock
 

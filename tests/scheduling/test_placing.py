@@ -24,7 +24,7 @@ from appl.price import Price
 from appl.runtime.answers.models import Model, Models, Route, Spot, models_from
 from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded, CallStarted
 from appl.runtime.run import Run
-from appl.runtime.scheduling import BackendEndpoint
+from appl.runtime.scheduling.placing import BackendEndpoint
 from appl.runtime.scheduling.policy import Allowance, Circuit, Limits, Policy, Retries
 from appl.session import check, choose, open_run, replayed
 from appl.testing import Fake, Late, Log, Streamed, VirtualClock

@@ -21,7 +21,7 @@ from appl.runtime.answers.models import Model, Models
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import CallEnded, CallStarted
 from appl.runtime.run import Run
-from appl.runtime.scheduling import BackendEndpoint, Placing
+from appl.runtime.scheduling.placing import BackendEndpoint, Placing
 from appl.runtime.scheduling.policy import Limits, Policy, Retries
 from appl.runtime.scheduling.scheduler import Scheduler
 from appl.runtime.scheduling.warming import PrefixFirst

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from appl.runtime.run import Run
-from appl.runtime.scheduling import Policy
-from appl.runtime.scheduling.policy import Retries
+from appl.runtime.scheduling.policy import Policy, Retries
 from appl.tracing import Recorder, Trace, profile_data
 from appl.tracing.format import block, codec, keys, record
 from appl.tracing.format.table import MASKED, SEALED

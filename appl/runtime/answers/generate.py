@@ -22,11 +22,11 @@ from appl.runtime.answers.output import typed_answer
 from appl.runtime.answers.request_options import DEFAULTS, RequestOptions
 from appl.runtime.concurrency.fiber import hub_here, wait
 from appl.runtime.concurrency.future import Generation, TypedGeneration, finished
+from appl.runtime.current import here
 from appl.runtime.frame import Frame
 from appl.runtime.prompts.empty import check_empty, tell_given
 from appl.runtime.prompts.explicit import said_to
 from appl.runtime.resolve import taking_futures
-from appl.runtime.run import here
 
 R = TypeVar("R")
 

@@ -17,8 +17,8 @@ from appl.runtime.concurrency.future import awaited, finished, result_of
 from appl.runtime.concurrency.parallel import Item, name_of, start
 from appl.runtime.concurrency.promise import Promise, Value
 from appl.runtime.concurrency.structure import cancel_all
+from appl.runtime.current import here
 from appl.runtime.resolve import taking_futures
-from appl.runtime.run import here
 
 R = TypeVar("R")
 

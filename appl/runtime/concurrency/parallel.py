@@ -35,10 +35,10 @@ from appl.runtime.concurrency.running import Running
 from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.concurrency.structure import cancel_all
 from appl.runtime.concurrency.task import Task, context_for
+from appl.runtime.current import here
 from appl.runtime.event import ScopeEntered
 from appl.runtime.frame import Frame
 from appl.runtime.resolve import resolve, taking_futures
-from appl.runtime.run import here
 from appl.runtime.world import Moment
 
 P = ParamSpec("P")

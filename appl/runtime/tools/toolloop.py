@@ -23,12 +23,12 @@ from appl.runtime.concurrency.future import Generation, TypedGeneration, finishe
 from appl.runtime.concurrency.parallel import scope_beside
 from appl.runtime.concurrency.promise import Outcome, Promise, Typed, Value
 from appl.runtime.concurrency.task import Task, context_for
+from appl.runtime.current import here
 from appl.runtime.frame import Frame
 from appl.runtime.prompts.explicit import Said, said_to
 from appl.runtime.prompts.place import Kept
 from appl.runtime.prompts.say import say
 from appl.runtime.resolve import taking_futures
-from appl.runtime.run import here
 from appl.runtime.tools.toolbox import Toolbox, Tools
 
 if TYPE_CHECKING:

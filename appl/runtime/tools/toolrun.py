@@ -26,10 +26,10 @@ from appl.runtime.concurrency.loop_thread import void
 from appl.runtime.concurrency.parallel import beside, is_async
 from appl.runtime.concurrency.promise import Error, Outcome, Promise, Value
 from appl.runtime.concurrency.task import context_for
+from appl.runtime.current import here
 from appl.runtime.event import Observed
 from appl.runtime.frame import Frame
 from appl.runtime.resolve import aresolve, resolve
-from appl.runtime.run import here
 from appl.runtime.tools.arguments import BadArguments, shown
 from appl.runtime.tools.effecttask import ENDING, THROUGH, EffectTask
 from appl.runtime.tools.signature import place_of
