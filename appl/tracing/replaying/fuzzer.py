@@ -11,14 +11,14 @@ with ``NoAnswer``.
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 import uuid
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from appl.backend import Emit, Profile, Request, Response
+from appl.backend import Emit, Request, Response
 from appl.errors import (
     BackendBusy,
     BackendError,
@@ -26,13 +26,21 @@ from appl.errors import (
     BackendUnavailable,
     MalformedResponse,
 )
-from appl.runtime.world import PERHAPS, Go, Moment, Tell, ToolRequest
+from appl.runtime.world import PERHAPS, Go, Moment, ToolRequest
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Trace
-from appl.tracing.replaying import explain
-from appl.tracing.replaying.explain import Site
-from appl.tracing.replaying.replayer import profile_from
-from appl.tracing.replaying.sequencer import Sequencer, where
+from appl.tracing.replaying.replayer import answers, profile_from
+from appl.tracing.replaying.sequencer import (
+    DELIVERED,
+    Expectation,
+    Given,
+    Kind,
+    Now,
+    Recorded,
+    Sequencer,
+    Turn,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -47,7 +55,6 @@ FAULTS: dict[FaultKind, str] = {
 }
 _OWN = frozenset(["done", "timeout", "deadline", "sleep", "cancelled"])
 _HARMLESS = frozenset(["now", "random", "uuid", "env"])
-_LAST = (1 << 62, 0)
 
 
 class NoAnswer(BackendError):
@@ -94,16 +101,18 @@ def plan(trace: Trace, seed: int) -> Plan:
 
 
 class Fuzzer(Sequencer):
-    """The world of a run whose recorded answers come in another order, and its backend."""
+    """The world of a run whose recorded answers come in another order, and its backend.
+
+    The backend is asked for the call that a fault is planned for, and for no other.
+    """
 
     in_order = False
 
     def __init__(self, trace: Trace, plan: Plan, clock: FuzzClock) -> None:
         super().__init__(trace)
         self.plan, self._clock = plan, clock
-        self._sites: dict[str, Site] = {}
-        self._gates: Counter[str] = Counter()
-        self._attempts: Counter[str] = Counter()
+        self.profile = profile_from(self.trace.header.get("profile"))
+        self._attempts = 0
         self.changed: dict[str, str] = {}
         self.unknown: list[str] = []
 
@@ -112,87 +121,103 @@ class Fuzzer(Sequencer):
         """The backend for the run."""
         return self
 
-    @property
-    def profile(self) -> Profile:
-        """The recorded backend's."""
-        return profile_from(self.trace.header.get("profile"))
-
     async def aclose(self) -> None:
         """Nothing is held."""
 
-    # -- answers
+    # -- verdicts
 
-    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
-        """The recorded answer, or a fault, when it is drawn."""
-        self._attempts[request.address] += 1
-        call = self._call(request)
-        fault = self._fault(request.address)
-        chunks = list(call.chunks()) if emit is not None else []
-        for chunk in chunks[: len(chunks) // 2] if fault == "cut" else chunks:
-            await self._gate(request.address)
-            assert emit is not None
-            emit(chunk)
-        await self._gate(request.address)
-        self._compare(request)
-        if fault is not None and fault != "garbled":
-            raise _error(fault, request.address)
-        if call.response is None:
-            raise call.error or NoAnswer(f"{request.address} has no recorded answer")
-        return _garbled(call.response) if fault == "garbled" else call.response
+    def verdict(self, expected: Expectation) -> Verdict:
+        """The recorded outcome, or a like one; a call with a fault is asked.
 
-    def _fault(self, address: str) -> FaultKind | None:
-        plan = self.plan
-        due = plan.lasting or self._attempts[address] == 1
-        return plan.fault if plan.address == address and due else None
-
-    def _compare(self, request: Request) -> None:
-        """Note when *request*, which is answered now, asks something else than was recorded.
-
-        Whether one that is cancelled had got so far is a matter of time.
+        A deadline that did not pass never does. Raises ``NoAnswer``.
         """
-        found = self.trace.by_address.get(request.address)
-        if found is None or (found.started is not None and found.content != request.digest):
-            site = self._sites.get(request.address, Site())
-            text = explain.divergence(self.trace, request, site, ())
-            self.changed.setdefault(request.address, text)
+        moment = expected.moment
+        if expected.tool is not None:
+            return Recorded(self._used(moment.address, expected.tool))
+        if expected.call is not None:
+            assert expected.call.request is not None
+            faulty = moment.address == self.plan.address
+            return Now() if faulty else Recorded(self._record_for(expected.call.request))
+        seen = self._seen.get(moment)
+        if seen is not None:
+            return Recorded(seen)
+        return None if moment.kind in PERHAPS else Given(None)
 
-    def _call(self, request: Request) -> RecordedCall:
-        """The record that answers *request*."""
+    def _record_for(self, request: Request) -> RecordedCall:
+        """The record of *request*, or one of the same question, or one with the same options."""
         found = self.trace.by_address.get(request.address)
         if found is not None and (found.response is not None or found.outcome == "failed"):
             return found
-        return self._like(request)
-
-    def _like(self, request: Request) -> RecordedCall:
-        """A recorded answer to the same question, or to one with the same options."""
         options = request.sampling.canonical()
         answered = [call for call in self.trace.calls if call.response is not None]
-        same = [call for call in answered if call.content == request.digest]
+        same = [call for call in answered if call.content == self.trace.content_of(request)]
         like = same or [c for c in answered if (c.sampling, c.n) == (options, request.n)]
         if not like:
-            self.unknown.append(request.address)
-            raise NoAnswer(f"nothing that was recorded could answer {request.address}")
+            raise self._no_answer(request.address, "nothing that was recorded could answer it")
         return like[self._dice(request.address).randrange(len(like))]
+
+    def _used(self, address: str, wanted: ToolRequest) -> ToolUse:
+        """The recorded use of a tool, or one of the same tool."""
+        ended = [used for used in self.trace.tools.values() if used.message or used.error]
+        here = self.trace.tools.get(address)
+        if here in ended and here is not None and not here.differs(wanted.name, wanted.arguments):
+            return here
+        like = [used for used in ended if used.name == wanted.name]
+        if not like:
+            raise self._no_answer(address, f"the tool {wanted.name} was not recorded")
+        return next((used for used in like if used.arguments == wanted.arguments), like[0])
+
+    def _no_answer(self, address: str, why: str) -> NoAnswer:
+        self.unknown.append(address)
+        return NoAnswer(f"{address}: {why}")
+
+    def reuses(self, call: Call, found: RecordedCall, kind: Kind) -> None:
+        """Note when *call*, which is answered now, asks something else than was recorded.
+
+        Whether one that is cancelled had got so far is a matter of time.
+        """
+        assert call.request is not None
+        here = self.trace.by_address.get(call.address)
+        if here is None or not answers(self.trace, here, call.request):
+            self.changed.setdefault(call.address, str(self.diverged(call)))
+
+    def stands(self, address: str) -> bool:
+        """A call is cancelled when its program does so, whatever was recorded."""
+        return False
+
+    # -- the fault
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        """The recorded answer of the call with the fault, in its turn, and as the plan says."""
+        self._attempts += 1
+        fault = self.plan.fault if self.plan.lasting or self._attempts == 1 else None
+        found = self._record_for(request)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.park(self.turn_or_last(request.address), functools.partial(_open, turn))
+        await turn
+        chunks = list(found.chunks()) if emit is not None else []
+        for chunk in chunks[: len(chunks) // 2] if fault == "cut" else chunks:
+            assert emit is not None
+            emit(chunk)
+        if fault is not None and fault != "garbled":
+            raise _error(fault, request.address)
+        if found.response is None:
+            raise found.error or NoAnswer(f"{request.address} has no recorded answer")
+        return _garbled(found.response) if fault == "garbled" else found.response
 
     # -- the order
 
-    async def _gate(self, address: str) -> None:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._draw(Moment(address, "call", self._gates[address]), lambda: _open(future))
-        self._gates[address] += 1
-        await future
-
-    def _draw(self, moment: Moment, go: Go) -> None:
+    def park(self, turn: tuple[Any, ...], go: Go) -> None:
         """Have *go* done in a turn that is drawn; where a fault is planned, as it was recorded.
 
         Each thing has its own lot: what else waits, and for how long, changes nobody's.
         """
-        key = moment.address, moment.kind, moment.ordinal
-        turn: tuple[float, int] = self._dice(*key).random(), 0
-        if self.plan.fault is not None:
-            seen = self._seen.get(moment)
-            turn = (seen.position, 0) if seen else self._turns.get(moment.address, _LAST)
-        self.park((turn, key), go)
+        super().park(turn if self.plan.fault else (self._dice(turn).random(), *turn), go)
+
+    def answer_in(self, turn: Turn, expected: Expectation, found: RecordedCall, kind: Kind) -> None:
+        """Answer a call in its *turn*, or for another order in one of its own."""
+        drawn = self._dice(expected.moment.address).getrandbits(60), DELIVERED
+        super().answer_in(turn if self.plan.fault else drawn, expected, found, kind)
 
     def idle(self, final: bool = True) -> bool:
         """Let something go on, or the clock."""
@@ -201,71 +226,25 @@ class Fuzzer(Sequencer):
     def _dice(self, *about: object) -> random.Random:
         return random.Random(f"{self.plan.seed} {about}")
 
-    # -- the world
-
-    def expect(
-        self, moment: Moment, tell: Tell, live: Go, about: Call | ToolRequest | None = None
-    ) -> None:
-        """A timer rings when it is drawn, a tool's result comes then; calls come to the queue.
-
-        A deadline that did not pass never does. Nor is a function ended from outside that nobody
-        ended.
-        """
-        if isinstance(about, ToolRequest):
-            self._tool(moment, about, tell)
-        elif about is not None and moment.kind == "answer":
-            self._sites[moment.address] = Site(where(about), about.edges())
-            live()
-        elif moment.kind in ("workers", "item"):
-            super().expect(moment, tell, live)
-        elif about is None and (moment.kind not in PERHAPS or moment in self._seen):
-            self._draw(moment, lambda: tell(None))
-
-    def stands(self, address: str) -> bool:
-        """A call is cancelled when its program does so, whatever was recorded."""
-        return False
+    # -- what is seen
 
     def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
         """The recorded observation; for the order of events, the live one. Raises ``NoAnswer``."""
         if moment.kind in _OWN:
             return live()
-        seen = self._seen.get(moment)
-        if seen is not None:
-            return seen.value
-        if moment.kind in _HARMLESS:
-            return self._drawn(moment, live)
-        self.unknown.append(moment.address)
-        raise NoAnswer(f"{moment.kind} at {moment.address} was not recorded")
+        return super().see(moment, lambda: self._drawn(moment, live))
 
     def _drawn(self, moment: Moment, live: Callable[[], Any]) -> Any:
         """An observation that was not recorded: the same for each run of the plan."""
-        kind = moment.kind
-        dice = self._dice(moment.address, moment.ordinal, kind)
+        kind, dice = moment.kind, self._dice(moment)
+        if kind not in _HARMLESS:
+            raise self._no_answer(moment.address, f"{kind} was not recorded")
         if kind == "random":
             return dice.random()
         if kind == "uuid":
             return str(uuid.UUID(int=dice.getrandbits(128), version=4))
         like = [seen.value for seen in self.trace.observations if seen.kind == kind]
         return like[0] if like else live()
-
-    def _tool(self, moment: Moment, wanted: ToolRequest, tell: Tell) -> None:
-        """Tell the recorded result, or that of a like call. Raises ``NoAnswer``."""
-        used = self._used(moment.address, wanted.name, wanted.arguments)
-        if wanted.at_once:
-            tell(used.end())
-        else:
-            self._draw(moment, lambda: tell(used.end()))
-
-    def _used(self, address: str, name: str, arguments: str) -> ToolUse:
-        ended = [used for used in self.trace.tools.values() if used.message or used.error]
-        here = self.trace.tools.get(address)
-        if here in ended and here is not None and here.differs(name, arguments) is None:
-            return here
-        like = [used for used in ended if used.name == name]
-        if not like:
-            self.unknown.append(address)
-            raise NoAnswer(f"the tool {name} at {address} was not recorded")
-        return next((used for used in like if used.arguments == arguments), like[0])
 
 
 def _open(future: asyncio.Future[None]) -> None:
