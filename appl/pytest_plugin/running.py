@@ -27,6 +27,7 @@ from appl.session import Entry, Session, checked, make_session, replay_session
 from appl.session.rerunning import rerun_session
 from appl.session.resume import settled
 from appl.tracing import Replayer, Trace, tape
+from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.replaying.rerunner import Rerunner
 
 MODES = ("replay", "patch", "live")
@@ -163,7 +164,7 @@ class TapedRun:
         )
         with settled(rerunner), self._kept(self.session):
             yield
-        report = rerunner.finish()
+        report = RerunReport(rerunner)
         self.item.add_report_section("call", "appl", "\n".join(report.lines()))
         if report.live or report.tools or report.removed or report.shifted or report.moved:
             self.done = "patched"

@@ -24,8 +24,9 @@ from appl.session.replaying import models_in
 from appl.session.resume import opened, recorded_config, settled
 from appl.session.session import Session, Tell, make_session, tell
 from appl.tracing import Trace, profile_from
+from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.replaying.predictor import Prediction, Predictor
-from appl.tracing.replaying.rerunner import Rerunner, RerunReport
+from appl.tracing.replaying.rerunner import Rerunner
 
 
 @block
@@ -55,12 +56,13 @@ def rerun(
     )  # fmt: skip
     path = Path(into) if into is not None else None
     session = rerun_session(rerunner, overrides, path=path, instruments=instruments, say=say)
+    report = RerunReport(rerunner)
     with settled(rerunner):
         try:
-            yield session.run, rerunner.report
+            yield session.run, report
         finally:
             session.close()
-            rerunner.finish().path = session.path
+            report.path = session.path
 
 
 def rerun_session(

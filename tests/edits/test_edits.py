@@ -17,6 +17,7 @@ import pytest
 from appl.runtime.run import Run
 from appl.runtime.scheduling.policy import Policy, Retries
 from appl.tracing import Recorder, Replayer, Trace, profile_data
+from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.reading.trace import RecordedCall
 from appl.tracing.replaying.rerunner import Rerunner
 
@@ -76,7 +77,7 @@ def edited_and_run_again(
     before = Trace.open(first)
     again = rerunner(before)
     values = recorded(seed + 7, changed, asynchronous, second, again)
-    report = again.finish()
+    report = RerunReport(again)
     after = Trace.open(second)
     judge(name, before, after, verdict)
     verdict.runs += 1

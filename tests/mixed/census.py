@@ -212,7 +212,7 @@ def reruns(
     judge(f"program {program.seed}, {edit}", before, Trace.open(second), reuse)
     reuse.runs += 1
     reuse.edits[edit] += 1
-    found.predictions[_held(predictor.prediction(), len(again.finish().live))] += 1
+    found.predictions[_held(predictor.prediction(), len(again.asked))] += 1
     paid = {at for at in live.addresses if edit == "nothing" and at in ended(before)}
     if wrong or paid - _failed(before):
         return f"{edit}: {wrong or ''} paid again: {sorted(paid)}"

@@ -39,8 +39,8 @@ SEEDED = (
     Seeded("limits", "edited", Mutant(
         "a recorded limit does not strike while a live call is out",
         "tracing/replaying/rerunner.py",
-        "            if self._running or self._is_new(expected.moment.address):",
-        "            if not expected:",
+        "            live = self._running or self._is_new(timer.moment.address)",
+        "            live = False",
         first=77,
     )),
     Seeded("locks", "plain", Mutant(

@@ -19,9 +19,10 @@ from appl.runtime.scheduling.placing import BackendEndpoint
 from appl.runtime.scheduling.policy import Limits, Policy, Retries
 from appl.testing import Fake
 from appl.tracing import Recorder, Replayer, Trace, profile_data
+from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.format.chunks import texts
 from appl.tracing.replaying.predictor import Prediction, Predictor
-from appl.tracing.replaying.rerunner import Rerunner, RerunReport
+from appl.tracing.replaying.rerunner import Rerunner
 
 CALL = "/program.0/gen.0"
 CAUSE = "was cancelled when recorded"
@@ -104,7 +105,7 @@ def again(
         asyncio.run(program(most, seen))
     replayer.finish()
     assert seen == read
-    return read, rerunner.finish(), Trace.open(into)
+    return read, RerunReport(rerunner), Trace.open(into)
 
 
 @pytest.fixture
@@ -294,7 +295,7 @@ def test_a_program_that_waits_without_a_loop_reads_on_too(tmp_path: Path) -> Non
     rerunner = Rerunner(tmp_path / "a.trace")
     with Run(Stories("once more"), instruments=[rerunner], world=rerunner):
         assert story(99, []) == "once more"
-    assert [live.cause for live in rerunner.report.live] == [CAUSE]
+    assert [live.cause for live in rerunner.asked] == [CAUSE]
 
 
 def test_it_is_not_tried_again_when_more_was_read(path: Path) -> None:

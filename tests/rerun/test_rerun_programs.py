@@ -14,6 +14,7 @@ from continuing import Counting, rehearsal
 
 from appl.runtime.run import Run
 from appl.tracing import Recorder, profile_data
+from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.replaying.predictor import Predictor
 from appl.tracing.replaying.rerunner import Rerunner
 
@@ -32,7 +33,7 @@ def rerun(seed: int, path: Path, into: Path, kind: type[Rerunner] = Rerunner) ->
     ):  # fmt: skip
         values = rehearsal.program(seed)
     recorder.close()
-    return values, live, rerunner.finish()
+    return values, live, RerunReport(rerunner)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

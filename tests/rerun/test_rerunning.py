@@ -16,9 +16,10 @@ from appl.runtime.run import Run
 from appl.runtime.scheduling.policy import Policy, Retries
 from appl.testing import Fake, calling
 from appl.tracing import Recorder, Replayer, Trace, profile_data
+from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.replaying.amending import matches
 from appl.tracing.replaying.predictor import Prediction, Predictor
-from appl.tracing.replaying.rerunner import Rerunner, RerunReport, natural
+from appl.tracing.replaying.rerunner import Rerunner, natural
 
 ONCE = Policy(retries=Retries(attempts=1), circuit=None)
 
@@ -54,7 +55,7 @@ def again(
     with Run(replayer.backend, instruments=[replayer], world=replayer):
         assert program() == values
     replayer.finish()
-    return values, rerunner.finish()
+    return values, RerunReport(rerunner)
 
 
 def predicted(path: Path, program: Callable[[], Any], **options: Any) -> Prediction:

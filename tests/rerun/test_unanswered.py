@@ -17,7 +17,8 @@ from appl.backend import Emit, Request, Response
 from appl.runtime.run import Run
 from appl.testing import Fake, response, said
 from appl.tracing import Recorder, Replayer, profile_data
-from appl.tracing.replaying.rerunner import Rerunner, RerunReport
+from appl.tracing.explaining.rerun_report import RerunReport
+from appl.tracing.replaying.rerunner import Rerunner
 
 SOON = 5.0
 
@@ -73,7 +74,7 @@ def rerun(
         run.reporter.tell = _unheard
         assert then() == value
     replayer.finish()
-    return value, again.finish()
+    return value, RerunReport(again)
 
 
 @ppl

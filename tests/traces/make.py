@@ -161,7 +161,6 @@ def _made(name: str, path: Path) -> Any:
         recorded("original", first)
         rerunner = Rerunner(first, pins={PINNED: "an answer of the user"})
         value = recorded(program, path, rerunner=rerunner)
-        rerunner.finish()
     else:
         value = recorded(program, path)
     first.unlink(missing_ok=True)

@@ -23,6 +23,7 @@ from appl.cli.trace import recorded_program
 from appl.errors import InvalidOption
 from appl.session import Session
 from appl.tracing import Trace
+from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.replaying.predictor import Predictor
 from appl.tracing.replaying.rerunner import Rerunner
 
@@ -139,7 +140,7 @@ def _rerun(
 
     with shower, to_stderr(given.json), sessions.settled(rerunner):
         value = program.run(opener)
-    report = rerunner.finish()
+    report = RerunReport(rerunner)
     report.path = opened[0].path
     _check_used(rerunner)
     if given.json:

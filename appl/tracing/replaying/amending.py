@@ -33,9 +33,8 @@ class Amendments:
 
     def __init__(self, sets: Mapping[str, Any] | None = None) -> None:
         self.sets = dict(sets or {})
-        self._parts = [(key, *_split(key), value) for key, value in self.sets.items()]
+        self._parts = [(*_split(key), value) for key, value in self.sets.items()]
         self.given: dict[str, dict[str, Any]] = {}
-        self.used: set[str] = set()
 
     @classmethod
     def of(cls, trace: Trace, more: Mapping[str, Any] | None = None) -> Amendments:
@@ -46,9 +45,8 @@ class Amendments:
 
     def apply(self, call: Call) -> None:
         """Set the options of *call*, which is about to become a request."""
-        for key, pattern, name, value in self._parts:
+        for pattern, name, value in self._parts:
             if matches(pattern, call.address):
-                self.used.add(key)
                 self.given.setdefault(call.address, {})[name] = value
                 _set(call, name, value)
 

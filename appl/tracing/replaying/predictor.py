@@ -86,8 +86,8 @@ class Prediction:
             "calls": self.every,
             "cost": {"fewest": self.cost.as_data(), "most": self.cost_most.as_data()},
             "recorded": self.recorded.as_data(),
-            "asked": [each.as_data() for each in self.fewest],
-            "perhaps": [each.as_data() for each in self.further],
+            "asked": [dataclasses.asdict(each) for each in self.fewest],
+            "perhaps": [dataclasses.asdict(each) for each in self.further],
             "guessed": self.guessed,
             "tools": self.tools,
             "stopped": self.stopped or None,
@@ -215,7 +215,7 @@ class Predictor(Rerunner):
 
     def verdict(self, expected: Expectation) -> Verdict:
         """Nothing is waited for, and no tool runs."""
-        address, running = expected.moment.address, expected.moment.address in self._running
+        address, running = expected.moment.address, expected.moment.address in self._tools
         if expected.call is None and expected.tool is None:
             self._note_limit(expected.moment)
             if expected.moment.kind == "sleep" and expected.moment not in self._seen:
@@ -225,7 +225,7 @@ class Predictor(Rerunner):
             return verdict
         self._may_turn(address)
         used = self.trace.tools.get(address)
-        self._running.discard(address)
+        self.ran.append(address)
         return Given((used and used.message) or Message("tool", ""))
 
     def _arm(self) -> None:
@@ -253,7 +253,7 @@ class Predictor(Rerunner):
 
     def prediction(self, error: BaseException | None = None) -> Prediction:
         """The prediction so far; *error* is the one that ended the program."""
-        found = Prediction(fewest=list(self._asked.values()), tools=self.report.tools)
+        found = Prediction(fewest=list(self._asked.values()), tools=self.ran)
         found.stopped = f"{type(error).__name__}: {error}" if error is not None else ""
         found.guessed, found.every = self._guessed, len(self._begun)
         found.decides, found.certain = self._decides, self._certain

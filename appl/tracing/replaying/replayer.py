@@ -16,7 +16,7 @@ from appl.backend import Profile, Request
 from appl.errors import DivergenceError, ReplayStuck, UnusedRecords, WorkerLost
 from appl.runtime.event import CallDispatched, Event, ToolStarted
 from appl.runtime.world import PERHAPS, Moment, Nobody, ToolRequest
-from appl.tracing.reading.tooluse import ToolUse, within
+from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying import explain
 from appl.tracing.replaying.sequencer import AtEnd, Expectation, Recorded, Sequencer, Verdict
@@ -165,7 +165,7 @@ class Replayer(Sequencer):
         waiting = self.take()
         calls = [self.trace.by_address[one.moment.address] for one in waiting if one.call]
         others = [one.moment for one in waiting if not one.call]
-        self._stuck = self.noted(ReplayStuck(explain.stuck(calls, others, self._unasked())))
+        self._stuck = self.noted(ReplayStuck(explain.stuck(calls, others, self._missing())))
         for one in waiting:
             one.tell(self._stuck)
 
@@ -181,28 +181,17 @@ class Replayer(Sequencer):
         caught, or ``UnusedRecords``."""
         if self.error is not None:
             raise self.error
-        missing = self._unasked()
+        missing = self._missing()
         if missing:
             raise UnusedRecords(explain.unused(self.trace, missing))
 
-    def _unasked(self) -> list[RecordedCall | ToolUse]:
+    def _missing(self) -> list[RecordedCall | ToolUse]:
         """Recorded calls that a faithful program must have asked for by its end.
 
         In a run that failed, others may have been started without having mattered.
         """
         failed = self.trace.reason not in ("", "finished")
-        every: list[RecordedCall | ToolUse] = [
-            c for c in self.trace.calls if c.address in self._turns
-        ]
-        every += [used for used in self.trace.tools.values() if used.message is not None]
-        return [
-            call
-            for call in every
-            if call.address not in self.claimed
-            and call.started is not None
-            and (call.delivered is not None or not failed)
-            and not within(call.address, self.whole)
-        ]
+        return [each for each in self.unasked() if each.delivered is not None or not failed]
 
 
 def answers(trace: Trace, call: RecordedCall, request: Request) -> bool:

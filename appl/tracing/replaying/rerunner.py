@@ -7,21 +7,17 @@ place comes before who asks the same elsewhere: that is looked for only when not
 from __future__ import annotations
 
 import dataclasses
-import functools
-import heapq
 import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import Request, Response, Sample, Usage
 from appl.errors import DivergenceError
 from appl.runtime.event import CallEnded, Event, Observed, ToolEnded, ToolStarted
 from appl.runtime.world import Go, How, Live, Moment, ToolRequest
-from appl.tracing.reading.tooluse import within
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 from appl.tracing.replaying.amending import Amendments, matches
 from appl.tracing.replaying.causes import ANEW, CANCELLED, cause_of
@@ -34,11 +30,11 @@ from appl.tracing.replaying.sequencer import (
     Given,
     Kind,
     Now,
+    Record,
     Recorded,
     Verdict,
     where,
 )
-from appl.tracing.replaying.tally import Tally
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -55,60 +51,16 @@ class LiveCall:
     cause: str
     where: str = ""
 
-    def as_data(self) -> dict[str, str]:
-        """The call as JSON-ready data."""
-        return {"address": self.address, "cause": self.cause, "where": self.where}
-
-
-@dataclass(slots=True)
-class RerunReport:
-    """The result of a rerun: how each call of the program was answered.
-
-    ``live`` were asked; so many others were answered as recorded at their place (``reused``),
-    elsewhere in their frame (``shifted``), anywhere (``moved``), or by the user (``pinned``).
-    ``removed`` were recorded and not asked for. ``tools`` ran. ``tally`` is what it took, ``path``
-    where it is recorded.
-    """
-
-    live: list[LiveCall] = field(default_factory=list)
-    reused: int = 0
-    shifted: int = 0
-    moved: int = 0
-    pinned: int = 0
-    removed: list[str] = field(default_factory=list)
-    tools: list[str] = field(default_factory=list)
-    tally: Tally = field(default_factory=Tally)
-    path: Path | None = None
-
-    def as_data(self) -> dict[str, Any]:
-        """The report as JSON-ready data."""
-        names = ("reused", "shifted", "moved", "pinned", "removed", "tools")
-        data = {name: getattr(self, name) for name in names}
-        spent, saved = self.tally.live.as_data(), self.tally.reused.as_data()
-        live = [each.as_data() for each in self.live]
-        return {"live": live, **data, "spent": spent, "saved": saved}
-
-    def lines(self, most: int = 20) -> list[str]:
-        """The report for a human: each live call with its cause, then the sums."""
-        lines = [f"live: {each.address}: {each.cause}" for each in self.live[:most]]
-        lines += [f"live: {len(self.live) - most} more"] if len(self.live) > most else []
-        for name in ("shifted", "moved", "pinned"):
-            if getattr(self, name):
-                lines.append(f"{name}: {getattr(self, name)}")
-        if self.removed:
-            some = ", ".join(self.removed[:3]) + (", …" if len(self.removed) > 3 else "")
-            lines.append(f"not asked for any more: {len(self.removed)} ({some})")
-        return [*lines, self.tally.line()]
-
 
 class Rerunner(Recall):
     """Answers a run from the trace of an earlier one, where it asks the same.
 
     *pins* are answers by address, or pattern of addresses; *sets* options by ``CALL.option``, where
     CALL is an address or a pattern and ``model`` an option too; what *anew* names is asked whatever
-    was recorded. A failure is asked again, unless *keep_failures*. ``report`` says what happened.
-    ``live_patience_s`` is how many seconds live calls are waited for, while nothing else happens,
-    before calls whose place in the record is not certain are answered or asked.
+    was recorded. A failure is asked again, unless *keep_failures*. ``asked`` are the calls that
+    went live, ``ran`` the tools that did. ``live_patience_s`` is how many seconds live calls are
+    waited for, while nothing else happens, before calls whose place in the record is not certain
+    are answered or asked.
     """
 
     patience_s = 0.25
@@ -129,16 +81,14 @@ class Rerunner(Recall):
         self.amendments = Amendments.of(self.trace, sets)
         self._sets = dict(sets or {})
         self._keep = keep_failures
-        self.report = RerunReport(tally=self.tally)
-        self._strikes: list[tuple[int, int, Go]] = []  # of times that were up then
-        self._unarmed: list[Expectation] = []  # such times that have not begun live
-        self._timed_live: set[Moment] = set()
-        self._slow: set[str] = set()  # live calls and tools that are not waited for any more
+        self.asked: list[LiveCall] = []
+        self.ran: list[str] = []
+        self._timed_live: set[Moment] = set()  # times that were up then, and pass now
         self._running: set[str] = set()  # live calls and tools
-        self._tools: set[str] = set()
+        self._slow: set[str] = set()  # of these, those that are not waited for any more
+        self._tools: set[str] = set()  # those that would do something
         self._changed: set[str] = set()  # not the call that is recorded in their place
         self._cancelled: dict[str, Go] = {}  # too late, if they are what was recorded
-        self._used: set[str] = set()  # pins, and what is to be asked anew, that some call matched
         self._by_content: dict[bytes, list[RecordedCall]] = defaultdict(list)
         for call in self.trace.calls:
             if self._is_worth(call):
@@ -161,27 +111,25 @@ class Rerunner(Recall):
         seen = self._seen.get(expected.moment)
         if seen is None:
             return AtEnd()
-        return Recorded(seen) if self._rings(expected, seen) else None
+        strikes = seen.kind in _STRIKES and not self._was_in_time(seen)
+        return AtEnd("recorded") if strikes else Recorded(seen)
 
     def _of_call(self, call: Call) -> Verdict:
-        request, address = call.request, call.address
+        request, found = call.request, self.trace.by_address.get(call.address)
         assert request is not None
-        found, pinned = self.trace.by_address.get(address), self._pin_for(address)
+        pinned = next((self._pins[key] for key in self._pins if matches(key, call.address)), None)
         if pinned is not None:
-            self.report.pinned += 1
             samples = (Sample(pinned, "stop"),) * max(call.n, 1)
             return Given(Response(samples, Usage(0, 0, 0), cost=0))
-        if self._is_anew(address):
-            self._changed.add(address)
+        if self._is_anew(call.address):
             return Now(ANEW)
         if found is not None and self._owns(request, found):
-            self.report.reused += 1
             return Recorded(found)
         if found is not None and self._was_cancelled(found, request):
             return AtEnd("again", CANCELLED, self.partly(found))
-        self._changed.add(address)
-        cause = self._cause(call, found)
-        astray = address not in self._cancelled and self._twins(request)
+        given = self.amendments.given.get(call.address, {})
+        cause = cause_of(self.trace, request, found, given)
+        astray = call.address not in self._cancelled and self._twins(request)
         return AtEnd("stray", cause) if astray else Now(cause)
 
     def _of_tool(self, address: str, wanted: ToolRequest) -> Verdict:
@@ -189,32 +137,29 @@ class Rerunner(Recall):
         used = self.trace.tools.get(address)
         if used is None or used.outcome is None:
             return Now()
-        running = address in self._running
         if used.outcome == "answered" and not used.differs(wanted.name, wanted.arguments):
-            if running:
-                self.report.tools.remove(address)
-            self._running.discard(address)
             return Recorded(used)
-        if used.outcome == "cancelled" and not wanted.at_once:
-            self._running.discard(address)
-            return AtEnd("again")
-        return Now()
+        return AtEnd("again") if used.outcome == "cancelled" and not wanted.at_once else Now()
+
+    def _apply(self, verdict: Verdict, expected: Expectation) -> None:
+        live = isinstance(verdict, Now | AtEnd) and verdict.cause != CANCELLED
+        if expected.call is not None and live:
+            self._changed.add(expected.call.address)
+        super()._apply(verdict, expected)
 
     def begin(self, expected: Expectation) -> None:
         """Let a call go live, unless its program has cancelled it before."""
-        end = self._cancelled.pop(expected.moment.address, None)
+        address = expected.moment.address
+        end = self._cancelled.pop(address, None)
         if end is not None:
             end()
         elif expected.call is not None:
             self.ask(expected, expected.call)
         else:
+            if address in self._tools:
+                self._running.add(address)
+                self.ran.append(address)
             expected.live()
-
-    def _cause(self, call: Call, found: RecordedCall | None) -> str:
-        assert call.request is not None
-        return cause_of(
-            self.trace, call.request, found, self.amendments.given.get(call.address, {})
-        )
 
     def _owns(self, request: Request, found: RecordedCall) -> bool:
         if found.address in self.claimed or not self._is_worth(found):
@@ -239,10 +184,9 @@ class Rerunner(Recall):
 
     def ask(self, expected: Expectation, call: Call) -> None:
         """Let *call* go live; what is recorded of its samples is kept."""
-        self._held.pop(call, None)
         if call.outcome is not None:
             return
-        self.report.live.append(LiveCall(call.address, expected.cause, where(call)))
+        self.asked.append(LiveCall(call.address, expected.cause, where(call)))
         self._running.add(call.address)
         self._keep_samples(call)
         expected.live()
@@ -262,19 +206,8 @@ class Rerunner(Recall):
                 request, n=request.n - found.n, sample=request.sample + found.n
             )
 
-    # -- pins
-
     def _is_anew(self, address: str) -> bool:
-        found = [pattern for pattern in self._anew if matches(pattern, address)]
-        self._used.update(found)
-        return bool(found)
-
-    def _pin_for(self, address: str) -> str | None:
-        for pattern, text in self._pins.items():
-            if matches(pattern, address):
-                self._used.add(pattern)
-                return text
-        return None
+        return any(matches(pattern, address) for pattern in self._anew)
 
     # -- when all programs wait
 
@@ -283,7 +216,7 @@ class Rerunner(Recall):
         self._arm()
         if self._strike() or self.release() or self._begin_all("held"):
             return True
-        if not self._waiting:
+        if all(one.why == "recorded" for one in tuple(self._waiting.values())):
             return False
         if not (final or self.still(final)):
             return False
@@ -311,16 +244,13 @@ class Rerunner(Recall):
         """Have all happen now that is held for one of these reasons: strays in program order."""
         taken = self.take(*whys)
         for expected in sorted(taken, key=_strays_first):
-            if expected.tool is not None:
-                self._running.add(expected.moment.address)
-            elif expected.call is not None:
+            if expected.call is not None:
                 self._read_on(expected.call)
             self.begin(expected)
         return bool(taken)
 
     def _strays(self) -> list[Expectation]:
-        every = tuple(self._waiting.values())
-        strays = [each for each in every if each.why == "stray" and not each.over]
+        strays = [each for each in self.waiting("stray") if not each.over]
         return sorted(strays, key=_strays_first)
 
     def _shift(self, may_take: Callable[[RecordedCall], bool] = lambda _: True) -> bool:
@@ -350,7 +280,6 @@ class Rerunner(Recall):
         return self._twins(stray.call.request)
 
     def _answer_from(self, stray: Expectation, found: RecordedCall, kind: Kind) -> None:
-        setattr(self.report, kind, getattr(self.report, kind) + 1)
         self.leave(stray.moment)
         self.repeat(stray, found, kind)
 
@@ -391,54 +320,41 @@ class Rerunner(Recall):
 
     # -- what is not a call
 
-    def _rings(self, expected: Expectation, seen: Observation) -> bool:
-        """True if a timer rings in its turn, whatever else is requested now."""
-        if self._was_in_time(seen):  # whether it is now depends on what is asked now
-            at = expected.moment.address
-            self.park(
-                (seen.position, DELIVERED),
-                lambda: expected.tell(None) if at in self.claimed else expected.live(),
-            )
-            return False
-        if seen.kind not in _STRIKES:
-            return True
-        ring: Go = functools.partial(expected.tell, None)
-        with self._lock:
-            heapq.heappush(self._strikes, (seen.position, next(self._arrivals), ring))
-            self._unarmed.append(expected)
-        self.look_soon()
-        return False
-
-    def _arm(self) -> None:
-        """Begin the times that may be up otherwise than then: something live is waited for."""
-        with self._lock:
-            every, self._unarmed = self._unarmed, []
-        for expected in every:
-            if self._running or self._is_new(expected.moment.address):
-                self._timed_live.add(expected.moment)
-                expected.live()
-            else:
-                self._unarmed.append(expected)
-
-    def _is_new(self, address: str) -> bool:
-        """True if what is waited for at *address* asks something else than it did then."""
-        below = f"{address}/"
-        return any(at == address or at.startswith(below) for at in self._changed)
+    def repeat(self, expected: Expectation, record: Record, kind: Kind = "reused") -> None:
+        """As recorded; if what was in time then is in time now depends on what is asked now."""
+        if isinstance(record, Observation) and self._was_in_time(record):
+            at, tell, live = expected.moment.address, expected.tell, expected.live
+            ring: Go = lambda: tell(None) if at in self.claimed else live()  # noqa: E731
+            self.park((record.position, DELIVERED), ring)
+        else:
+            super().repeat(expected, record, kind)
 
     def _was_in_time(self, seen: Observation) -> bool:
         """True if the awaited value came in time."""
         return seen.kind == "timeout" and seen.value is False
 
+    def _arm(self) -> None:
+        """Begin the times that may be up otherwise than then: something live is waited for."""
+        for timer in self.waiting("recorded"):
+            live = self._running or self._is_new(timer.moment.address)
+            if live and timer.moment not in self._timed_live:
+                self._timed_live.add(timer.moment)
+                timer.live()
+
+    def _is_new(self, address: str) -> bool:
+        """True if what is waited for at *address* asks something else than it did then."""
+        return any(f"{at}/".startswith(f"{address}/") for at in self._changed)
+
     def _strike(self) -> bool:
         """Tell that a time is up, as it was then, unless something is still on its way."""
-        with self._lock:
-            due = bool(self._strikes) and not self._running and not self._strays()
-            if due and self._parked and self._parked[0][0][0] < self._strikes[0][0]:
-                due = False
-            go = heapq.heappop(self._strikes)[2] if due else None
-        if go is not None:
-            go()
-        return go is not None
+        timers = {self._seen[one.moment].position: one for one in self.waiting("recorded")}
+        first = min(timers, default=0)
+        parked = self._parked[0][0][0] if self._parked else first
+        if not timers or parked < first or self._running or self._strays():
+            return False
+        self.leave(timers[first].moment)
+        timers[first].tell(None)
+        return True
 
     def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
         seen = self._seen.get(moment)
@@ -459,34 +375,31 @@ class Rerunner(Recall):
     def on_event(self, event: Event) -> None:
         """Take note of what is on its way."""
         super().on_event(event)
-        if isinstance(event, ToolStarted):
+        if isinstance(event, ToolStarted) and event.effect not in ("program", "refused"):
             self._tools.add(event.address)
-            if event.effect not in ("program", "refused"):
-                self._running.add(event.address)
-                self.report.tools.append(event.address)
         elif isinstance(event, CallEnded | ToolEnded) and event.address in self._running:
             self._running.discard(event.address)
             self.look_soon()
 
     # -- the end
 
-    def finish(self) -> RerunReport:
-        """The report, with what was not asked for any more."""
-        self.report.removed = [
-            call.address
-            for call in self.trace.calls
-            if self._is_worth(call)
-            and call.delivered is not None
-            and call.address not in self.claimed
-            and not within(call.address, self.whole)
-            and call.address not in self._begun
+    def removed(self) -> list[str]:
+        """The calls whose recorded answers the program got, and for which it did not ask now."""
+        every = [
+            one for one in self.unasked() if isinstance(one, RecordedCall) and self._is_worth(one)
         ]
-        return self.report
+        told = [one.address for one in every if one.delivered is not None]
+        return [address for address in told if address not in self._begun]
 
     def unused(self) -> list[str]:
         """Pins and settings that no call matched."""
-        used = self._used | self.amendments.used
-        return [each for each in (*self._pins, *self._anew, *self._sets) if each not in used]
+        sets = {key: key.rpartition(".")[0] for key in self._sets}
+        patterns = {key: key for key in (*self._pins, *self._anew)} | sets
+        return [
+            key
+            for key, pattern in patterns.items()
+            if not any(matches(pattern, address) for address in self._begun)
+        ]
 
 
 def _strays_first(expected: Expectation) -> tuple[bool, list[tuple[str, int]]]:

@@ -30,7 +30,7 @@ from appl.runtime.event import (
     Warned,
 )
 from appl.runtime.world import Go, How, Moment, ToolRequest
-from appl.tracing.reading.tooluse import ToolUse, within
+from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.reading.unhandled import unhandled
 from appl.tracing.replaying import explain
@@ -234,8 +234,6 @@ class Resumer(Recall):
     def _go_on(self, expected: Expectation) -> None:
         """Nothing recorded is left: what the program still waits for happens."""
         call, address = expected.call, expected.moment.address
-        if call is not None:
-            self._held.pop(call, None)
         if expected.over:
             return
         if expected.why == "again":  # it was cancelled, and is not now
@@ -386,22 +384,6 @@ class Resumer(Recall):
         shown = found.shown if isinstance(found, RecordedCall) else []
         most = max((count for _, count in shown), default=0)
         return isinstance(event, Delivered) or event.count > most
-
-    # -- the end
-
-    def unasked(self) -> list[RecordedCall | ToolUse]:
-        """Recorded calls that ended, and that this run has not asked for."""
-        every: list[RecordedCall | ToolUse] = [
-            call
-            for call in self.trace.calls
-            if call.outcome in ("answered", "failed") and call.started is not None
-        ]
-        every += [used for used in self.trace.tools.values() if used.message is not None]
-        return [
-            each
-            for each in every
-            if each.address not in self.claimed and not within(each.address, self.whole)
-        ]
 
 
 def in_doubt(used: ToolUse, reason: str = "") -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from appl.errors import DivergenceError, SecretInRecord, TraceError
+from appl.errors import ApplError, DivergenceError, SecretInRecord, TraceError
 from appl.runtime.event import CallStarted, Event
 from appl.runtime.world import Go, How, Live, Moment, Programs, Tell, ToolRequest
 from appl.tracing.reading.tooluse import ToolUse, within
@@ -154,8 +154,9 @@ class Sequencer(Live):
 
     ``error`` is the first divergence, also one that the program caught. ``claimed`` are the
     addresses of records that are in use, ``whole`` those of tools and items below which nothing is
-    asked for. Somebody who sleeps, and might still ask for what comes next in the record, is waited
-    for ``patience_s`` seconds.
+    asked for, ``answered`` calls that were not asked, and where their answers are from. Somebody
+    who sleeps, and might still ask for what comes next in the record, is waited for ``patience_s``
+    seconds.
     """
 
     caches = True
@@ -169,6 +170,7 @@ class Sequencer(Live):
         self.error: TraceError | None = None
         self.claimed: set[str] = set()
         self.whole: set[str] = set()
+        self.answered: dict[str, Kind] = {}
         self._turns = turns_of(self.trace)
         self._seen = by_moment(self.trace.observations)
         self._held: dict[Call, Why] = {}  # neither answered nor let go
@@ -234,7 +236,7 @@ class Sequencer(Live):
         else:
             try:
                 self._apply(self.verdict(expected), expected)
-            except TraceError as error:
+            except ApplError as error:
                 tell(error)
 
     def _apply(self, verdict: Verdict, expected: Expectation) -> None:
@@ -274,12 +276,16 @@ class Sequencer(Live):
             self._shows(expected, verdict.record)
         self.look_soon()
 
+    def waiting(self, *whys: Why) -> list[Expectation]:
+        """The expectations that wait for one of these reasons, or for any."""
+        with self._lock:
+            return [one for one in self._waiting.values() if not whys or one.why in whys]
+
     def take(self, *whys: Why) -> list[Expectation]:
         """Take out the expectations that wait for one of these reasons, or for any."""
-        with self._lock:
-            taken = [one for one in self._waiting.values() if not whys or one.why in whys]
-            for one in taken:
-                del self._waiting[one.moment]
+        taken = self.waiting(*whys)
+        for one in taken:
+            Sequencer.leave(self, one.moment)
         return taken
 
     def leave(self, moment: Moment) -> None:
@@ -320,6 +326,13 @@ class Sequencer(Live):
     def excused(self, address: str) -> bool:
         """True if *address* need not be requested, as it is a part of a recorded whole."""
         return address in self.whole or within(address, self.whole)
+
+    def unasked(self) -> list[RecordedCall | ToolUse]:
+        """Recorded calls that ended, and that this run has not asked for."""
+        calls = [call for call in self.trace.calls if call.started is not None]
+        every: list[RecordedCall | ToolUse] = [c for c in calls if c.address in self._turns]
+        every += [used for used in self.trace.tools.values() if used.message is not None]
+        return [each for each in every if not self._is_asked(each.address)]
 
     def dropped(self, address: str) -> bool:
         """True if a call at *address* or below was cancelled in the record."""
@@ -380,6 +393,7 @@ class Sequencer(Live):
     def answer_in(self, turn: Turn, expected: Expectation, found: RecordedCall, kind: Kind) -> None:
         """Answer a call in its *turn* as *found* was; pieces come in turns of their own."""
         assert expected.call is not None
+        self.answered[expected.call.address] = kind
         self.claimed.add(found.address)
         self.moves()
         self._held[expected.call] = "recorded"

@@ -1,0 +1,81 @@
+"""The result of a rerun in words: which calls were asked and why, and what the record answered.
+
+Invariant: only reads; while the run goes on it says what has happened so far.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from appl.tracing.replaying.rerunner import Rerunner
+
+
+class RerunReport:
+    """The result of a rerun: how each call of the program was answered.
+
+    ``live`` were asked; so many others were answered as recorded at their place (``reused``),
+    elsewhere in their frame (``shifted``), anywhere (``moved``), or by the user (``pinned``).
+    ``removed`` were recorded and not asked for. ``tools`` ran. ``tally`` is what it took, ``path``
+    where it is recorded.
+    """
+
+    def __init__(self, rerunner: Rerunner) -> None:
+        self._rerunner = rerunner
+        self.live, self.tools, self.tally = rerunner.asked, rerunner.ran, rerunner.tally
+        self.path: Path | None = None
+
+    @property
+    def _counts(self) -> Counter[str]:
+        return Counter(self._rerunner.answered.values())
+
+    @property
+    def reused(self) -> int:
+        """The number of calls that the record of their place answered."""
+        return self._counts["reused"]
+
+    @property
+    def shifted(self) -> int:
+        """The number of calls that another record of their frame answered."""
+        return self._counts["shifted"]
+
+    @property
+    def moved(self) -> int:
+        """The number of calls that a record of another frame answered."""
+        return self._counts["moved"]
+
+    @property
+    def pinned(self) -> int:
+        """The number of calls that the user answered."""
+        return self._counts["pinned"]
+
+    @property
+    def removed(self) -> list[str]:
+        """The recorded calls that the program does not make any more."""
+        return self._rerunner.removed()
+
+    def as_data(self) -> dict[str, Any]:
+        """The report as JSON-ready data."""
+        names = ("reused", "shifted", "moved", "pinned", "removed", "tools")
+        data = {name: getattr(self, name) for name in names}
+        spent, saved = self.tally.live.as_data(), self.tally.reused.as_data()
+        return {
+            "live": [asdict(each) for each in self.live],
+            **data,
+            "spent": spent,
+            "saved": saved,
+        }
+
+    def lines(self, most: int = 20) -> list[str]:
+        """The report for a human: each live call with its cause, then the sums."""
+        lines = [f"live: {each.address}: {each.cause}" for each in self.live[:most]]
+        lines += [f"live: {len(self.live) - most} more"] if len(self.live) > most else []
+        counts, removed = self._counts, self.removed
+        kinds = ("shifted", "moved", "pinned")
+        lines += [f"{kind}: {counts[kind]}" for kind in kinds if counts[kind]]
+        if removed:
+            some = ", ".join(removed[:3]) + (", …" if len(removed) > 3 else "")
+            lines.append(f"not asked for any more: {len(removed)} ({some})")
+        return [*lines, self.tally.line()]
