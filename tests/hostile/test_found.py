@@ -14,8 +14,7 @@ from appl.runtime.event import Observed, ScopeEntered
 from appl.tracing import Recorder, Trace
 from appl.tracing.format import codec
 from appl.tracing.format.sampling import UNREADABLE, parameters
-from appl.tracing.replaying.causes import changed
-from appl.tracing.replaying.explain import Site, divergence
+from appl.tracing.replaying.explain import Site, changed, divergence
 from appl.tracing.viewer.page_data import as_json
 from appl.tracing.viewer.view import View
 

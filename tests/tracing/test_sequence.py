@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,42 +11,44 @@ import rehearsal
 
 from appl.runtime.run import Run
 from appl.tracing import Replayer
-from appl.tracing.replaying.outstanding import Sequence
+from appl.tracing.replaying.sequencer import Missing
 
 
-def nobody(address: str) -> bool:
-    return False
+def told() -> Missing:
+    """Three things that a program was told of, one after the other."""
+    return Missing([((at, 1), f"/{name}.0") for at, name in enumerate("abc")])
 
 
-def sequence(*due: int) -> Sequence:
-    """Three things that a program was told of, those of the turns *due* about to be told again."""
-    told = Sequence([((at, 1), f"/{name}.0") for at, name in enumerate("abc")])
-    for at in due:
-        told.comes((at, 1))
-    return told
+def due(*turns: int) -> Callable[[tuple[int, int], str], bool]:
+    """True of those things that come in these turns."""
+    return lambda turn, address: turn[0] in turns
 
 
-def test_what_comes_first_is_complete() -> None:
-    assert sequence(0).complete((0, 1), nobody)
+def test_nothing_is_missing_before_what_comes_first() -> None:
+    assert not told().before((0, 1), due(0))
 
 
-def test_what_came_after_something_that_nobody_waits_for_yet_is_not() -> None:
-    told = sequence(0, 2)
-    assert told.complete((0, 1), nobody)
-    assert not told.complete((2, 1), nobody)
-    told.comes((1, 1))
-    assert told.complete((2, 1), nobody)
+def test_what_came_before_and_nobody_waits_for_yet_is_missing() -> None:
+    recorded = told()
+    assert not recorded.before((0, 1), due(0, 2))
+    assert recorded.before((2, 1), due(0, 2))
+    assert not recorded.before((2, 1), due(0, 1, 2))
 
 
-def test_nobody_has_to_ask_for_what_is_excused() -> None:
-    assert sequence(0, 2).complete((2, 1), lambda address: address == "/b.0")
+def test_what_is_excused_is_not_missing() -> None:
+    assert not told().before((2, 1), lambda turn, address: address in ("/a.0", "/b.0"))
 
 
 def test_what_nobody_was_told_comes_behind_all_that_somebody_was_told() -> None:
-    told = sequence(0, 1, 7)
-    assert not told.complete((7, 1), nobody)
-    told.comes((2, 1))
-    assert told.complete((7, 1), nobody)
+    recorded = told()
+    assert recorded.before((7, 1), due(0, 1, 7))
+    assert not recorded.before((7, 1), due(0, 1, 2, 7))
+
+
+def test_what_is_given_up_is_not_missing_any_more() -> None:
+    recorded = told()
+    recorded.give_up((2, 1))
+    assert not recorded.before((2, 1), due())
 
 
 class Watched(Replayer):

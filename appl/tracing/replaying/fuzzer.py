@@ -27,9 +27,10 @@ from appl.errors import (
     MalformedResponse,
 )
 from appl.runtime.world import PERHAPS, Go, Moment, ToolRequest
+from appl.tracing.format.profile import profile_from
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Trace
-from appl.tracing.replaying.replayer import answers, profile_from
+from appl.tracing.replaying.replayer import answers
 from appl.tracing.replaying.sequencer import (
     DELIVERED,
     Expectation,

@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from appl.backend import Profile, Request
+from appl.backend import Request
 from appl.errors import DivergenceError, ReplayStuck, UnusedRecords, WorkerLost
 from appl.runtime.event import CallDispatched, Event, ToolStarted
 from appl.runtime.world import PERHAPS, Moment, Nobody, ToolRequest
+from appl.tracing.format.profile import profile_from
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying import explain
@@ -23,25 +24,6 @@ from appl.tracing.replaying.sequencer import AtEnd, Expectation, Recorded, Seque
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
-
-_FEATURES = frozenset(
-    [
-        "choices",
-        "regex",
-        "grammar",
-        "schema",
-        "logprobs",
-        "seed",
-        "n",
-        "prefill",
-        "stream",
-        "prefix_cache",
-        "tools",
-        "images",
-        "audio",
-        "reasoning",
-    ]
-)
 
 
 class Replayer(Sequencer):
@@ -200,29 +182,3 @@ def answers(trace: Trace, call: RecordedCall, request: Request) -> bool:
         return True
     same = call.content == trace.content_of(request) and call.ordinal == request.ordinal
     return same and call.n == request.n and call.sample == request.sample
-
-
-def profile_data(profile: Profile) -> dict[str, Any]:
-    """A backend's profile as plain data, for the header of a trace."""
-    return {
-        "name": profile.name,
-        "features": sorted(profile.features),
-        "options": sorted(profile.options),
-        "models": list(profile.models),
-        "default_model": profile.default_model,
-        **({} if profile.context is None else {"context": profile.context}),
-    }
-
-
-def profile_from(data: Any) -> Profile:
-    """The profile of ``profile_data``, without limits; one that allows all when there is none."""
-    if not isinstance(data, dict):
-        return Profile("replay", _FEATURES)
-    default = data.get("default_model")
-    return Profile(
-        name=str(data.get("name", "replay")),
-        features=frozenset(map(str, data.get("features", _FEATURES))),
-        options=frozenset(map(str, data.get("options", ()))),
-        models=tuple(map(str, data.get("models", ()))),
-        default_model=None if default is None else str(default),
-    )

@@ -20,7 +20,7 @@ from appl.runtime.event import CallEnded, Event, Observed, ToolEnded, ToolStarte
 from appl.runtime.world import Go, How, Live, Moment, ToolRequest
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 from appl.tracing.replaying.amending import Amendments, matches
-from appl.tracing.replaying.causes import ANEW, CANCELLED, cause_of
+from appl.tracing.replaying.explain import ANEW, CANCELLED, cause_of
 from appl.tracing.replaying.recall import Recall
 from appl.tracing.replaying.replayer import answers
 from appl.tracing.replaying.sequencer import (
@@ -220,12 +220,13 @@ class Rerunner(Recall):
             return False
         if not (final or self.still(final)):
             return False
-        if self._shift(self._is_free) or self._move(self._is_free):
+        if self._reuse("shifted", self._is_free) or self._reuse("moved", self._is_free):
             return True
         if self._waits_for_live():
             return False
         self.moves()
-        return self._shift() or self._move() or self._begin_all("stray") or self._begin_all("again")
+        found = self._reuse("shifted") or self._reuse("moved")
+        return found or self._begin_all("stray") or self._begin_all("again")
 
     def _waits_for_live(self) -> bool:
         """True if live calls may still end soon: what they answer may decide who owns a record."""
@@ -253,35 +254,31 @@ class Rerunner(Recall):
         strays = [each for each in self.waiting("stray") if not each.over]
         return sorted(strays, key=_strays_first)
 
-    def _shift(self, may_take: Callable[[RecordedCall], bool] = lambda _: True) -> bool:
-        """Answer strays from their own frames, each from the first record that is left there."""
+    def _reuse(self, kind: Kind, may_take: Callable[[RecordedCall], bool] = lambda _: True) -> bool:
+        """Answer strays with unclaimed records of their content.
+
+        Those that are *shifted* get the first of their own frame; else one that is *moved* gets the
+        one that began first anywhere.
+        """
         found = False
         for stray in self._strays():
-            frame = stray.moment.address.rpartition("/")[0]
-            twins = self._twins_of(stray)
-            mine = [call for call in twins if call.address.rpartition("/")[0] == frame]
-            first = min(mine, key=lambda each: each.ordinal, default=None)
+            first = self._twin(stray, kind)
             if first is not None and may_take(first):
-                self._answer_from(stray, first, "shifted")
+                self.leave(stray.moment)
+                self.repeat(stray, first, kind)
                 found = True
+                if kind == "moved":
+                    break
         return found
 
-    def _move(self, may_take: Callable[[RecordedCall], bool] = lambda _: True) -> bool:
-        """Answer the first stray that has its content anywhere: the record that began first."""
-        for stray in self._strays():
-            first = min(self._twins_of(stray), key=lambda each: each.position, default=None)
-            if first is not None and may_take(first):
-                self._answer_from(stray, first, "moved")
-                return True
-        return False
-
-    def _twins_of(self, stray: Expectation) -> list[RecordedCall]:
+    def _twin(self, stray: Expectation, kind: Kind) -> RecordedCall | None:
         assert stray.call is not None and stray.call.request is not None
-        return self._twins(stray.call.request)
-
-    def _answer_from(self, stray: Expectation, found: RecordedCall, kind: Kind) -> None:
-        self.leave(stray.moment)
-        self.repeat(stray, found, kind)
+        twins = self._twins(stray.call.request)
+        if kind == "moved":
+            return min(twins, key=lambda call: call.position, default=None)
+        frame = stray.moment.address.rpartition("/")[0]
+        mine = [call for call in twins if call.address.rpartition("/")[0] == frame]
+        return min(mine, key=lambda call: call.ordinal, default=None)
 
     def _read_on(self, call: Call) -> None:
         """*call* is not cancelled as it was then: what its program has read by now stands.

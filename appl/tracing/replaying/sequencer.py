@@ -11,7 +11,7 @@ import heapq
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,7 +24,6 @@ from appl.tracing.recording.recorder import home
 from appl.tracing.replaying import explain
 from appl.tracing.replaying.amending import Amendments
 from appl.tracing.replaying.explain import Site
-from appl.tracing.replaying.outstanding import Outstanding, Sequence
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -81,6 +80,31 @@ def told_in(trace: Trace, turns: Mapping[str, Turn]) -> Iterator[tuple[Turn, str
     for seen in trace.observations:
         if seen.kind in _MOMENTS:
             yield (seen.position, DELIVERED), seen.address
+
+
+class Missing:
+    """What is *recorded*, with its turn and its address, and is not there yet: asked for, or due.
+
+    It is looked at in the order of the turns, each once it is the first.
+    """
+
+    def __init__(self, recorded: Iterable[tuple[Turn, str]]) -> None:
+        self._recorded = recorded
+
+    @functools.cached_property
+    def _left(self) -> list[tuple[Turn, str]]:
+        return sorted(set(self._recorded), reverse=True)
+
+    def before(self, turn: Turn, there: Callable[[Turn, str], bool]) -> bool:
+        """True if something with an earlier turn than *turn* is not *there*."""
+        while self._left and there(*self._left[-1]):
+            self._left.pop()
+        return bool(self._left) and self._left[-1][0] < turn
+
+    def give_up(self, turn: Turn) -> None:
+        """Nobody will ask for what is before *turn*: it is not waited for any more."""
+        while self._left and self._left[-1][0] < turn:
+            self._left.pop()
 
 
 def by_moment(observations: list[Observation]) -> dict[Moment, Observation]:
@@ -178,8 +202,15 @@ class Sequencer(Live):
         self._parked: list[tuple[tuple[Any, ...], int, Go]] = []
         self._arrivals = itertools.count()
         self._lock = threading.Lock()
-        self._sequence = Sequence(told_in(self.trace, self._turns))
-        self._outstanding = Outstanding(self.trace, self._turns)
+        self._due: set[tuple[Any, ...]] = set()
+        self._untold = Missing(told_in(self.trace, self._turns))
+        self._answers = Missing(
+            (self._turns[call.address], call.address)
+            for call in self.trace.calls
+            if call.address in self._turns
+            and call.delivered is not None
+            and call.started is not None
+        )
 
     # -- what subclasses decide
 
@@ -332,7 +363,11 @@ class Sequencer(Live):
         calls = [call for call in self.trace.calls if call.started is not None]
         every: list[RecordedCall | ToolUse] = [c for c in calls if c.address in self._turns]
         every += [used for used in self.trace.tools.values() if used.message is not None]
-        return [each for each in every if not self._is_asked(each.address)]
+        return [
+            each
+            for each in every
+            if each.address not in self.claimed and not self.excused(each.address)
+        ]
 
     def dropped(self, address: str) -> bool:
         """True if a call at *address* or below was cancelled in the record."""
@@ -356,7 +391,10 @@ class Sequencer(Live):
     def due(self) -> bool:
         """True if the next outcome to hand over is the one that came next in the record."""
         turn = self._next_turn()
-        return turn is not None and self._sequence.complete(turn, self.excused)
+        return turn is not None and not self._untold.before(turn, self._is_due)
+
+    def _is_due(self, turn: Turn, address: str) -> bool:
+        return turn in self._due or self.excused(address)
 
     def difference(self) -> TraceError | None:
         return self.error
@@ -472,7 +510,7 @@ class Sequencer(Live):
         """Have *go* done in its *turn*."""
         with self._lock:
             heapq.heappush(self._parked, (turn, next(self._arrivals), go))
-        self._sequence.comes(turn)
+        self._due.add(turn)
         self.look_soon()
 
     def _next_turn(self) -> Turn | None:
@@ -483,14 +521,14 @@ class Sequencer(Live):
     def is_early(self, final: bool) -> bool:
         """True if the next outcome came after another in the record that was not requested yet."""
         turn = self._next_turn()
-        if turn is None or not self._outstanding.before(turn, self._is_asked):
+        if turn is None or not self._answers.before(turn, self._is_asked):
             return False
         if not self.still(final):
             return True
-        self._outstanding.give_up(turn)
+        self._answers.give_up(turn)
         return False
 
-    def _is_asked(self, address: str) -> bool:
+    def _is_asked(self, turn: Turn, address: str) -> bool:
         return address in self.claimed or self.excused(address)
 
     def release(self) -> bool:

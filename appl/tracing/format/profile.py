@@ -1,0 +1,55 @@
+"""A backend's profile in the header of a trace, as plain data.
+
+Invariant: what is read may be anything; what it does not say is allowed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from appl.backend import Profile
+
+_FEATURES = frozenset(
+    [
+        "choices",
+        "regex",
+        "grammar",
+        "schema",
+        "logprobs",
+        "seed",
+        "n",
+        "prefill",
+        "stream",
+        "prefix_cache",
+        "tools",
+        "images",
+        "audio",
+        "reasoning",
+    ]
+)
+
+
+def profile_data(profile: Profile) -> dict[str, Any]:
+    """A backend's profile as plain data, for the header of a trace."""
+    return {
+        "name": profile.name,
+        "features": sorted(profile.features),
+        "options": sorted(profile.options),
+        "models": list(profile.models),
+        "default_model": profile.default_model,
+        **({} if profile.context is None else {"context": profile.context}),
+    }
+
+
+def profile_from(data: Any) -> Profile:
+    """The profile of ``profile_data``, without limits; one that allows all when there is none."""
+    if not isinstance(data, dict):
+        return Profile("replay", _FEATURES)
+    default = data.get("default_model")
+    return Profile(
+        name=str(data.get("name", "replay")),
+        features=frozenset(map(str, data.get("features", _FEATURES))),
+        options=frozenset(map(str, data.get("options", ()))),
+        models=tuple(map(str, data.get("models", ()))),
+        default_model=None if default is None else str(default),
+    )
