@@ -159,12 +159,16 @@ class TapedRun:
         """Let calls that the tape does not answer go live, and make the tape of the new run."""
         self.trace = Trace.open(self.path)
         rerunner = Rerunner(self.trace)
+        report = RerunReport(rerunner)
         self.session = rerun_session(
-            rerunner, self._settings(), entry=self._entry(), instruments=[self._asked], say=_unsaid
+            rerunner,
+            self._settings(),
+            entry=self._entry(),
+            instruments=[self._asked, report.tally],
+            say=_unsaid,
         )
         with settled(rerunner), self._kept(self.session):
             yield
-        report = RerunReport(rerunner)
         self.item.add_report_section("call", "appl", "\n".join(report.lines()))
         if report.live or report.tools or report.removed or report.shifted or report.moved:
             self.done = "patched"

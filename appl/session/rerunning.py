@@ -24,8 +24,9 @@ from appl.session.replaying import models_in
 from appl.session.resume import opened, recorded_config, settled
 from appl.session.session import Session, Tell, make_session, tell
 from appl.tracing import Trace, profile_from
+from appl.tracing.explaining.prediction import Prediction, prediction_of
 from appl.tracing.explaining.rerun_report import RerunReport
-from appl.tracing.replaying.predictor import Prediction, Predictor
+from appl.tracing.replaying.predictor import Predictor
 from appl.tracing.replaying.rerunner import Rerunner
 
 
@@ -55,8 +56,9 @@ def rerun(
         pins=pins, sets=sets, anew=anew, keep_failures=keep_failures,
     )  # fmt: skip
     path = Path(into) if into is not None else None
-    session = rerun_session(rerunner, overrides, path=path, instruments=instruments, say=say)
     report = RerunReport(rerunner)
+    watching = (*instruments, report.tally)
+    session = rerun_session(rerunner, overrides, path=path, instruments=watching, say=say)
     with settled(rerunner):
         try:
             yield session.run, report
@@ -120,7 +122,7 @@ def predicted(
         yield session.run, found
     except Exception as stopped:
         error = stopped
-    ended = predictor.prediction(error)
+    ended = prediction_of(predictor, error)
     for name in found.__slots__:
         setattr(found, name, getattr(ended, name))
 

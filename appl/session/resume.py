@@ -25,6 +25,7 @@ from appl.session.naming import locate
 from appl.session.ownership import recording_owner, require_own
 from appl.session.session import Session, Tell, make_session, shown, tell
 from appl.tracing import Trace
+from appl.tracing.explaining.tally import Tally
 from appl.tracing.recording.appender import Appender
 from appl.tracing.replaying.resumer import Resumer
 
@@ -50,7 +51,7 @@ def resumed(
     are added to the same file. *overrides* are settings; other settings that affect requests stay
     as recorded. *edited* accepts a changed program. *rerun* lists addresses of tool calls in doubt
     that may run again, *assume* gives results for such calls. *trust* allows a run that is not the
-    user's own. ``session.recalled`` is the ``Resumer`` that gives the recorded answers.
+    user's own. ``session.tally`` counts the calls that are live and those that are not.
     Raises ``ProgramChanged``, ``DivergenceError``, ``InDoubtEffect``, ``TraceLocked``,
     ``UntrustedTrace``.
     """
@@ -119,11 +120,12 @@ def resume_session(
             home=config.home, owner=recording_owner(),
         )  # fmt: skip
 
+    tally = Tally()
     session = make_session(
-        config, entry=entry or script("api"), instruments=instruments, say=say,
+        config, entry=entry or script("api"), instruments=[*instruments, tally], say=say,
         world=resumer, recorder=recorder, names=names_in(trace),
     )  # fmt: skip
-    session.recalled, session.hints = resumer, False
+    session.tally, session.hints = tally, False
     assert session.recording is not None
     session.recording.gate()
     return session

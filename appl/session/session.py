@@ -50,8 +50,8 @@ from appl.session.redacting import redaction_of
 from appl.session.scheduling import policy_of, traffic_of
 from appl.session.tool_memory import StoredToolMemory
 from appl.tracing import Recorder, new_path, profile_data
+from appl.tracing.explaining.tally import Tally
 from appl.tracing.recording.privacy import Redact
-from appl.tracing.replaying.resumer import Resumer
 
 Tell = Callable[[str], None]
 _CLOSING_S = 5.0
@@ -68,7 +68,7 @@ class Session:
 
     ``others`` are further backends that names for models lead to; ``late`` makes backends at their
     first use. ``origin`` is the part of its trace's header about the earlier run of which this one
-    is a rerun, ``recalled`` the answers of the run that it resumes. Without ``hints`` the user gets
+    is a rerun, ``tally`` counts the calls of one that is resumed. Without ``hints`` the user gets
     no suggestion at the end.
     """
 
@@ -82,7 +82,7 @@ class Session:
     redact: Redact | None = None
     others: Mapping[str, Backend] = field(default_factory=dict)
     origin: Mapping[str, Any] = field(default_factory=lambda: {"parent": None})
-    recalled: Resumer | None = None
+    tally: Tally | None = None
     hints: bool = True
     late: LateBackends | None = None
     _closed: bool = field(default=False, repr=False)

@@ -16,7 +16,8 @@ from test_edits import Swift, programs, recorded, rehearsal, run
 
 from appl.runtime.run import Run
 from appl.tracing import Trace
-from appl.tracing.replaying.predictor import Prediction, Predictor
+from appl.tracing.explaining.prediction import Prediction, prediction_of
+from appl.tracing.replaying.predictor import Predictor
 
 FEW, MANY = 4, 1000
 
@@ -38,7 +39,7 @@ def predicted(seed: int, program: programs.Tree, path: Path) -> Prediction:
             run(program, seed % 2 == 1)
     except Exception as stopped:
         error = stopped
-    return predictor.prediction(error)
+    return prediction_of(predictor, error)
 
 
 def compare(seeds: range, folder: Path) -> Found:

@@ -12,9 +12,10 @@ import pytest
 from appl.backend import Request, Sampling
 from appl.runtime.event import Observed, ScopeEntered
 from appl.tracing import Recorder, Trace
+from appl.tracing.explaining.causes import changed
 from appl.tracing.format import codec
 from appl.tracing.format.sampling import UNREADABLE, parameters
-from appl.tracing.replaying.explain import Site, changed, divergence
+from appl.tracing.replaying.explain import Site, divergence
 from appl.tracing.viewer.page_data import as_json
 from appl.tracing.viewer.view import View
 

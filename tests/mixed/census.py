@@ -10,7 +10,8 @@ from pathlib import Path
 
 from appl.testing import Log
 from appl.tracing import Trace
-from appl.tracing.replaying.predictor import Prediction, Predictor
+from appl.tracing.explaining.prediction import Prediction, prediction_of
+from appl.tracing.replaying.predictor import Predictor
 from appl.tracing.replaying.rerunner import Rerunner
 from tests.edits.reuse import Verdict, judge
 from tests.resume.continuing import cut, ended, resume
@@ -212,7 +213,7 @@ def reruns(
     judge(f"program {program.seed}, {edit}", before, Trace.open(second), reuse)
     reuse.runs += 1
     reuse.edits[edit] += 1
-    found.predictions[_held(predictor.prediction(), len(again.asked))] += 1
+    found.predictions[_held(prediction_of(predictor), len(again.asked))] += 1
     paid = {at for at in live.addresses if edit == "nothing" and at in ended(before)}
     if wrong or paid - _failed(before):
         return f"{edit}: {wrong or ''} paid again: {sorted(paid)}"

@@ -107,9 +107,9 @@ SEEDED = (
     )),
     Seeded("shared objects", "edited", Mutant(
         "a prediction counts only the calls whose prompts may change",
-        "tracing/replaying/predictor.py",
-        "fewest=list(self._asked.values())",
-        "fewest=[]",
+        "tracing/explaining/prediction.py",
+        "found.fewest = explained(predictor, asked.values())",
+        "found.fewest = []",
         first=32,
     )),
     Seeded("try", "killed", Mutant(

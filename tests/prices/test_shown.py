@@ -23,9 +23,9 @@ from appl.runtime.scheduling.accounts import Account, Amounts
 from appl.runtime.scheduling.policy import Allowance, Policy
 from appl.testing import FaultServer, Late, VirtualClock, running
 from appl.tracing import Trace
+from appl.tracing.explaining import tally
 from appl.tracing.explaining.costs import UsageSum, of
 from appl.tracing.recording.sums import Sums
-from appl.tracing.replaying import tally
 
 costs = st.lists(st.none() | st.integers(0, 10**9), max_size=20)
 

@@ -19,9 +19,10 @@ from appl.runtime.scheduling.placing import BackendEndpoint
 from appl.runtime.scheduling.policy import Limits, Policy, Retries
 from appl.testing import Fake
 from appl.tracing import Recorder, Replayer, Trace, profile_data
+from appl.tracing.explaining.prediction import Prediction, prediction_of
 from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.format.chunks import texts
-from appl.tracing.replaying.predictor import Prediction, Predictor
+from appl.tracing.replaying.predictor import Predictor
 from appl.tracing.replaying.rerunner import Rerunner
 
 CALL = "/program.0/gen.0"
@@ -81,11 +82,13 @@ class Telling:
         return Response((Sample(said, "stop"),), Usage(3, 4, 0), cost=0)
 
 
-def run(backend: Any, most: int, path: Path, recalled: Any = None, **options: Any) -> list[str]:
+def run(
+    backend: Any, most: int, path: Path, recalled: Any = None, *others: Any, **options: Any
+) -> list[str]:
     """What the program reads; it is recorded at *path*."""
     seen = list[str]()
     recorder = Recorder(path, {"profile": profile_data(backend.profile)}, durability="process")
-    watching = [recorder] if recalled is None else [recalled, recorder]
+    watching = [recorder] if recalled is None else [recalled, recorder, *others]
     try:
         with Run(backend, instruments=watching, world=recalled, policy=POLICY):
             assert asyncio.run(program(most, seen, **options)) == "another thing"
@@ -99,13 +102,14 @@ def again(
 ) -> tuple[list[str], RerunReport, Trace]:
     """The program with an edit: what it reads, the report, and its trace, which replays by itself."""
     rerunner, into, seen = Rerunner(path, **options), path.with_name("b.trace"), list[str]()
-    read = run(backend, most, into, rerunner)
+    report = RerunReport(rerunner)
+    read = run(backend, most, into, rerunner, report.tally)
     replayer = Replayer(into)
     with Run(replayer.backend, instruments=[replayer], world=replayer):
         asyncio.run(program(most, seen))
     replayer.finish()
     assert seen == read
-    return read, RerunReport(rerunner), Trace.open(into)
+    return read, report, Trace.open(into)
 
 
 @pytest.fixture
@@ -119,7 +123,7 @@ def predicted(path: Path, most: int, **options: Any) -> tuple[Prediction, list[s
     predictor, seen = Predictor(path, **options), list[str]()
     with Run(Telling(), instruments=[predictor], world=predictor):
         asyncio.run(program(most, seen))
-    return predictor.prediction(), seen
+    return prediction_of(predictor), seen
 
 
 def test_the_rest_is_asked_for_and_what_was_read_stands(path: Path) -> None:
@@ -295,7 +299,7 @@ def test_a_program_that_waits_without_a_loop_reads_on_too(tmp_path: Path) -> Non
     rerunner = Rerunner(tmp_path / "a.trace")
     with Run(Stories("once more"), instruments=[rerunner], world=rerunner):
         assert story(99, []) == "once more"
-    assert [live.cause for live in rerunner.asked] == [CAUSE]
+    assert [live.cause for live in RerunReport(rerunner).live] == [CAUSE]
 
 
 def test_it_is_not_tried_again_when_more_was_read(path: Path) -> None:

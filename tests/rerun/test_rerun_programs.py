@@ -14,6 +14,7 @@ from continuing import Counting, rehearsal
 
 from appl.runtime.run import Run
 from appl.tracing import Recorder, profile_data
+from appl.tracing.explaining.prediction import prediction_of
 from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.replaying.predictor import Predictor
 from appl.tracing.replaying.rerunner import Rerunner
@@ -54,7 +55,7 @@ def test_what_nobody_edited_is_predicted_to_ask_nobody(tmp_path: Path, seed: int
     predictor = Predictor(path, keep_failures=True)
     with Run(live, instruments=[predictor], world=predictor):
         assert rehearsal.program(seed) == values
-    found = predictor.prediction()
+    found = prediction_of(predictor)
     assert found.live == (0, 0) and not found.tools and not found.stopped
 
 

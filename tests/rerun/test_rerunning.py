@@ -16,9 +16,10 @@ from appl.runtime.run import Run
 from appl.runtime.scheduling.policy import Policy, Retries
 from appl.testing import Fake, calling
 from appl.tracing import Recorder, Replayer, Trace, profile_data
+from appl.tracing.explaining.prediction import Prediction, prediction_of
 from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.replaying.amending import matches
-from appl.tracing.replaying.predictor import Prediction, Predictor
+from appl.tracing.replaying.predictor import Predictor
 from appl.tracing.replaying.rerunner import Rerunner, natural
 
 ONCE = Policy(retries=Retries(attempts=1), circuit=None)
@@ -47,15 +48,17 @@ def again(
 ) -> tuple[Any, RerunReport]:
     """What *program* gives now, and the report; the new trace must replay it without the old."""
     rerunner = Rerunner(path, **options)
+    report = RerunReport(rerunner)
     into = path.with_name(f"{path.stem}.again.trace")
     into.unlink(missing_ok=True)
     head = {"sets": rerunner.amendments.sets}
-    values = recorded_in(into, program, backend, watching=[rerunner], world=rerunner, head=head)
+    watching = [rerunner, report.tally]
+    values = recorded_in(into, program, backend, watching=watching, world=rerunner, head=head)
     replayer = Replayer(into)
     with Run(replayer.backend, instruments=[replayer], world=replayer):
         assert program() == values
     replayer.finish()
-    return values, RerunReport(rerunner)
+    return values, report
 
 
 def predicted(path: Path, program: Callable[[], Any], **options: Any) -> Prediction:
@@ -65,7 +68,7 @@ def predicted(path: Path, program: Callable[[], Any], **options: Any) -> Predict
             program()
     except ApplError as stopped:
         error = stopped
-    return predictor.prediction(error)
+    return prediction_of(predictor, error)
 
 
 def causes(report: RerunReport) -> dict[str, str]:

@@ -12,6 +12,7 @@ from appl.backend import Emit, Request, Response
 from appl.runtime.run import Run
 from appl.runtime.scheduling.policy import Policy, Retries
 from appl.tracing import Trace
+from appl.tracing.explaining.tally import Tally
 from appl.tracing.format import block, codec
 from appl.tracing.reading.trace import records
 from appl.tracing.recording.appender import Appender
@@ -62,6 +63,7 @@ def resume(
     resumer: type[Resumer] = Resumer,
     program: Any = rehearsal.program,
     backend: Any = None,
+    tally: Tally | None = None,
 ) -> tuple[Any, Counting, Resumer]:
     """Go on with program *seed* from its trace; its values, what was asked, and who answered."""
     live = Counting(backend or rehearsal.backend(seed + 7))
@@ -72,8 +74,9 @@ def resume(
     retries = Retries(attempts=1 + seed % 2, base_s=0, spare=1000)
     try:
         with Run(
-            live, instruments=[recalled, appender], gate=appender.gate, barrier=appender.barrier,
-            world=recalled, policy=Policy(retries=retries, circuit=None),
+            live, instruments=[recalled, appender, tally or Tally()], gate=appender.gate,
+            barrier=appender.barrier, world=recalled,
+            policy=Policy(retries=retries, circuit=None),
         ):  # fmt: skip
             values = program(seed)
     finally:

@@ -12,6 +12,7 @@ from continuing import cut, ended, rehearsal, resume
 
 from appl.errors import DivergenceError
 from appl.tracing import Trace
+from appl.tracing.explaining.tally import Tally
 from appl.tracing.replaying.resumer import Resumer, seen_in_part
 
 SEEDS = 120
@@ -45,10 +46,11 @@ def test_a_run_that_finished_asks_nobody_and_is_left_as_it_is(tmp_path: Path) ->
         path = tmp_path / f"{seed}.trace"
         values, _ = rehearsal.record(seed, path)
         before = path.read_bytes()
-        found, live, recalled = resume(seed, path)
+        tally = Tally()
+        found, live, recalled = resume(seed, path, tally=tally)
         assert found == values and not live.asked
-        assert recalled.tally.live.calls == 0
-        assert recalled.tally.reused.calls == len(ended(Trace.open(path)) & recalled.claimed)
+        assert tally.live.calls == 0
+        assert tally.reused.calls == len(ended(Trace.open(path)) & recalled.claimed)
         assert path.read_bytes() == before
 
 

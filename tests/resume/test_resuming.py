@@ -29,6 +29,7 @@ from appl.runtime.run import Run
 from appl.runtime.scheduling.policy import Allowance, Policy, Retries
 from appl.testing import Fake, Held, Log, calling
 from appl.tracing import Recorder, Replayer, Trace, profile_data
+from appl.tracing.explaining.tally import Tally
 from appl.tracing.reading.runs import summary
 from appl.tracing.recording.appender import Appender
 from appl.tracing.replaying.resumer import Resumer
@@ -71,6 +72,7 @@ def go_on(
     backend: Any,
     policy: Policy = ONCE,
     kind: type[Resumer] = Resumer,
+    tally: Tally | None = None,
     **choices: Any,
 ) -> tuple[Any, Counting, Resumer]:
     """What *program* gives when the run at *path* goes on; what was asked; who answered."""
@@ -78,8 +80,8 @@ def go_on(
     appender = Appender(resumer, durability="process")
     try:
         with Run(
-            live, instruments=[resumer, appender], gate=appender.gate, barrier=appender.barrier,
-            world=resumer, policy=policy,
+            live, instruments=[resumer, appender, tally or Tally()], gate=appender.gate,
+            barrier=appender.barrier, world=resumer, policy=policy,
         ):  # fmt: skip
             return program(), live, resumer
     finally:
@@ -139,10 +141,11 @@ def test_after_an_outage_only_what_failed_is_asked(
     path = tmp_path / "t.trace"
     assert isinstance(record(path, program, fails_after(3, error)), BackendError)
     assert Trace.open(path).reason == "failed"
-    values, live, resumer = go_on(path, program, numbered())
+    tally = Tally()
+    values, live, _ = go_on(path, program, numbered(), tally=tally)
     assert sorted(values[:3]) == ["answer 1", "answer 2", "answer 3"] and len(values) == 5
     assert sum(live.asked.values()) == 2
-    assert resumer.tally.live.calls == 2 and resumer.tally.reused.calls == 3
+    assert tally.live.calls == 2 and tally.reused.calls == 3
     assert replay(path, program) == values
     assert Trace.open(path).reason == "finished"
 
@@ -274,9 +277,10 @@ def test_an_edited_program_is_asked_what_it_asks_otherwise(tmp_path: Path) -> No
     def edited() -> list[str]:
         return [ask(f"question {i}" if i != 1 else "something else") for i in range(5)]
 
-    values, live, resumer = go_on(path, edited, Fake(lambda _: "new"), edited=True)
+    tally = Tally()
+    values, live, _ = go_on(path, edited, Fake(lambda _: "new"), edited=True, tally=tally)
     assert values[1] == "new" and list(live.asked) == ["/ask.1/gen.0"]
-    assert resumer.tally.reused.calls == 4
+    assert tally.reused.calls == 4
     assert replay(path, edited) == values
     trace = Trace.open(path)
     assert [c.address for c in trace.earlier] == ["/ask.1/gen.0"]

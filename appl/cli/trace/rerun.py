@@ -23,6 +23,7 @@ from appl.cli.trace import recorded_program
 from appl.errors import InvalidOption
 from appl.session import Session
 from appl.tracing import Trace
+from appl.tracing.explaining.prediction import prediction_of
 from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.replaying.predictor import Predictor
 from appl.tracing.replaying.rerunner import Rerunner
@@ -116,7 +117,7 @@ def _predict(
         error = stopped
     if isinstance(error, InvalidOption) and given.sets:
         raise UsageError(str(error)) from None  # what was to be set, and no guess, is wrong
-    found = predictor.prediction(error)
+    found = prediction_of(predictor, error)
     _check_used(predictor)
     if given.json:
         out(as_json(found.as_data()))
@@ -132,15 +133,15 @@ def _rerun(
     if path is not None and path.exists():
         raise UsageError(f"{path} exists already; a run is recorded into a new file")
     opened: list[Session] = []
+    report = RerunReport(rerunner)
 
     def opener() -> Session:
-        opened.append(_opened(rerunner, program, given, shower, path))
+        opened.append(_opened(rerunner, program, given, shower, path, report))
         failure.session, failure.counts = opened[0], shower.counts
         return opened[0]
 
     with shower, to_stderr(given.json), sessions.settled(rerunner):
         value = program.run(opener)
-    report = RerunReport(rerunner)
     report.path = opened[0].path
     _check_used(rerunner)
     if given.json:
@@ -161,10 +162,11 @@ def _opened(
     given: Options,
     shower: Display,
     path: Path | None,
+    report: RerunReport,
 ) -> Session:
     return sessions.rerun_session(
-        rerunner, settings_of(given), entry=program.entry, path=path, instruments=[shower],
-        say=shower.tell,
+        rerunner, settings_of(given), entry=program.entry, path=path,
+        instruments=[shower, report.tally], say=shower.tell,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from appl.cli.run import to_stderr
 from appl.cli.terminal import as_json, out, say, show
 from appl.cli.trace import recorded_program
 from appl.session import Session
+from appl.tracing.explaining.tally import Tally
 from appl.tracing.replaying.resumer import Resumer
 
 
@@ -58,7 +59,9 @@ def command(given: Options) -> int:
 
         with shower, to_stderr(given.json), sessions.settled(resumer):
             value = program.run(opener)
-        _report(value, resumer, given)
+        tally = failure.session.tally if failure.session is not None else None
+        assert tally is not None
+        _report(value, resumer, tally, given)
     return failure.code
 
 
@@ -78,10 +81,10 @@ def there(resumer: Resumer) -> str:
     return f"{ended} of {every} calls are there"
 
 
-def _report(value: Any, resumer: Resumer, given: Options) -> None:
+def _report(value: Any, resumer: Resumer, tally: Tally, given: Options) -> None:
     unasked = [each.address for each in resumer.unasked()]
     if given.json:
-        data = {**resumer.tally.as_data(), "unasked": unasked, "trace": str(resumer.trace.path)}
+        data = {**tally.as_data(), "unasked": unasked, "trace": str(resumer.trace.path)}
         out(as_json({"value": value, "run": data}))
         return
     text = show(value)
@@ -89,7 +92,7 @@ def _report(value: Any, resumer: Resumer, given: Options) -> None:
         out(text)
     if given.quiet:
         return
-    say(f"appl: {resumer.tally.line()}")
+    say(f"appl: {tally.line()}")
     if unasked:
         some = ", ".join(unasked[:3]) + (", …" if len(unasked) > 3 else "")
         say(f"appl: recorded, and not asked for any more: {len(unasked)} calls ({some})")

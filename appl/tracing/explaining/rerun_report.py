@@ -6,11 +6,12 @@ Invariant: only reads; while the run goes on it says what has happened so far.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from appl.tracing.replaying.rerunner import Rerunner
+from appl.tracing.explaining.causes import explained
+from appl.tracing.explaining.tally import Tally
+from appl.tracing.replaying.rerunner import LiveCall, Rerunner
 
 
 class RerunReport:
@@ -18,14 +19,19 @@ class RerunReport:
 
     ``live`` were asked; so many others were answered as recorded at their place (``reused``),
     elsewhere in their frame (``shifted``), anywhere (``moved``), or by the user (``pinned``).
-    ``removed`` were recorded and not asked for. ``tools`` ran. ``tally`` is what it took, ``path``
-    where it is recorded.
+    ``removed`` were recorded and not asked for. ``tools`` ran. ``tally``, which has
+    to be one of the run's instruments, is what it took, ``path`` where it is recorded.
     """
 
     def __init__(self, rerunner: Rerunner) -> None:
         self._rerunner = rerunner
-        self.live, self.tools, self.tally = rerunner.asked, rerunner.ran, rerunner.tally
+        self.tools, self.tally = rerunner.ran, Tally()
         self.path: Path | None = None
+
+    @property
+    def live(self) -> list[LiveCall]:
+        """The calls that were asked, with their causes."""
+        return explained(self._rerunner, self._rerunner.asked.values())
 
     @property
     def _counts(self) -> Counter[str]:
@@ -62,7 +68,7 @@ class RerunReport:
         data = {name: getattr(self, name) for name in names}
         spent, saved = self.tally.live.as_data(), self.tally.reused.as_data()
         return {
-            "live": [asdict(each) for each in self.live],
+            "live": [each.as_data() for each in self.live],
             **data,
             "spent": spent,
             "saved": saved,
@@ -70,9 +76,9 @@ class RerunReport:
 
     def lines(self, most: int = 20) -> list[str]:
         """The report for a human: each live call with its cause, then the sums."""
-        lines = [f"live: {each.address}: {each.cause}" for each in self.live[:most]]
-        lines += [f"live: {len(self.live) - most} more"] if len(self.live) > most else []
-        counts, removed = self._counts, self.removed
+        live, counts, removed = self.live, self._counts, self.removed
+        lines = [f"live: {each.address}: {each.cause}" for each in live[:most]]
+        lines += [f"live: {len(live) - most} more"] if len(live) > most else []
         kinds = ("shifted", "moved", "pinned")
         lines += [f"{kind}: {counts[kind]}" for kind in kinds if counts[kind]]
         if removed:

@@ -1,4 +1,4 @@
-"""Why a record does not answer a call, in words: for an error, or in few for a report.
+"""Why a replay cannot go on, in words: both sides, what differs, and what to do about it.
 
 Invariant: only reads; text from prompts and answers is shown cut and escaped, so that a recorded
 escape sequence never reaches a terminal.
@@ -14,17 +14,15 @@ from itertools import zip_longest
 from typing import Any
 
 from appl.backend import Request
-from appl.prompt import Message, Messages
+from appl.prompt import Message
 from appl.prompt.key_shapes import KINDS
 from appl.runtime.world import Moment
 from appl.tracing.format.sampling import parameters
-from appl.tracing.reading.spans import Span, spans_of
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Trace
-from appl.tracing.text_diff import common, text_diff
+from appl.tracing.text_diff import text_diff
 
 _SEVERAL = 3
-ANEW, CANCELLED = "asked anew", "was cancelled when recorded"
 UNMASKED = '"mask_shapes = false (APPL_MASK_SHAPES=off)"'
 CAUSES = (
     "usual causes: the program or a default was edited; the clock, random numbers, uuid, files or "
@@ -82,11 +80,26 @@ def _parts(request: Request, found: RecordedCall) -> Iterable[tuple[str, str, st
     for index, (now, then) in enumerate(pairs, 1):
         either: Message = now or then
         yield f"message {index} ({either.role})", _said(now), _said(then)
-    for name, setting, recorded in _settings(request, found):
+    for name, setting, recorded in settings(request, found):
         yield name, json.dumps(setting), json.dumps(recorded)
     yield "number of samples", str(request.n), str(found.n)
     yield "first sample", str(request.sample), str(found.sample)
     yield "ordinal", str(request.ordinal), str(found.ordinal)
+
+
+def settings(request: Request, found: RecordedCall) -> Iterable[tuple[str, Any, Any]]:
+    """Name, present and recorded value of the model and of each option."""
+    yield "model", request.model, found.model
+    now, then = map(_flat, (request.sampling.canonical(), found.sampling))
+    for name in sorted({*now, *then}):
+        yield name, now.get(name), then.get(name)
+
+
+def _flat(sampling: str) -> dict[str, Any]:
+    """The options in *sampling*, those of a backend's own among them."""
+    given = parameters(sampling)
+    extra = given.pop("extra", {})
+    return given | (extra if isinstance(extra, dict) else {"extra": extra})
 
 
 def _said(message: Message | None) -> str:
@@ -192,103 +205,3 @@ def unused(trace: Trace, calls: Sequence[RecordedCall | ToolUse]) -> str:
         f"{len(calls)} of {every} recorded calls were never asked for: "
         f"{', '.join(names)}{more}\n  {CAUSES}"
     )
-
-
-# -- why a call is asked, in a few words; no text of a prompt or an answer is part of them
-
-
-def cause_of(
-    trace: Trace, request: Request, found: RecordedCall | None, given: dict[str, Any]
-) -> str:
-    """Why *request* is not answered by *found*, the record of its place.
-
-    *given* are the options that the user has set for it.
-    """
-    if found is None:
-        return "new"
-    if found.started is None:
-        return "had no prompt then"
-    if found.content != trace.content_of(request):
-        return changed(request, found, given, readable=not trace.private)
-    if found.outcome is None:
-        return "was in flight"
-    if found.outcome == "failed":
-        return f"failed then ({type(found.error).__name__})"
-    if found.outcome == "cancelled":
-        return CANCELLED
-    if found.lost:
-        return f"its answer held {', '.join(sorted(set(found.lost)))}, which was masked"
-    if request.n > found.n:
-        return f"{request.n - found.n} of {request.n} samples are new"
-    return "its record answers another call" if found.ordinal == request.ordinal else "moved"
-
-
-def changed(
-    request: Request, found: RecordedCall, given: dict[str, Any], *, readable: bool = True
-) -> str:
-    """The first difference between *request* and the record *found*: prompt, model, then options.
-
-    The prompts of a private trace are not *readable*: they differ if nothing else does.
-    """
-    prompt = _prompt(request.messages, found.messages) if readable else ""
-    if prompt:
-        return prompt
-    for name, now, then in _settings(request, found):
-        if now != then:
-            return _put(name, then, now, given)
-    return "prompt changed"
-
-
-def _settings(request: Request, found: RecordedCall) -> Iterable[tuple[str, Any, Any]]:
-    """Name, present and recorded value of the model and of each option."""
-    yield "model", request.model, found.model
-    now, then = map(_flat, (request.sampling.canonical(), found.sampling))
-    for name in sorted({*now, *then}):
-        yield name, now.get(name), then.get(name)
-
-
-def _flat(sampling: str) -> dict[str, Any]:
-    """The options in *sampling*, those of a backend's own among them."""
-    given = parameters(sampling)
-    extra = given.pop("extra", {})
-    return given | (extra if isinstance(extra, dict) else {"extra": extra})
-
-
-def _put(name: str, then: Any, now: Any, given: dict[str, Any]) -> str:
-    if name in ("schema", "tools", "regex", "grammar", "choices"):
-        return f"{name} changed"
-    return f"{'set ' if name in given else ''}{name} {_short(then)} -> {_short(now)}"
-
-
-def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= 40 else text[:39] + "…"
-
-
-def _prompt(now: Messages | None, then: Messages | None) -> str:
-    """The place where the prompts begin to differ, and the origin of the new text there."""
-    ours: list[Message] = list(now or ())
-    theirs: list[Message] = list(then or ())
-    for index, message in enumerate(ours):
-        before = theirs[index] if index < len(theirs) else None
-        if before is None or message.fields() != before.fields():
-            return _place(now, index, common(message.content, before.content) if before else 0)
-    if len(theirs) > len(ours):
-        return f"prompt ends before message {len(ours) + 1}"
-    return ""
-
-
-def _place(now: Messages | None, index: int, at: int) -> str:
-    """Message *index* from character *at* on, as the number of a part of the prompt."""
-    part = 0
-    every = spans_of(now)
-    for number, spans in enumerate(every):
-        nothing: list[Span | None] = [None]
-        for span in spans or nothing:
-            part += 1
-            inside = span is None or at < span.end or span is spans[-1]
-            if number == index and inside:
-                said = f", text from {span.call.lstrip('/')}" if span and span.call else ""
-                at_line = f", {span.file}:{span.line}" if span and span.file else ""
-                return f"prompt changed at part {part}{said}{at_line}"
-    return f"prompt changed at message {index + 1}"

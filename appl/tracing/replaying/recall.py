@@ -7,44 +7,19 @@ was delivered then, one outcome each time all programs wait. A run that has dive
 from __future__ import annotations
 
 import functools
-import os
 from typing import TYPE_CHECKING
 
-from appl.errors import CallCancelled, TraceError
-from appl.runtime.event import CallDispatched, CallEnded, CallStarted, Event, Source
-from appl.tracing.reading.trace import RecordedCall, Trace
+from appl.errors import TraceError
+from appl.runtime.event import Source
+from appl.tracing.reading.trace import RecordedCall
 from appl.tracing.replaying.sequencer import Kind, Sequencer
-from appl.tracing.replaying.tally import Tally
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
 
 
 class Recall(Sequencer):
-    """The world of a run that an earlier one answers in part; subclasses decide what is live.
-
-    ``tally`` counts what was asked and what was there.
-    """
-
-    def __init__(self, trace: Trace | str | os.PathLike[str]) -> None:
-        super().__init__(trace)
-        self.tally = Tally()
-        self._begun: set[str] = set()  # calls of this run
-        self._dispatched: set[str] = set()
-
-    def on_event(self, event: Event) -> None:
-        """Count what calls take."""
-        if isinstance(event, CallStarted):
-            self._begun.add(event.request.address)
-        elif isinstance(event, CallDispatched):
-            self._dispatched.add(event.address)
-        elif isinstance(event, CallEnded) and event.address in self._begun:
-            asked = event.address in self._dispatched
-            self._dispatched.discard(event.address)
-            if event.source is not None:
-                self.tally.reused.add(event.response)
-            elif asked or not isinstance(event.error, CallCancelled | TraceError):
-                self.tally.live.add(event.response)
+    """The world of a run that an earlier one answers in part; subclasses decide what is live."""
 
     def reuses(self, call: Call, found: RecordedCall, kind: Kind) -> None:
         call.source = Source(kind, found.address) if kind != "guessed" else None

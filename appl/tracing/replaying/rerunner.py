@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from appl.backend import Request, Response, Sample, Usage
 from appl.errors import DivergenceError
-from appl.runtime.event import CallEnded, Event, Observed, ToolEnded, ToolStarted
+from appl.runtime.event import CallEnded, CallStarted, Event, Observed, ToolEnded, ToolStarted
 from appl.runtime.world import Go, How, Live, Moment, ToolRequest
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 from appl.tracing.replaying.amending import Amendments, matches
-from appl.tracing.replaying.explain import ANEW, CANCELLED, cause_of
 from appl.tracing.replaying.recall import Recall
 from appl.tracing.replaying.replayer import answers
 from appl.tracing.replaying.sequencer import (
@@ -40,16 +39,25 @@ if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
     from appl.runtime.scheduling.call_status import Why
 
+ANEW, CANCELLED = "asked anew", "was cancelled when recorded"
 _STRIKES = ("deadline", "timeout")
 
 
 @dataclass(slots=True)
 class LiveCall:
-    """A call that was asked, or would be: why, and where the program issues it."""
+    """A call that was asked, or would be: where the program issues it, and what it asks.
+
+    ``cause`` is why it is asked; "" where only a look at the record can tell.
+    """
 
     address: str
-    cause: str
     where: str = ""
+    request: Request | None = None
+    cause: str = ""
+
+    def as_data(self) -> dict[str, str]:
+        """The call as JSON-ready data."""
+        return {"address": self.address, "cause": self.cause, "where": self.where}
 
 
 class Rerunner(Recall):
@@ -57,10 +65,10 @@ class Rerunner(Recall):
 
     *pins* are answers by address, or pattern of addresses; *sets* options by ``CALL.option``, where
     CALL is an address or a pattern and ``model`` an option too; what *anew* names is asked whatever
-    was recorded. A failure is asked again, unless *keep_failures*. ``asked`` are the calls that
-    went live, ``ran`` the tools that did. ``live_patience_s`` is how many seconds live calls are
-    waited for, while nothing else happens, before calls whose place in the record is not certain
-    are answered or asked.
+    was recorded. A failure is asked again, unless *keep_failures*. ``begun`` are the calls of
+    this run, ``asked`` those that went live, ``ran`` the tools that did. ``live_patience_s`` is how
+    many seconds live calls are waited for, while nothing else happens, before calls whose place in
+    the record is not certain are answered or asked.
     """
 
     patience_s = 0.25
@@ -81,9 +89,10 @@ class Rerunner(Recall):
         self.amendments = Amendments.of(self.trace, sets)
         self._sets = dict(sets or {})
         self._keep = keep_failures
-        self.asked: list[LiveCall] = []
+        self.asked: dict[str, LiveCall] = {}
         self.ran: list[str] = []
         self._timed_live: set[Moment] = set()  # times that were up then, and pass now
+        self.begun: set[str] = set()  # calls of this run
         self._running: set[str] = set()  # live calls and tools
         self._slow: set[str] = set()  # of these, those that are not waited for any more
         self._tools: set[str] = set()  # those that would do something
@@ -127,10 +136,8 @@ class Rerunner(Recall):
             return Recorded(found)
         if found is not None and self._was_cancelled(found, request):
             return AtEnd("again", CANCELLED, self.partly(found))
-        given = self.amendments.given.get(call.address, {})
-        cause = cause_of(self.trace, request, found, given)
         astray = call.address not in self._cancelled and self._twins(request)
-        return AtEnd("stray", cause) if astray else Now(cause)
+        return AtEnd("stray") if astray else Now()
 
     def _of_tool(self, address: str, wanted: ToolRequest) -> Verdict:
         """The recorded result answers the same call at the same place; else the tool runs."""
@@ -186,7 +193,8 @@ class Rerunner(Recall):
         """Let *call* go live; what is recorded of its samples is kept."""
         if call.outcome is not None:
             return
-        self.asked.append(LiveCall(call.address, expected.cause, where(call)))
+        live = LiveCall(call.address, where(call), call.request, expected.cause)
+        self.asked[call.address] = live
         self._running.add(call.address)
         self._keep_samples(call)
         expected.live()
@@ -371,8 +379,9 @@ class Rerunner(Recall):
 
     def on_event(self, event: Event) -> None:
         """Take note of what is on its way."""
-        super().on_event(event)
-        if isinstance(event, ToolStarted) and event.effect not in ("program", "refused"):
+        if isinstance(event, CallStarted):
+            self.begun.add(event.request.address)
+        elif isinstance(event, ToolStarted) and event.effect not in ("program", "refused"):
             self._tools.add(event.address)
         elif isinstance(event, CallEnded | ToolEnded) and event.address in self._running:
             self._running.discard(event.address)
@@ -386,7 +395,7 @@ class Rerunner(Recall):
             one for one in self.unasked() if isinstance(one, RecordedCall) and self._is_worth(one)
         ]
         told = [one.address for one in every if one.delivered is not None]
-        return [address for address in told if address not in self._begun]
+        return [address for address in told if address not in self.begun]
 
     def unused(self) -> list[str]:
         """Pins and settings that no call matched."""
@@ -395,7 +404,7 @@ class Rerunner(Recall):
         return [
             key
             for key, pattern in patterns.items()
-            if not any(matches(pattern, address) for address in self._begun)
+            if not any(matches(pattern, address) for address in self.begun)
         ]
 
 

@@ -1,4 +1,4 @@
-"""Counts the calls of a run that goes on from a record: live and reused ones, and their cost.
+"""Counts the calls of a run that a record answers in part: live and reused ones, and their cost.
 
 Invariant: plain sums; money and tokens count what is known, and ``unknown`` answers do not say.
 """
@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from appl.backend import Response
+from appl.errors import CallCancelled, TraceError
 from appl.price import total
+from appl.runtime.event import CallDispatched, CallEnded, CallStarted, Event
 
 
 @dataclass(slots=True)
@@ -47,10 +49,26 @@ class Amount:
 
 @dataclass(slots=True)
 class Tally:
-    """Calls that were asked live, and those that a record answered."""
+    """Calls that were asked live, and those that a record answered: an instrument of the run."""
 
     live: Amount = field(default_factory=Amount)
     reused: Amount = field(default_factory=Amount)
+    _begun: set[str] = field(default_factory=set)
+    _dispatched: set[str] = field(default_factory=set)
+
+    def on_event(self, event: Event) -> None:
+        """Count a call that has ended; one that was cancelled before it was asked is none."""
+        if isinstance(event, CallStarted):
+            self._begun.add(event.request.address)
+        elif isinstance(event, CallDispatched):
+            self._dispatched.add(event.address)
+        elif isinstance(event, CallEnded) and event.address in self._begun:
+            asked = event.address in self._dispatched
+            self._dispatched.discard(event.address)
+            if event.source is not None:
+                self.reused.add(event.response)
+            elif asked or not isinstance(event.error, CallCancelled | TraceError):
+                self.live.add(event.response)
 
     def line(self) -> str:
         """Both in one line: ``3 of 412 calls live, 0.02 of 1.90``."""

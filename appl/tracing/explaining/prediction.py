@@ -1,0 +1,128 @@
+"""The calls that a rerun of an edited program would make, and what they would take, in words.
+
+Invariant: only reads what a predictor has found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from appl.tracing.explaining.causes import explained
+from appl.tracing.explaining.tally import Amount
+from appl.tracing.reading.trace import Trace
+from appl.tracing.replaying.predictor import Predictor
+from appl.tracing.replaying.rerunner import LiveCall
+
+_TOKENS = " tokens"
+
+
+@dataclass(slots=True)
+class Prediction:
+    """The calls that a run would make: *fewest*, and beyond them ``further`` if answers change.
+
+    That holds where the program goes the same way. ``decides`` is the first call, of a model or a
+    tool, whose result may change and decide what comes after it, or the first block whose time
+    may, "" when there is none: only ``certain`` calls are live for sure then, and how many at most
+    is not known. ``every`` counts all calls of the run. ``cost`` is what the recorded answers to
+    the fewest took, ``cost_most`` to the most; of ``guessed`` calls nothing is recorded, so what
+    their answers lead to is a guess. ``tools`` would run. ``stopped`` says why the program could
+    not be followed to its end.
+    """
+
+    fewest: list[LiveCall] = field(default_factory=list)
+    further: list[LiveCall] = field(default_factory=list)
+    certain: int = 0
+    decides: str = ""
+    every: int = 0
+    cost: Amount = field(default_factory=Amount)
+    cost_most: Amount = field(default_factory=Amount)
+    recorded: Amount = field(default_factory=Amount)
+    guessed: list[str] = field(default_factory=list)
+    tools: list[str] = field(default_factory=list)
+    stopped: str = ""
+
+    @property
+    def live(self) -> tuple[int, int | None]:
+        """The fewest and the most calls that would be live; ``None`` when that is not known."""
+        return (self.certain, None) if self.decides else self.same_way
+
+    @property
+    def same_way(self) -> tuple[int, int]:
+        """The fewest and the most when the program goes the way that it went."""
+        return len(self.fewest), len(self.fewest) + len(self.further)
+
+    def as_data(self) -> dict[str, Any]:
+        """The prediction as JSON-ready data."""
+        fewest, most = self.live
+        return {
+            "live": {"fewest": fewest, "most": most},
+            "same_way": dict(zip(("fewest", "most"), self.same_way, strict=True)),
+            "decides": self.decides or None,
+            "calls": self.every,
+            "cost": {"fewest": self.cost.as_data(), "most": self.cost_most.as_data()},
+            "recorded": self.recorded.as_data(),
+            "asked": [each.as_data() for each in self.fewest],
+            "perhaps": [each.as_data() for each in self.further],
+            "guessed": self.guessed,
+            "tools": self.tools,
+            "stopped": self.stopped or None,
+        }
+
+    def lines(self, most: int = 20) -> list[str]:
+        """The prediction for a human."""
+        every = [("live", each) for each in self.fewest]
+        every += [("perhaps", each) for each in self.further]
+        lines = [f"{word}: {each.address}: {each.cause}" for word, each in every[:most]]
+        lines += [f"and {len(every) - most} more"] if len(every) > most else []
+        if self.tools:
+            lines.append(f"would run {len(self.tools)} tools: {', '.join(self.tools[:3])}")
+        if self.guessed:
+            some = ", ".join(self.guessed[:3]) + (", …" if len(self.guessed) > 3 else "")
+            lines.append(f"nothing is recorded of {len(self.guessed)} calls ({some}): a guess")
+        if self.decides:
+            lines.append(
+                f"what {self.decides} gives may change and decide what is asked after it: "
+                f"{_range(*self.same_way)} live if the program goes the same way"
+            )
+        if self.stopped:
+            lines.append(f"the program could not be followed to its end: {self.stopped}")
+        return [*lines, self._sums()]
+
+    def _sums(self) -> str:
+        number = _range(*self.live)
+        low, high, all_ = (a.shown() for a in (self.cost, self.cost_most, self.recorded))
+        if all(text.endswith(_TOKENS) for text in (low, high, all_)):
+            low, high = low.removesuffix(_TOKENS), high.removesuffix(_TOKENS)
+        price = low if low == high else f"{low} to {high}"
+        return f"{number} of {self.every} calls would be live, {price} of {all_}"
+
+
+def _range(fewest: int, most: int | None) -> str:
+    if most is None:
+        return f"at least {fewest}"
+    return str(fewest) if fewest == most else f"{fewest} to {most}"
+
+
+def prediction_of(predictor: Predictor, error: BaseException | None = None) -> Prediction:
+    """What *predictor* has found so far; *error* is the one that ended the program."""
+    trace, asked = predictor.trace, predictor.asked
+    found = Prediction(guessed=predictor.guessed, tools=predictor.ran, every=len(predictor.begun))
+    found.stopped = f"{type(error).__name__}: {error}" if error is not None else ""
+    found.decides, found.certain = predictor.decides, predictor.certain
+    found.fewest = explained(predictor, asked.values())
+    found.further = [each for at, each in predictor.touched.items() if at not in asked]
+    for call in trace.calls:
+        if call.source is None or call.response is not None:
+            found.recorded.add(call.response)
+    for each in found.fewest:
+        _add(found.cost, trace, each)
+    for each in (*found.fewest, *found.further):
+        _add(found.cost_most, trace, each)
+    return found
+
+
+def _add(amount: Amount, trace: Trace, live: LiveCall) -> None:
+    recorded = trace.by_address.get(live.address)
+    if recorded is not None:
+        amount.add(recorded.response)
