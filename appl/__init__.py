@@ -189,60 +189,51 @@ if TYPE_CHECKING:
     from appl.runtime.traced import traceable as traceable
     from appl.session import record as record
 
-_HOME = {
-    "appl.compiler": ("graph_of",),
-    "appl.config": ("init",),
-    "appl.function": ("ppl", "reset_context"),
-    "appl.prompt": (
-        "AIMessage", "Audio", "BracketedDefinition", "Definition", "Image", "Indexing", "Message",
-        "Promptable", "Secret", "SystemMessage", "ToolCall", "ToolMessage", "UserMessage", "define",
-        "define_bracketed",
-    ),
-    "appl.runtime.prompts.compositor": (
-        "Compositor", "DashList", "DoubleLineSeparated", "IndentedList", "InlineTagged",
-        "LineSeparated", "Logged", "LowerLetterList", "LowerRomanList", "NoIndent",
-        "NumberedList", "StarList", "Tagged", "UpperLetterList", "UpperRomanList", "empty_line",
-        "iter",
-    ),
-    "appl.runtime.budget": ("budget",),
-    "appl.runtime.prompts.context": ("PromptRecords", "convo", "records"),
-    "appl.runtime.prompts.conversation": ("Conversation",),
-    "appl.runtime.entry": ("run",),
-    "appl.runtime.concurrency.future": ("Future", "Generation"),
-    "appl.runtime.answers.gen_options": ("GenOptions",),
-    "appl.runtime.answers.generate": ("gen", "select"),
-    "appl.runtime.prompts.given": ("PromptContext",),
-    "appl.runtime.concurrency.lock": ("Lock",),
-    "appl.runtime.observe": ("env", "input", "now", "observe", "random", "read", "sleep", "uuid"),
-    "appl.runtime.ops": ("grow",),
-    "appl.runtime.concurrency.completed": ("as_completed",),
-    "appl.runtime.concurrency.parallel": ("call", "map"),
-    "appl.runtime.rehearsal": ("render",),
-    "appl.runtime.prompts.roles": ("AIRole", "SystemRole", "ToolRole", "UserRole"),
-    "appl.runtime.answers.program_stream": ("ProgramPiece", "ProgramStream", "stream"),
-    "appl.runtime.answers.stream": ("TextStream",),
-    "appl.runtime.answers.text": ("Text",),
-    "appl.runtime.concurrency.timeout": ("timeout",),
-    "appl.runtime.tools.tool": ("SchemaTool", "Tool", "as_tool", "as_tool_choice"),
-    "appl.runtime.tools.toolloop": ("gen_with_tools",),
-    "appl.runtime.traced": ("traceable",),
-    "appl.session": ("record",),
-    "appl.errors": (
-        "ApplError", "AuthenticationFailed", "BackendBusy", "BackendError", "BackendNotFound",
-        "BackendRefused", "BackendTimeout", "BackendUnavailable", "BudgetExceeded",
-        "CallCancelled", "ChoiceError", "CircuitOpen", "ConfigError", "DeadlockError",
-        "DivergenceError", "InDoubtEffect", "InvalidOption", "MalformedResponse", "ModelNotFound",
-        "NotATrace",
-        "OutputError", "ProgramChanged",
-        "PromptSyntaxError", "PromptTooLong", "PromptTypeError", "ReplayStuck", "RunClosed",
-        "RunError", "SecretInRecord", "SourceUnavailable", "ToolError", "ToolLoopError",
-        "ToolServerError", "TraceCorrupt", "TraceError", "TraceLocked",
-        "TraceTooNew", "TraceWriteError", "UnknownOption", "Unsupported",
-        "UntrustedTrace", "UnusedRecords",
-    ),
-}  # fmt: skip
+_PUBLIC = """
+appl.compiler: graph_of
+appl.config: init
+appl.function: ppl reset_context
+appl.prompt: AIMessage Audio BracketedDefinition Definition Image Indexing Message Promptable
+    Secret SystemMessage ToolCall ToolMessage UserMessage define define_bracketed
+appl.runtime.prompts.compositor: Compositor DashList DoubleLineSeparated IndentedList
+    InlineTagged LineSeparated Logged LowerLetterList LowerRomanList NoIndent NumberedList
+    StarList Tagged UpperLetterList UpperRomanList empty_line iter
+appl.runtime.budget: budget
+appl.runtime.prompts.context: PromptRecords convo records
+appl.runtime.prompts.conversation: Conversation
+appl.runtime.entry: run
+appl.runtime.concurrency.future: Future Generation
+appl.runtime.answers.gen_options: GenOptions
+appl.runtime.answers.generate: gen select
+appl.runtime.prompts.given: PromptContext
+appl.runtime.concurrency.lock: Lock
+appl.runtime.observe: env input now observe random read sleep uuid
+appl.runtime.ops: grow
+appl.runtime.concurrency.completed: as_completed
+appl.runtime.concurrency.parallel: call map
+appl.runtime.rehearsal: render
+appl.runtime.prompts.roles: AIRole SystemRole ToolRole UserRole
+appl.runtime.answers.program_stream: ProgramPiece ProgramStream stream
+appl.runtime.answers.stream: TextStream
+appl.runtime.answers.text: Text
+appl.runtime.concurrency.timeout: timeout
+appl.runtime.tools.tool: SchemaTool Tool as_tool as_tool_choice
+appl.runtime.tools.toolloop: gen_with_tools
+appl.runtime.traced: traceable
+appl.session: record
+appl.errors: ApplError AuthenticationFailed BackendBusy BackendError BackendNotFound
+    BackendRefused BackendTimeout BackendUnavailable BudgetExceeded CallCancelled ChoiceError
+    CircuitOpen ConfigError DeadlockError DivergenceError InDoubtEffect InvalidOption
+    MalformedResponse ModelNotFound NotATrace OutputError ProgramChanged PromptSyntaxError
+    PromptTooLong PromptTypeError ReplayStuck RunClosed RunError SecretInRecord
+    SourceUnavailable ToolError ToolLoopError ToolServerError TraceCorrupt TraceError
+    TraceLocked TraceTooNew TraceWriteError UnknownOption Unsupported UntrustedTrace
+    UnusedRecords
+"""
+"""The public names, after the module that defines them; an indented line continues an entry."""
 _MODULES = ("config", "errors", "mcp", "session", "testing")
-_WHERE = {name: module for module, names in _HOME.items() for name in names}
+_ENTRIES = (entry.split(": ") for entry in _PUBLIC.replace("\n    ", " ").split("\n") if entry)
+_WHERE = {name: module for module, names in _ENTRIES for name in names.split()}
 
 _OTHERS = ("input", "iter", "map", "mcp", "random", "uuid")
 """Names that ``from appl import *`` leaves out: Python's own, and modules of others."""

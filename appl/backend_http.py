@@ -405,14 +405,18 @@ def _come_again(wait: float | None) -> str:
     return "" if wait is None else f"it asks to be left alone for {wait:.3g} s"
 
 
-_STATUS_OF = {
-    "invalid_request_error": 400, "authentication_error": 401, "permission_error": 403,
-    "not_found_error": 404, "request_too_large": 413, "rate_limit_error": 429,
-    "rate_limit_exceeded": 429, "insufficient_quota": 429, "content_filter": 400,
-    "context_length_exceeded": 400, "model_not_found": 404, "invalid_api_key": 401,
-    "overloaded_error": 529, "server_error": 500, "api_error": 500, "timeout": 504,
-    "badrequesterror": 400, "notfounderror": 404, "bad_request": 400,
-}  # fmt: skip
+_KINDS_OF = {
+    400: "invalid_request_error content_filter context_length_exceeded badrequesterror bad_request",
+    401: "authentication_error invalid_api_key",
+    403: "permission_error",
+    404: "not_found_error model_not_found notfounderror",
+    413: "request_too_large",
+    429: "rate_limit_error rate_limit_exceeded insufficient_quota",
+    500: "server_error api_error",
+    504: "timeout",
+    529: "overloaded_error",
+}
+_STATUS_OF = {kind: status for status, kinds in _KINDS_OF.items() for kind in kinds.split()}
 
 
 def _status_in(payload: object) -> int:

@@ -275,9 +275,15 @@ class MalformedResponse(BackendError):
 
 
 UNWORKED = (
-    BackendBusy, BackendRefused, AuthenticationFailed, ModelNotFound, BackendNotFound, Unsupported,
-    PromptTooLong, CircuitOpen,
-)  # fmt: skip
+    BackendBusy,
+    BackendRefused,
+    AuthenticationFailed,
+    ModelNotFound,
+    BackendNotFound,
+    Unsupported,
+    PromptTooLong,
+    CircuitOpen,
+)
 """Failures of requests that no model has worked on, so that they cost nothing.
 
 An error may say otherwise by ``worked`` or ``usage``; ``appl.price.used_by`` decides.
@@ -373,15 +379,17 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
     ("TypeError", r"\b(Typed)?Generation\b", _A_FUTURE),
     ("ValidationError", r"\binput_type=Generation\b", _A_FUTURE),  # pydantic, which is not loaded
     (
-        "AttributeError", r"^'coroutine' object",
+        "AttributeError",
+        r"^'coroutine' object",
         "a coroutine has to be awaited: write await before it",
     ),
     ("TypeError", r"\bcoroutine\b", "a coroutine has to be awaited: write await before it"),
     (
-        "RuntimeError", r"^asyncio\.run\(\) cannot be called",
+        "RuntimeError",
+        r"^asyncio\.run\(\) cannot be called",
         "inside of an async def write await f(...) in place of asyncio.run(f(...))",
     ),
-)  # fmt: skip
+)
 
 
 def advice(error: BaseException) -> str:

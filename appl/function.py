@@ -230,9 +230,11 @@ def _in_plain_code() -> bool:
 
 
 _CONVERSIONS = frozenset(
-    {"__str__", "__repr__", "__format__", "__bytes__", "__bool__", "__int__", "__float__",
-     "__index__", "__len__", "__hash__", "__contains__"}
-)  # fmt: skip
+    """
+    __str__ __repr__ __format__ __bytes__ __bool__ __int__ __float__ __index__ __len__ __hash__
+    __contains__
+""".split()
+)
 """Methods whose results Python itself uses: a future would be of the wrong type."""
 
 
@@ -285,9 +287,15 @@ def _asyncgen(program: DecoratedFunction) -> Callable[..., Any]:
 _WRAPPERS = {"sync": _sync, "async": _async, "generator": _generator, "asyncgen": _asyncgen}
 
 _OPTIONS = (
-    "ctx", "compositor", "model", "default_return", "docstring_as", "parallel", "auto_prime",
+    "ctx",
+    "compositor",
+    "model",
+    "default_return",
+    "docstring_as",
+    "parallel",
+    "auto_prime",
     "new_ctx_func",
-)  # fmt: skip
+)
 _ROLES: dict[str, RoleName] = {"user": "user", "system": "system"}
 
 
@@ -344,10 +352,15 @@ def ppl(
         raise ValueError(f"@ppl(default_return={default_return!r}): only 'prompt' is known")
     _check_told(model=model, parallel=parallel, auto_prime=auto_prime, new_ctx_func=new_ctx_func)
     told = Decoration(
-        _context("@ppl(ctx=", ctx), compositor_of(compositor, "@ppl(compositor=...)"),
-        _ROLES.get(docstring_as or ""), default_return, parallel, auto_prime, model,
+        _context("@ppl(ctx=", ctx),
+        compositor_of(compositor, "@ppl(compositor=...)"),
+        _ROLES.get(docstring_as or ""),
+        default_return,
+        parallel,
+        auto_prime,
+        model,
         None if new_ctx_func is PromptContext else new_ctx_func,
-    )  # fmt: skip
+    )
     return lambda f: _decorate(f, told)
 
 

@@ -28,10 +28,8 @@ from typing import Any
 from appl.backend_http import host_of
 from appl.price import Price
 
-MAKERS = (
-    "openai", "anthropic", "gemini", "mistral", "deepseek", "xai", "cohere", "moonshot", "zai",
-    "minimax", "dashscope",
-)  # fmt: skip
+_MAKERS = "openai anthropic gemini mistral deepseek xai cohere moonshot zai minimax dashscope"
+MAKERS = tuple(_MAKERS.split())
 """Sellers of their own models, in the order of search for a name without a seller."""
 
 _HOSTS = {

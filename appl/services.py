@@ -27,9 +27,16 @@ class Engines(Protocol):
         """The engine that ``map(engine=…)`` means. Raises ``InvalidOption``."""
 
     def mapped(
-        self, f: Callable[..., Any], items: Iterable[tuple[Any, ...]], size: int | None,
-        engine: Any, *, concurrency: int | None, collect: bool, progress: bool | None,
-    ) -> Any:  # fmt: skip
+        self,
+        f: Callable[..., Any],
+        items: Iterable[tuple[Any, ...]],
+        size: int | None,
+        engine: Any,
+        *,
+        concurrency: int | None,
+        collect: bool,
+        progress: bool | None,
+    ) -> Any:
         """The results of *f* for all *items*."""
 
 

@@ -52,9 +52,13 @@ def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> 
 
 @appl_command("appl", cls=LazyGroup, sections=_SECTIONS, codes=exits.DESCRIPTION)
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version,
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
     help="print the version and exit",
-)  # fmt: skip
+)
 def app(_: Options) -> int:
     """Run, record and replay prompt programs."""
     return need_command()

@@ -37,9 +37,11 @@ _model_options = combined(
     "appl ask 'Summarise this:' - < report.txt",
 )
 @argument(
-    "question", nargs=-1, metavar="QUESTION",
+    "question",
+    nargs=-1,
+    metavar="QUESTION",
     help="what to ask; - is what comes on standard input, as it is when nothing is written",
-)  # fmt: skip
+)
 @_model_options
 @parameters.as_json
 def ask(given: Options) -> int:

@@ -202,16 +202,20 @@ def _as_sarif(findings: Sequence[LintFinding], files: int) -> None:
 
 def _result(finding: LintFinding) -> dict[str, Any]:
     region = {
-        "startLine": finding.line, "startColumn": finding.column,
-        "endLine": finding.end_line, "endColumn": finding.end_column,
-    }  # fmt: skip
+        "startLine": finding.line,
+        "startColumn": finding.column,
+        "endLine": finding.end_line,
+        "endColumn": finding.end_column,
+    }
     uri = Path(finding.file).as_posix()
     where = {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
     text = f"{finding.message}; {finding.hint}" if finding.hint else finding.message
     return {
-        "ruleId": finding.rule, "level": _level(finding), "message": {"text": text},
+        "ruleId": finding.rule,
+        "level": _level(finding),
+        "message": {"text": text},
         "locations": [where],
-    }  # fmt: skip
+    }
 
 
 _FORMATS: dict[str, Callable[[Sequence[LintFinding], int], None]] = {

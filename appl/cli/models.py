@@ -96,11 +96,16 @@ def _data(model: NameableModel) -> dict[str, Any]:
     if model.backend == "embedded":
         price = {"prompt": 0.0, "answer": 0.0}
     return {
-        "name": model.name, "backend": model.backend, "model": model.model,
-        "stands_for": model.stands_for, "missing_key": list(model.missing_key),
-        "missing_extra": model.missing_extra, "type": missing(model), "price": price,
+        "name": model.name,
+        "backend": model.backend,
+        "model": model.model,
+        "stands_for": model.stands_for,
+        "missing_key": list(model.missing_key),
+        "missing_extra": model.missing_extra,
+        "type": missing(model),
+        "price": price,
         "context": model.context or (row.context if row is not None else None),
-    }  # fmt: skip
+    }
 
 
 def _priced_name(model: NameableModel) -> str:

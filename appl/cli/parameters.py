@@ -21,9 +21,11 @@ salvage = switch("--salvage", help="show what is before the damage")
 
 TARGET = "file.py:function"
 target = argument(
-    "target", metavar=TARGET, help="the program; without a function, main",
+    "target",
+    metavar=TARGET,
+    help="the program; without a function, main",
     shell_complete=late("targets"),
-)  # fmt: skip
+)
 target_with_arguments = combined(target, argument("arguments", nargs=-1, metavar="--name value"))
 
 RUN = "a path, the beginning of a run's name, or last"
@@ -44,10 +46,12 @@ recorded_program = combined(
     switch("--trust", help="use it although it is not one of your own runs"),
     run,
     argument(
-        SCRIPT_ARGUMENTS, nargs=-1, metavar="-- ARGUMENT",
+        SCRIPT_ARGUMENTS,
+        nargs=-1,
+        metavar="-- ARGUMENT",
         help="what a script is started with",
     ),
-)  # fmt: skip
+)
 another_program = option(
     "--program", metavar=TARGET, help="run this instead of the recorded program"
 )

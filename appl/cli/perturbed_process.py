@@ -72,9 +72,15 @@ class ProcessOutcome:
 
 
 def spawned(
-    program: RecordedProgram, world: Environment, trace: Path, *, record: str | None = None,
-    seconds: float = 120, folder: Path | None = None, moved: tuple[Path, Path] | None = None,
-) -> ProcessOutcome:  # fmt: skip
+    program: RecordedProgram,
+    world: Environment,
+    trace: Path,
+    *,
+    record: str | None = None,
+    seconds: float = 120,
+    folder: Path | None = None,
+    moved: tuple[Path, Path] | None = None,
+) -> ProcessOutcome:
     """Run *program* in *world*: answered from *trace*, or by the backend *record* into *trace*.
 
     It runs in *folder*. Modules below the first folder of *moved* are imported from below the
@@ -83,10 +89,13 @@ def spawned(
     with tempfile.TemporaryDirectory() as made:
         result = Path(made) / "result.json"
         order = {
-            "program": asdict(program), "world": asdict(world), "trace": str(trace),
-            "record": record, "result": str(result),
+            "program": asdict(program),
+            "world": asdict(world),
+            "trace": str(trace),
+            "record": record,
+            "result": str(result),
             "moved": [str(each) for each in moved or ()],
-        }  # fmt: skip
+        }
         command = [sys.executable, "-m", "appl.cli.perturbed_process", json.dumps(order)]
         environment = {
             **os.environ,
@@ -97,9 +106,13 @@ def spawned(
         }
         try:
             done = subprocess.run(
-                command, env=environment, cwd=folder, capture_output=True, timeout=seconds,
+                command,
+                env=environment,
+                cwd=folder,
+                capture_output=True,
+                timeout=seconds,
                 stdin=subprocess.DEVNULL,
-            )  # fmt: skip
+            )
         except subprocess.TimeoutExpired:
             return _lost("Timeout", f"it had not ended after {seconds:g} s")
         if not result.exists():
@@ -239,9 +252,18 @@ def _recording(
     """A session in which only *backend* answers, whatever models the settings name."""
     config = load_config()
     config = replace(
-        config, backend=backend, model=None, models=dict.fromkeys(config.models, Alias()),
-        trace=True, privacy="full", redact=None, otel=None, gc=False, ctl=False, stream=False,
-    )  # fmt: skip
+        config,
+        backend=backend,
+        model=None,
+        models=dict.fromkeys(config.models, Alias()),
+        trace=True,
+        privacy="full",
+        redact=None,
+        otel=None,
+        gc=False,
+        ctl=False,
+        stream=False,
+    )
     session = sessions.make_session(
         config, entry=program.entry, instruments=[counted], path=path, say=lambda line: None
     )

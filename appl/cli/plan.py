@@ -230,10 +230,15 @@ def _data(
 
 def _site_data(site: CallSite) -> dict[str, Any]:
     return {
-        "path": site.path, "call": site.label, "file": site.file, "line": site.line,
-        "calls": site.calls, "times": _times(site.loops) or "1", "certain": site.certain,
+        "path": site.path,
+        "call": site.label,
+        "file": site.file,
+        "line": site.line,
+        "calls": site.calls,
+        "times": _times(site.loops) or "1",
+        "certain": site.certain,
         "grows": site.grows,
-    }  # fmt: skip
+    }
 
 
 def _prefixes(root: Prefix, size: Callable[[str], int]) -> list[dict[str, Any]]:
@@ -250,8 +255,12 @@ def _piece_data(prefix: Prefix, size: Callable[[str], int]) -> dict[str, Any]:
     piece = prefix.piece
     assert piece is not None
     return {
-        "role": piece.role, "text": piece.text, "value": piece.label or None, "line": piece.line,
+        "role": piece.role,
+        "text": piece.text,
+        "value": piece.label or None,
+        "line": piece.line,
         "size": None if piece.text is None else size(piece.text),
-        "calls": prefix.calls(), "computed": product(prefix.variants),
+        "calls": prefix.calls(),
+        "computed": product(prefix.variants),
         "sites": [f"{site.path}:{site.line}" for site in prefix.ends],
-    }  # fmt: skip
+    }

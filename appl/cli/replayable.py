@@ -26,35 +26,42 @@ _YEAR = 366 * 86400.0
 
 VARIATIONS: tuple[tuple[str, Environment, str], ...] = (
     (
-        "nothing varied", Environment(),
+        "nothing varied",
+        Environment(),
         "a file, a subprocess, an id() or a thread that is not waited for; appl.read and "
         "appl.observe record what a program sees of the world",
     ),
     (
-        "another hash seed", Environment(hashes=31337),
+        "another hash seed",
+        Environment(hashes=31337),
         "iteration over a set, or hash(): write sorted(...) where the order gets into a prompt",
     ),
     (
-        "other random numbers", Environment(dice=2),
+        "other random numbers",
+        Environment(dice=2),
         "random, secrets, uuid or os.urandom: appl.random() and appl.uuid() are recorded",
     ),
     (
-        "another clock", Environment(shift=_YEAR + 7 * 3600 + 61),
+        "another clock",
+        Environment(shift=_YEAR + 7 * 3600 + 61),
         "time.time() or datetime.now(): appl.now() is recorded",
     ),
     (
-        "a frozen clock", Environment(frozen=True),
+        "a frozen clock",
+        Environment(frozen=True),
         "durations by time.time() or datetime.now(): appl.now() is recorded",
     ),
     (
-        "latencies", Environment(lag=1, switch=1e-5),
+        "latencies",
+        Environment(lag=1, switch=1e-5),
         "a race against a timer or a thread: appl.sleep and appl.timeout are recorded",
     ),
     (
-        "other latencies", Environment(lag=2, slots=1, switch=0.05),
+        "other latencies",
+        Environment(lag=2, slots=1, switch=0.05),
         "a race against a timer or a thread: appl.sleep and appl.timeout are recorded",
     ),
-)  # fmt: skip
+)
 """The variation of each replay, and the likely cause if the program then behaves differently."""
 
 
@@ -70,9 +77,11 @@ class ReplayResult:
         """The replay as JSON-ready data."""
         same = not self.problem
         return {
-            "varied": self.varied, "same": same, "problem": self.problem or None,
+            "varied": self.varied,
+            "same": same,
+            "problem": self.problem or None,
             "hint": None if same else self.hint,
-        }  # fmt: skip
+        }
 
 
 def audited(

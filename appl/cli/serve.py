@@ -53,24 +53,33 @@ _network = combined(
     _number("--port", 0, "port; 0: a free one", _NETWORK),
     option("--api-key", metavar="KEY", section=_NETWORK, help="key to ask for; 'none': no key"),
     option(
-        "--admin-key", metavar="KEY", section=_NETWORK,
+        "--admin-key",
+        metavar="KEY",
+        section=_NETWORK,
         help="key for /flush_cache, /shutdown and abort_all",
     ),
     _number("--max-queued", 1024, "samples that may wait; more are refused with 503", _NETWORK),
     _number("--max-body", 2 << 20, "size of a request", _NETWORK, "BYTES"),
     option(
-        "--allow-host", multiple=True, metavar="NAME", section=_NETWORK,
+        "--allow-host",
+        multiple=True,
+        metavar="NAME",
+        section=_NETWORK,
         help="a name under which requests may address the server; may be repeated",
     ),
     switch(
-        "--incremental-streaming-output", section=_NETWORK,
+        "--incremental-streaming-output",
+        section=_NETWORK,
         help="native streams send what is new instead of all so far",
     ),
-)  # fmt: skip
+)
 _engine = combined(
     option("--weights", metavar="DIR", section=_SIZES, help="folder of a model (default: ours)"),
     option(
-        "--cache", type=WordChoice(("radix", "naive")), default="radix", section=_SIZES,
+        "--cache",
+        type=WordChoice(("radix", "naive")),
+        default="radix",
+        section=_SIZES,
         help="prefix cache",
     ),
     _number("--max-batch", 32, "sequences that run at once", _SIZES),
@@ -78,13 +87,16 @@ _engine = combined(
     _number("--cache-tokens", 16384, "tokens that the prefix cache holds", _SIZES),
     _number("--row-tokens", 16384, "tokens of all running sequences", _SIZES),
     _number("--threads", 1, "BLAS threads", _SIZES),
-)  # fmt: skip
+)
 
 
 @appl_command(
-    "serve", cls=Group, subcommand_metavar="[sglang …]", epilog=_EPILOG,
+    "serve",
+    cls=Group,
+    subcommand_metavar="[sglang …]",
+    epilog=_EPILOG,
     example="appl serve --port 8000\nappl serve sglang --model Qwen/Qwen3-8B",
-)  # fmt: skip
+)
 @_network
 @_engine
 @switch("--json", help="print the line as JSON")

@@ -34,15 +34,13 @@ if TYPE_CHECKING:
 MODULES = ("compositor", "const", "func", "types")
 """Modules that APPL programs import from ``appl``."""
 
-_HOME = {
-    "appl.compat.compositor": ("ApplStr", "LetterList", "RomanList", "Str"),
-    "appl.compat.func": (
-        "as_func", "completion", "need_ctx", "partial", "promptify", "str_future", "wraps",
-    ),
-    "appl.compat.parser": ("get_parser", "update_appl_configs"),
-    "appl.compat.types": ("CallFuture", "CompletionResponse", "StringFuture"),
-}  # fmt: skip
-WHERE = {name: module for module, names in _HOME.items() for name in names}
+_PUBLIC = {
+    "appl.compat.compositor": "ApplStr LetterList RomanList Str",
+    "appl.compat.func": "as_func completion need_ctx partial promptify str_future wraps",
+    "appl.compat.parser": "get_parser update_appl_configs",
+    "appl.compat.types": "CallFuture CompletionResponse StringFuture",
+}
+WHERE = {name: module for module, names in _PUBLIC.items() for name in names.split()}
 """The module of each name that APPL programs import from ``appl``."""
 
 

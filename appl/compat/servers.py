@@ -41,13 +41,14 @@ _PRICES = {
 _PARAMETERS = ("aws_", "vertex_", "azure_", "region_name", "watsonx_", "project")
 """Prefixes of the keys that litellm passes to a provider unchanged."""
 
-_OPTIONS = (
-    "temperature", "top_p", "max_tokens", "max_completion_tokens", "stop", "seed", "n", "stream",
-    "logprobs", "top_logprobs", "chat_template_kwargs", "extra_body", "frequency_penalty",
-    "logit_bias", "metadata", "min_p", "modalities", "parallel_tool_calls", "prediction",
-    "presence_penalty", "reasoning_effort", "repetition_penalty", "service_tier", "store",
-    "thinking", "top_k", "user", "verbosity",
-)  # fmt: skip
+_OPTIONS = tuple(
+    """
+    temperature top_p max_tokens max_completion_tokens stop seed n stream logprobs top_logprobs
+    chat_template_kwargs extra_body frequency_penalty logit_bias metadata min_p modalities
+    parallel_tool_calls prediction presence_penalty reasoning_effort repetition_penalty
+    service_tier store thinking top_k user verbosity
+""".split()
+)
 _IDLE = ("cost_currency", "wrap_mode", "drop_params")
 _INSTEAD = {
     "fallbacks": "name a list of models: models: {NAME: [FIRST, SECOND]}",
@@ -65,17 +66,17 @@ _OURS = frozenset({"openai", "litellm", "sglang", "embedded"})
 _OPENAI = {"openai": None, "custom_openai": None, "openai_like": None, "hosted_vllm": "vllm"}
 """Providers with OpenAI's interface, and the kind of their server if it is known."""
 
-PREFIXES = _OURS | {
-    "ai21", "anthropic", "anyscale", "azure", "azure_ai", "bedrock", "cerebras", "cloudflare",
-    "codestral", "cohere", "cohere_chat", "custom_openai", "dashscope", "databricks", "deepinfra",
-    "deepseek", "empower", "fireworks_ai", "friendliai", "galadriel", "gemini", "github", "groq",
-    "hosted_vllm", "huggingface", "hyperbolic", "jina_ai", "lambda_ai", "lm_studio",
-    "meta_llama", "mistral", "moonshot", "nebius", "nlp_cloud", "novita", "nscale", "nvidia_nim",
-    "ollama", "ollama_chat", "openai_like", "openrouter", "perplexity", "petals", "predibase",
-    "replicate", "sagemaker", "sagemaker_chat", "sambanova", "snowflake",
-    "text-completion-codestral", "text-completion-openai", "together_ai", "triton", "vertex_ai",
-    "vertex_ai_beta", "vllm", "volcengine", "voyage", "watsonx", "xai", "xinference",
-}  # fmt: skip
+PREFIXES = _OURS | set(
+    """
+    ai21 anthropic anyscale azure azure_ai bedrock cerebras cloudflare codestral cohere
+    cohere_chat custom_openai dashscope databricks deepinfra deepseek empower fireworks_ai
+    friendliai galadriel gemini github groq hosted_vllm huggingface hyperbolic jina_ai lambda_ai
+    lm_studio meta_llama mistral moonshot nebius nlp_cloud novita nscale nvidia_nim ollama
+    ollama_chat openai_like openrouter perplexity petals predibase replicate sagemaker
+    sagemaker_chat sambanova snowflake text-completion-codestral text-completion-openai
+    together_ai triton vertex_ai vertex_ai_beta vllm volcengine voyage watsonx xai xinference
+""".split()
+)
 """Prefixes of model names that litellm knows, and the backends of this package."""
 
 KEY = "os.environ/"

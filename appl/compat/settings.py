@@ -17,24 +17,17 @@ from appl.errors import ConfigError, nearest
 KEYS: tuple[str, ...] = ("settings", "servers", "default_servers", "prompts", "metadata")
 _PAGE = "see docs/coming-from-appl.md"
 
-_SETTINGS: dict[str, tuple[str, ...]] = {
-    "logging": (
-        "enable_stderr", "enable_file", "log_level", "max_length", "suffix_length", "format",
-        "log_file", "display",
-    ),
-    "caching": (
-        "enabled", "folder", "max_size", "time_to_live", "cleanup_interval",
-        "allow_temp_greater_than_0",
-    ),
-    "tracing": (
-        "enabled", "path_format", "patch_threading", "strict_match", "trace_to_resume",
-        "display_trace_info",
-    ),
-    "concurrency": ("llm_max_workers", "thread_max_workers", "process_max_workers"),
-    "messages": ("colors",),
-    "misc": ("suppress_litellm_debug_info",),
-    "model": ("default", "small", "large"),  # as it was before 0.2
-}  # fmt: skip
+_SETTINGS = {
+    "logging": "enable_stderr enable_file log_level max_length suffix_length format log_file "
+    "display",
+    "caching": "enabled folder max_size time_to_live cleanup_interval allow_temp_greater_than_0",
+    "tracing": "enabled path_format patch_threading strict_match trace_to_resume "
+    "display_trace_info",
+    "concurrency": "llm_max_workers thread_max_workers process_max_workers",
+    "messages": "colors",
+    "misc": "suppress_litellm_debug_info",
+    "model": "default small large",  # as it was before 0.2
+}
 _STREAMING = {"print": True, "live": True, "none": False}
 """The values of ``settings.logging.display.streaming_mode``, as the setting ``stream``."""
 
@@ -88,7 +81,7 @@ def _settings(settings: Mapping[str, Any], found: dict[str, Any], origin: str) -
     _check(settings, _SETTINGS, origin, "settings")
     for group in settings:
         table = _table(settings, origin, "settings", group)
-        _check(table, _SETTINGS[group], origin, "settings", group)
+        _check(table, _SETTINGS[group].split(), origin, "settings", group)
         for key, value in table.items():
             if key == "display" and isinstance(value, Mapping):
                 value = _shown(value, found, origin)
@@ -129,9 +122,12 @@ def _servers(
 
 
 def _default_servers(
-    around: Mapping[str, Any], models: dict[str, Any], found: dict[str, Any], origin: str,
+    around: Mapping[str, Any],
+    models: dict[str, Any],
+    found: dict[str, Any],
+    origin: str,
     *path: str,
-) -> None:  # fmt: skip
+) -> None:
     table = _table(around, origin, *path)
     _check(table, _DEFAULTS, origin, *path)
     for name, model in table.items():

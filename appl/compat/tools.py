@@ -14,10 +14,9 @@ from appl.compat.older import told_once
 from appl.fallback import MISSING
 from appl.late import late_import
 
-NAMES = (
-    "params", "returns", "raises", "examples", "short_desc", "long_desc", "info", "to_str",
-    "openai_schema",
-)  # fmt: skip
+NAMES = tuple(
+    "params returns raises examples short_desc long_desc info to_str openai_schema".split()
+)
 """The attributes of APPL's tools that have no other name today."""
 
 

@@ -101,10 +101,13 @@ class _Layers:
     def config(self) -> Config:
         """All values as one frozen ``Config``."""
         return Config(
-            **self.values, models=self.models, backends=self.backends,
-            schedule=self.schedule, origins=self.origins,
+            **self.values,
+            models=self.models,
+            backends=self.backends,
+            schedule=self.schedule,
+            origins=self.origins,
             notes=tuple(self.notes),
-        )  # fmt: skip
+        )
 
 
 def _setting(key: str, raw: object, origin: str) -> object:

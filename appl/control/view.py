@@ -99,10 +99,14 @@ def view(run: Run, about: About, limit: int, content: bool) -> dict[str, Any]:
 
 def _load(load: Any) -> dict[str, Any]:
     return {
-        "backend": load.backend, "limit": load.limit, "most": load.most, "taken": load.taken,
-        "ready": load.ready, "gate_s": round(load.gate_s, 3),
+        "backend": load.backend,
+        "limit": load.limit,
+        "most": load.most,
+        "taken": load.taken,
+        "ready": load.ready,
+        "gate_s": round(load.gate_s, 3),
         "circuit_s": round(load.circuit_s, 3),
-    }  # fmt: skip
+    }
 
 
 def _budget(account: Any) -> dict[str, Any]:

@@ -38,9 +38,15 @@ _CLOSING_S = 10.0
 
 
 def mapped(
-    f: Callable[..., Any], items: Iterable[tuple[Any, ...]], size: int | None, engine: Engine,
-    *, concurrency: int | None, collect: bool, progress: bool | None,
-) -> Any:  # fmt: skip
+    f: Callable[..., Any],
+    items: Iterable[tuple[Any, ...]],
+    size: int | None,
+    engine: Engine,
+    *,
+    concurrency: int | None,
+    collect: bool,
+    progress: bool | None,
+) -> Any:
     """Apply *f* to every item on the workers of *engine*; the value that ``map`` returns."""
     mapping = DistributedMap(f, items, size, engine, concurrency, collect, progress)
     return mapping.arun() if in_coroutine() else mapping.run()
@@ -81,9 +87,15 @@ class DistributedMap:
     """One ``map`` over workers."""
 
     def __init__(
-        self, f: Callable[..., Any], items: Iterable[tuple[Any, ...]], size: int | None,
-        engine: Engine, concurrency: int | None, collect: bool, progress: bool | None,
-    ) -> None:  # fmt: skip
+        self,
+        f: Callable[..., Any],
+        items: Iterable[tuple[Any, ...]],
+        size: int | None,
+        engine: Engine,
+        concurrency: int | None,
+        collect: bool,
+        progress: bool | None,
+    ) -> None:
         self._engine, self._collect = engine, collect
         self._f, self._name = f, name_of(f)
         self._shown: Progress = progress_for(self._name, size, progress)
@@ -179,12 +191,18 @@ class DistributedMap:
             )
         setup = WorkerSetup(
             self._portable(self._f, f"the function {self._name}()"),
-            cast(RunFactory, run.dispatch.blueprint), self._caller.address, self._name,
+            cast(RunFactory, run.dispatch.blueprint),
+            self._caller.address,
+            self._name,
             sent(self._caller.prompt.tip) if self._needs_prompt else [],
-            self._caller.voice, self._caller.model, _limited(self.account),
+            self._caller.voice,
+            self._caller.model,
+            _limited(self.account),
             frozenset(name for name, way in run.dispatch.ways.items() if way.by_tokens),
-            run.reporter.streams, secrets.token_bytes(32), self._engine.dumps,
-        )  # fmt: skip
+            run.reporter.streams,
+            secrets.token_bytes(32),
+            self._engine.dumps,
+        )
         return self._portable(setup, "the prompt or the settings")
 
     def _portable(self, value: Any, what: str) -> bytes:

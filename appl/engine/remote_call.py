@@ -52,6 +52,14 @@ class RemoteCall:
                 self, "worker", "asked", backend, 0, latest.attempt, since_s, away=worker
             )
         return CallStatus(
-            self, "worker", "retry", backend, 0, latest.attempt, since_s,
-            max(latest.wait_s - since_s, 0.0), latest.error, away=worker,
-        )  # fmt: skip
+            self,
+            "worker",
+            "retry",
+            backend,
+            0,
+            latest.attempt,
+            since_s,
+            max(latest.wait_s - since_s, 0.0),
+            latest.error,
+            away=worker,
+        )

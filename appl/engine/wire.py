@@ -204,9 +204,13 @@ class Outbox:
     """
 
     def __init__(
-        self, key: bytes, send: Callable[[bytes], None], now: Callable[[], int],
-        soon: Callable[[Callable[[], None]], None], wants_chunks: bool,
-    ) -> None:  # fmt: skip
+        self,
+        key: bytes,
+        send: Callable[[bytes], None],
+        now: Callable[[], int],
+        soon: Callable[[Callable[[], None]], None],
+        wants_chunks: bool,
+    ) -> None:
         self._disguise, self._packer = Disguise(key), Packer()
         self._send, self._now, self._soon = send, now, soon
         self._waiting: deque[Event | Message] = deque()

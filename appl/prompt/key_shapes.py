@@ -248,7 +248,7 @@ def _last_key() -> re.Pattern[str]:
         rf"(?:\Z|(?<=KEY-----|OCK-----)(?:(?!{end})[\s\S])*\Z)"
         rf"|{_PASSWORD}([^/\s@\"'<>]*)\Z|{_BEFORE}([A-Za-z0-9+/_=~-]*)\Z",
         re.A,
-    )  # fmt: skip
+    )
 
 
 def is_placeholder(password: str) -> bool:

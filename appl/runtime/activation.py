@@ -44,9 +44,15 @@ class CallMode:
 
 
 def enter(
-    caller: Frame, name: str, mode: CallMode, key: tuple[Any, Any], *, beside: bool,
-    line: int | None, file: str | None,
-) -> tuple[Frame, Turn | None]:  # fmt: skip
+    caller: Frame,
+    name: str,
+    mode: CallMode,
+    key: tuple[Any, Any],
+    *,
+    beside: bool,
+    line: int | None,
+    file: str | None,
+) -> tuple[Frame, Turn | None]:
     """The frame of a new activation; *key* is the function, and the object of a method."""
     run, ctx = caller.run, mode.ctx
     run.check_open()

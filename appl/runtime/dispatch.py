@@ -101,11 +101,14 @@ class Dispatch:
         backend, policy = place.backend, place.policy
         limits = (backend.profile.concurrency, self._concurrency, policy.limits.concurrency)
         way = LegDispatcher(
-            backend, policy, seed=self._seed,
+            backend,
+            policy,
+            seed=self._seed,
             most=min((each for each in limits if each is not None), default=None),
             samples=Samples(backend, self.caches, self._look_soon, self._warn),
-            traffic=place.traffic, ledger=ledger,
-        )  # fmt: skip
+            traffic=place.traffic,
+            ledger=ledger,
+        )
         way.place, way.lender = name, self.lender
         self.ways[name] = way
         caching = _caching(backend, policy)

@@ -143,7 +143,7 @@ class Frame(PromptWriter):
         "started",
         "streams",
         "thread",
-    )  # fmt: skip
+    )
 
     def __init__(
         self,

@@ -144,10 +144,14 @@ class Rehearsal(Run):
     def __init__(self, other: FrameRun) -> None:
         like = other.services
         super().__init__(
-            Nobody(other.profile), world=_Unasked(self), models=other.dispatch.models,
-            temperature=like.temperature, max_tokens=like.max_tokens, seed=like.seed,
+            Nobody(other.profile),
+            world=_Unasked(self),
+            models=other.dispatch.models,
+            temperature=like.temperature,
+            max_tokens=like.max_tokens,
+            seed=like.seed,
             salt=like.salt,
-        )  # fmt: skip
+        )
         self._calls: list[Call] = []
         self._rendered: tuple[Rendered, ...] = ()
         self._withheld: list[Promise] = []

@@ -132,9 +132,10 @@ async def _async_elements(generator: AsyncIterator[Any]) -> AsyncIterator[Any]:
 # -- which callees take futures as they are
 
 _STORING = frozenset(
-    {"append", "appendleft", "extend", "extendleft", "insert", "setdefault", "update", "put",
-     "put_nowait", "__setitem__"}
-)  # fmt: skip
+    """
+    append appendleft extend extendleft insert setdefault update put put_nowait __setitem__
+""".split()
+)
 _CONTAINERS = (list, dict, collections.deque, collections.OrderedDict, collections.defaultdict)
 _QUEUES = (queue.Queue, queue.LifoQueue, queue.PriorityQueue, queue.SimpleQueue)
 _AS_THEY_ARE: tuple[Any, ...] = (

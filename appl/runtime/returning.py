@@ -20,9 +20,10 @@ from appl.runtime.resolve import PLAIN, stores_fields
 _OPEN = (Any, object)
 _LATER = (Proxy, Awaitable, AsyncIterable)
 _FUTURES = frozenset(
-    {"AsyncIterable", "AsyncIterator", "Awaitable", "CallFuture", "Coroutine", "Future",
-     "Generation", "StringFuture"}
-)  # fmt: skip
+    """
+    AsyncIterable AsyncIterator Awaitable CallFuture Coroutine Future Generation StringFuture
+""".split()
+)
 """The words that keep the future, where an annotation cannot be evaluated."""
 
 

@@ -90,9 +90,14 @@ class Run:
         self.reporter = Reporter(instruments)
         self.outside = Outside(self, Live() if world is None else world)
         self.dispatch = Dispatch(
-            models, policy, seed=seed, concurrency=concurrency, lender=lender,
-            look_soon=self.outside.look_soon, warn=self.reporter.warn,
-        )  # fmt: skip
+            models,
+            policy,
+            seed=seed,
+            concurrency=concurrency,
+            lender=lender,
+            look_soon=self.outside.look_soon,
+            warn=self.reporter.warn,
+        )
         self.dispatch.begin(
             models.backend if places else "", BackendEndpoint(backend, policy, traffic), order
         )

@@ -42,9 +42,8 @@ class _Traced(Body):
         ctx = "same" if caller.parent is not None else "new"
         mode = CallMode(ctx, model=caller.model, metadata=self._metadata)
         frame, _ = activation.enter(
-            caller, self.name, mode, (self, None), beside=False, line=self._line,
-            file=self._file,
-        )  # fmt: skip
+            caller, self.name, mode, (self, None), beside=False, line=self._line, file=self._file
+        )
         return frame
 
 

@@ -244,9 +244,11 @@ class Expected:
             # Before the world is asked: it may tell the outcome, or go live, in this very call.
             self._tells[moment] = tell
             self._world.expect(
-                moment, lambda told: self._told(moment, told), lambda: self._live(moment, live),
+                moment,
+                lambda told: self._told(moment, told),
+                lambda: self._live(moment, live),
                 about,
-            )  # fmt: skip
+            )
 
     def leave(self, moment: Moment) -> None:
         """As ``World.leave``."""

@@ -75,9 +75,10 @@ def check_settings(name: str, table: Mapping[str, Any]) -> None:
     except (TypeError, ValueError):  # one without a signature
         return
     named = {
-        key: each for key, each in parameters.items()
+        key: each
+        for key, each in parameters.items()
         if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
-    }  # fmt: skip
+    }
     open_ended = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
     kinds = _kinds(factory)
     for key, value in table.items():

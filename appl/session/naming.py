@@ -224,18 +224,26 @@ def _of_backends(config: Config) -> Iterator[NameableModel]:
             if backend == EMBEDDED and model is None:
                 continue
             yield NameableModel(
-                f"{backend}/{model or '…'}", backend, model, origin, None,
+                f"{backend}/{model or '…'}",
+                backend,
+                model,
+                origin,
+                None,
                 *_missing(backend, place, config),
-            )  # fmt: skip
+            )
 
 
 def _of_providers(config: Config) -> Iterator[NameableModel]:
     for provider in PROVIDERS:
         model = provider.prefix + provider.example
         yield NameableModel(
-            provider.example, provider.backend, model, "provider", f"{provider.backend}/{model}",
+            provider.example,
+            provider.backend,
+            model,
+            "provider",
+            f"{provider.backend}/{model}",
             *_missing(provider.backend, Location(provider.backend, model, provider), config),
-        )  # fmt: skip
+        )
 
 
 def _missing(

@@ -37,12 +37,16 @@ def replay_session(
     head = replayer.trace.header
     seed = _number(head.get("seed"))
     run = Run(
-        replayer.backend, instruments=instruments, world=replayer,
-        model=_word(head.get("model")), models=models_in(replayer.trace, replayer.backend.profile),
+        replayer.backend,
+        instruments=instruments,
+        world=replayer,
+        model=_word(head.get("model")),
+        models=models_in(replayer.trace, replayer.backend.profile),
         seed=seed,
-        temperature=_recorded(head, "temperature"), max_tokens=_recorded(head, "max_tokens"),
+        temperature=_recorded(head, "temperature"),
+        max_tokens=_recorded(head, "max_tokens"),
         policy=policy,
-    )  # fmt: skip
+    )
     choice = Choice(str(head.get("backend", "")), run.services.model, True)
     return Session(Config(), choice, script("api"), seed or 0, run, replayer.backend)
 
@@ -56,9 +60,13 @@ def models_in(trace: Trace, profile: Profile, find: Find | None = None) -> Model
     if isinstance(places, Mapping):
         others = {str(name): profile_from(data) for name, data in places.items()}
     return models_from(
-        head.get("models"), profile, backend, others,
-        find=find or names.meanings.get, reserved=names.backends,
-    )  # fmt: skip
+        head.get("models"),
+        profile,
+        backend,
+        others,
+        find=find or names.meanings.get,
+        reserved=names.backends,
+    )
 
 
 @block

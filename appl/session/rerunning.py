@@ -53,8 +53,11 @@ def rerun(
     """
     rerunner = Rerunner(
         opened(trace, overrides, trust),
-        pins=pins, sets=sets, anew=anew, keep_failures=keep_failures,
-    )  # fmt: skip
+        pins=pins,
+        sets=sets,
+        anew=anew,
+        keep_failures=keep_failures,
+    )
     path = Path(into) if into is not None else None
     report = RerunReport(rerunner)
     watching = (*instruments, report.tally)
@@ -78,9 +81,14 @@ def rerun_session(
 ) -> Session:
     """A session with a trace of its own, which *rerunner* answers first; not entered."""
     session = make_session(
-        recorded_config(rerunner.trace, overrides), entry=entry or script("api"), path=path,
-        instruments=instruments, say=say, world=rerunner, names=names_in(rerunner.trace),
-    )  # fmt: skip
+        recorded_config(rerunner.trace, overrides),
+        entry=entry or script("api"),
+        path=path,
+        instruments=instruments,
+        say=say,
+        world=rerunner,
+        names=names_in(rerunner.trace),
+    )
     session.origin, session.hints = _origin(rerunner), False
     return session
 
@@ -139,9 +147,14 @@ def prediction_session(
     nobody = Nobody(profile_from(trace.header.get("profile")))
     models: Models | None = models_in(trace, nobody.profile, predicted_find(trace, config))
     run = Run(
-        nobody, instruments=instruments, models=models, model=config.model,
-        temperature=config.temperature, max_tokens=config.max_tokens, seed=config.seed,
+        nobody,
+        instruments=instruments,
+        models=models,
+        model=config.model,
+        temperature=config.temperature,
+        max_tokens=config.max_tokens,
+        seed=config.seed,
         world=predictor,
-    )  # fmt: skip
+    )
     choice = Choice(str(trace.header.get("backend", "")), run.services.model, True)
     return Session(config, choice, script("api"), config.seed or 0, run, nobody)

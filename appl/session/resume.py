@@ -115,16 +115,25 @@ def resume_session(
 
     def recorder(session: Session) -> Appender:
         return Appender(
-            resumer, durability=cast(Any, config.durability),
-            on_error=cast(Any, config.on_trace_error), notify=say, redact=session.redact,
-            home=config.home, owner=recording_owner(),
-        )  # fmt: skip
+            resumer,
+            durability=cast(Any, config.durability),
+            on_error=cast(Any, config.on_trace_error),
+            notify=say,
+            redact=session.redact,
+            home=config.home,
+            owner=recording_owner(),
+        )
 
     tally = Tally()
     session = make_session(
-        config, entry=entry or script("api"), instruments=[*instruments, tally], say=say,
-        world=resumer, recorder=recorder, names=names_in(trace),
-    )  # fmt: skip
+        config,
+        entry=entry or script("api"),
+        instruments=[*instruments, tally],
+        say=say,
+        world=resumer,
+        recorder=recorder,
+        names=names_in(trace),
+    )
     session.tally, session.hints = tally, False
     assert session.recording is not None
     session.recording.gate()

@@ -208,17 +208,25 @@ def make_session(
         places = {
             at: BackendEndpoint(each.backend, borrowed(each.policy)) for at, each in places.items()
         }
+    models = models_of(
+        config, choice, backend.profile, profiles_of(made), find=late.find, reserved=names.backends
+    )
     run = Run(
-        backend, instruments=watching, gate=recording.gate,
+        backend,
+        instruments=watching,
+        gate=recording.gate,
         barrier=recording.barrier,
-        models=models_of(
-            config, choice, backend.profile, profiles_of(made),
-            find=late.find, reserved=names.backends,
-        ),
-        temperature=config.temperature, max_tokens=config.max_tokens, seed=seed,
-        concurrency=config.concurrency, policy=policy,
-        traffic=traffic, places=places, lender=lender, world=world,
-    )  # fmt: skip
+        models=models,
+        temperature=config.temperature,
+        max_tokens=config.max_tokens,
+        seed=seed,
+        concurrency=config.concurrency,
+        policy=policy,
+        traffic=traffic,
+        places=places,
+        lender=lender,
+        world=world,
+    )
     late.run, late.place = run, partial(_placed, config, run)
     run.dispatch.open_place = late.open
     run.dispatch.follow_routes()
@@ -253,9 +261,16 @@ class Blueprint:
     def open(self, lender: Lender, instruments: list[Instrument], world: World) -> Session:
         """A session in *world* whose limits *lender* holds."""
         config = replace(
-            self.config, seed=self.seed, trace=False, stream=False, ctl=False, redact=None,
-            privacy="full", otel=None, notes=(),
-        )  # fmt: skip
+            self.config,
+            seed=self.seed,
+            trace=False,
+            stream=False,
+            ctl=False,
+            redact=None,
+            privacy="full",
+            otel=None,
+            notes=(),
+        )
         return make_session(
             config, instruments=instruments, say=_silent, lender=lender, world=world
         )

@@ -252,9 +252,13 @@ class FaultServer:
         if path in ("/model_info", "/get_model_info"):
             return {"model_path": self.model_path or self.model, "is_generation": True}
         if path in ("/server_info", "/get_server_info"):
-            return {"version": "0.5.17", "served_model_name": self.model,
-                    "disable_radix_cache": False, "max_total_num_tokens": 100_000,
-                    "incremental_streaming_output": False}  # fmt: skip
+            return {
+                "version": "0.5.17",
+                "served_model_name": self.model,
+                "disable_radix_cache": False,
+                "max_total_num_tokens": 100_000,
+                "incremental_streaming_output": False,
+            }
         return {}
 
 
@@ -327,8 +331,12 @@ def _pieces(text: str) -> list[str]:
 def _chat(server: FaultServer, ask: Ask, spoilt: str) -> bytes:
     """OpenAI's chat completion."""
     text, wanted = server.answer(ask.question), ask.data.get("n") or 1
-    usage = {"prompt_tokens": 8, "completion_tokens": len(_pieces(text)) * wanted,
-             "total_tokens": 0, "prompt_tokens_details": {"cached_tokens": 0}}  # fmt: skip
+    usage = {
+        "prompt_tokens": 8,
+        "completion_tokens": len(_pieces(text)) * wanted,
+        "total_tokens": 0,
+        "prompt_tokens_details": {"cached_tokens": 0},
+    }
     common = {"id": f"chatcmpl-{ask.number}", "created": 0, "model": server.model}
     if ask.streams:
         return _chat_stream(
@@ -385,10 +393,13 @@ def _generate(server: FaultServer, ask: Ask, spoilt: str) -> bytes:
 def _native(server: FaultServer, ask: Ask, text: str, ended: bool) -> dict[str, Any]:
     ids = server.encode(text)
     meta = {
-        "id": str(ask.data.get("rid") or ask.number), "prompt_tokens": 8,
-        "completion_tokens": len(ids), "cached_tokens": 0, "e2e_latency": 0.0,
+        "id": str(ask.data.get("rid") or ask.number),
+        "prompt_tokens": 8,
+        "completion_tokens": len(ids),
+        "cached_tokens": 0,
+        "e2e_latency": 0.0,
         "finish_reason": {"type": "stop", "matched": None} if ended else None,
-    }  # fmt: skip
+    }
     return {"text": text, "output_ids": ids, "meta_info": meta}
 
 

@@ -85,9 +85,13 @@ class Repository:
     def commit(self, revision: str) -> str:
         """The full name of the commit *revision*. Raises ``UsageError``."""
         return self._git(
-            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}",
+            "rev-parse",
+            "--verify",
+            "--quiet",
+            "--end-of-options",
+            f"{revision}^{{commit}}",
             what=f"there is no commit {revision!r}",
-        )  # fmt: skip
+        )
 
     def contains(self, older: str, newer: str) -> bool:
         """True if *older* is an ancestor of *newer*."""
@@ -160,9 +164,13 @@ class Trial:
             here = Path.cwd().resolve()
             folder = self.tree / here.relative_to(root) if here.is_relative_to(root) else self.tree
             outcome = spawned(
-                program, Environment(real=True), self.trace.path.resolve(), seconds=self.seconds,
-                folder=folder if folder.is_dir() else self.tree, moved=(root, self.tree),
-            )  # fmt: skip
+                program,
+                Environment(real=True),
+                self.trace.path.resolve(),
+                seconds=self.seconds,
+                folder=folder if folder.is_dir() else self.tree,
+                moved=(root, self.tree),
+            )
             self.tested[commit] = self._judged(commit, outcome)
             subject = self.repository.about(commit).get("subject", "")
             self.tell(f"appl: {self.tested[commit]:7} {commit[:_SHORT]} {subject}")
@@ -205,10 +213,11 @@ def _report(trial: Trial, found: list[str], as_document: bool) -> int:
     about = trial.repository.about(first)
     if as_document:
         data = {
-            "first_bad": None if others else about, "candidates": found,
+            "first_bad": None if others else about,
+            "candidates": found,
             "divergence": trial.errors.get(first),
             "tested": [{"commit": c, "verdict": v} for c, v in trial.tested.items()],
-        }  # fmt: skip
+        }
         out(as_json(data, indent=2))
     elif others:
         many = ", ".join(each[:_SHORT] for each in found)

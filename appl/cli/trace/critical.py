@@ -75,10 +75,14 @@ def _lines(trace: Trace, found: Critical, most: int | None, longest: Any) -> Ite
     yield "\nthe path" if len(kept) == count else cut
     begin = found.segments[0].start
     yield from columns(
-        (f"  at {seconds(each.start - begin)}", seconds(each.took), each.kind,
-         f"{each.address} {place(each.where)}".rstrip())
+        (
+            f"  at {seconds(each.start - begin)}",
+            seconds(each.took),
+            each.kind,
+            f"{each.address} {place(each.where)}".rstrip(),
+        )
         for each in kept
-    )  # fmt: skip
+    )
     yield from _waits(found)
 
 

@@ -69,8 +69,9 @@ def command(given: Options) -> int:
     with guarded(given.json) as failure:
         wanted = [form for form in _FORMS if getattr(given, form)]
         if not wanted and not given.otel and not given.html:
-            raise UsageError("say where to: --otel URL, or --otel-file, --chrome, --jsonl, …; "
-                             "--help lists all")  # fmt: skip
+            raise UsageError(
+                "say where to: --otel URL, or --otel-file, --chrome, --jsonl, …; --help lists all"
+            )
         if given.follow and (not given.otel or wanted or given.html):
             raise UsageError(
                 "--follow sends spans of a run that goes on: give it with --otel alone"
@@ -113,9 +114,8 @@ class _Sending:
         self._bar = None if given.json or not sys.stderr.isatty() else _Bar()
         patience = delivery.Patience(total_s=given.deadline or delivery.TOTAL_S)
         self._courier = delivery.Courier(
-            collector, checkpoint=self._checkpoint, patience=patience,
-            watch=self._bar or _unwatched,
-        )  # fmt: skip
+            collector, checkpoint=self._checkpoint, patience=patience, watch=self._bar or _unwatched
+        )
         self.delivery: Delivery = self._courier.delivery
 
     def send(self, spans: Spans) -> bool:
@@ -148,11 +148,18 @@ class _Sending:
         sent = self.delivery
         arrived, calls = sent.first_calls()
         return {
-            "trace": self._trace_id.hex(), "spans": sent.spans, "arrived": sent.arrived,
-            "earlier": sent.earlier, "rejected": sent.rejected, "calls": calls,
-            "calls_arrived": arrived, "requests": sent.requests, "busy": sent.busy,
-            "said": sent.said, "stopped": sent.stopped,
-        }  # fmt: skip
+            "trace": self._trace_id.hex(),
+            "spans": sent.spans,
+            "arrived": sent.arrived,
+            "earlier": sent.earlier,
+            "rejected": sent.rejected,
+            "calls": calls,
+            "calls_arrived": arrived,
+            "requests": sent.requests,
+            "busy": sent.busy,
+            "said": sent.said,
+            "stopped": sent.stopped,
+        }
 
 
 def _unwatched(delivery: Delivery) -> None:
@@ -167,9 +174,12 @@ class _Bar:
         console = late_import("rich.console").Console(stderr=True, highlight=False)
         text = progress.TextColumn("{task.description}", markup=False)
         self._progress: Any = progress.Progress(
-            progress.BarColumn(), progress.MofNCompleteColumn(), text, console=console,
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            text,
+            console=console,
             transient=True,
-        )  # fmt: skip
+        )
         self._task = self._progress.add_task("spans")
 
     def __enter__(self) -> None:

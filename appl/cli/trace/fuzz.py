@@ -52,9 +52,13 @@ class FuzzFinding:
     def as_data(self) -> dict[str, Any]:
         """The finding as JSON-ready data."""
         return {
-            "kind": self.kind, "text": self.text, "address": self.address or None,
-            "details": self.details or None, "seeds": self.seeds, "plan": self.plan.told,
-        }  # fmt: skip
+            "kind": self.kind,
+            "text": self.text,
+            "address": self.address or None,
+            "details": self.details or None,
+            "seeds": self.seeds,
+            "plan": self.plan.told,
+        }
 
 
 @appl_command(

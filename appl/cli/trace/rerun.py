@@ -165,9 +165,13 @@ def _opened(
     report: RerunReport,
 ) -> Session:
     return sessions.rerun_session(
-        rerunner, settings_of(given), entry=program.entry, path=path,
-        instruments=[shower, report.tally], say=shower.tell,
-    )  # fmt: skip
+        rerunner,
+        settings_of(given),
+        entry=program.entry,
+        path=path,
+        instruments=[shower, report.tally],
+        say=shower.tell,
+    )
 
 
 def _check_used(rerunner: Rerunner) -> None:

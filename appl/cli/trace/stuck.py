@@ -71,8 +71,10 @@ def _waiting(each: RecordedCall | ToolUse, at: int, found: Summary) -> dict[str,
         return max((at - found.trace.wall(then, each.incarnation)) // 1000, 0)
 
     data: dict[str, Any] = {
-        "address": each.address, "where": each.where, "age_us": age(each.started),
-    }  # fmt: skip
+        "address": each.address,
+        "where": each.where,
+        "age_us": age(each.started),
+    }
     if isinstance(each, ToolUse):
         return data | {"kind": "tool", "name": each.name, "effect": each.effect, "why": "running"}
     failed = [attempt for attempt in each.attempts if attempt.error is not None]
@@ -110,9 +112,11 @@ def _lines(found: Summary, data: dict[str, Any], most: int | None) -> Iterator[s
         yield ""
         yield f"{each['address']}  {place(each['where'])}".rstrip()
         what = f"tool {each['name']} ({each['effect']})" if each["kind"] == "tool" else "call"
-        sent = f", attempt {each['attempts']} {seconds(each['sent_us'])} ago" if each.get(
-            "sent_us"
-        ) else ""  # fmt: skip
+        sent = (
+            f", attempt {each['attempts']} {seconds(each['sent_us'])} ago"
+            if each.get("sent_us")
+            else ""
+        )
         yield f"  {what} for {seconds(each['age_us'])}: {each['why']}{sent}"
         for error in each.get("errors", ())[-3:]:
             yield f"  in vain: {one_line(error, _WIDTH)}"

@@ -102,9 +102,15 @@ def _totals(total: Sum) -> tuple[str, str, str]:
 
 def _counts(total: Sum) -> str:
     calls = "1 call" if total.calls == 1 else f"{total.calls} calls"
-    counts = [f"{count} {word}" for count, word in (
-        (total.tools, "tools"), (total.failed, "failed"), (total.open, "in flight"),
-    ) if count]  # fmt: skip
+    counts = [
+        f"{count} {word}"
+        for count, word in (
+            (total.tools, "tools"),
+            (total.failed, "failed"),
+            (total.open, "in flight"),
+        )
+        if count
+    ]
     return ", ".join([calls, *counts])
 
 

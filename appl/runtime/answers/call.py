@@ -115,7 +115,7 @@ class Call(Promise):
         "timeout",
         "tools",
         "worker",
-    )  # fmt: skip
+    )
 
     def __init__(
         self,

@@ -40,11 +40,13 @@ def is_wrapped(shape: Shape, profile: Profile) -> bool:
 
 
 _KEPT = frozenset(
-    {"$ref", "$defs", "definitions", "additionalProperties", "allOf", "anyOf", "const",
-     "description", "enum", "exclusiveMaximum", "exclusiveMinimum", "format", "items", "maxItems",
-     "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minProperties", "minimum",
-     "multipleOf", "pattern", "patternProperties", "prefixItems", "properties", "required", "type"}
-)  # fmt: skip
+    """
+    $ref $defs definitions additionalProperties allOf anyOf const description enum
+    exclusiveMaximum exclusiveMinimum format items maxItems maxLength maxProperties maximum
+    minItems minLength minProperties minimum multipleOf pattern patternProperties prefixItems
+    properties required type
+""".split()
+)
 """What backends can constrain; what else a schema says is left to the validation afterwards."""
 
 _FORMATS = frozenset(
@@ -103,9 +105,11 @@ def wrapped(schema: dict[str, Any]) -> dict[str, Any]:
     """An object with the one property ``value``, which is of *schema*."""
     inner = _moved(schema, "#/properties/value")
     return {
-        "type": "object", "properties": {"value": inner}, "required": ["value"],
+        "type": "object",
+        "properties": {"value": inner},
+        "required": ["value"],
         "additionalProperties": False,
-    }  # fmt: skip
+    }
 
 
 def _moved(schema: Any, where: str) -> Any:

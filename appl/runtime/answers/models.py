@@ -322,10 +322,12 @@ def models_from(
 def _model(data: Mapping[str, Any]) -> Model:
     others = data.get("others")
     return Model(
-        data.get("backend"), data.get("model"), _options(data.get("options")),
+        data.get("backend"),
+        data.get("model"),
+        _options(data.get("options")),
         tuple(map(_model, others)) if isinstance(others, list) else (),
         str(data.get("prefer", "order")),
-    )  # fmt: skip
+    )
 
 
 def _options(data: object) -> dict[str, Any]:

@@ -232,9 +232,13 @@ def _missing(request: Request, known: int, content: bytes) -> Request:
     So a backend that draws by address and seed draws the same for every call of that content.
     """
     return dataclasses.replace(
-        request, address=f"/~{content.hex()}", ordinal=0, n=request.n - known, sample=known,
+        request,
+        address=f"/~{content.hex()}",
+        ordinal=0,
+        n=request.n - known,
+        sample=known,
         cache=None,
-    )  # fmt: skip
+    )
 
 
 def _seeded(request: Request, number: int) -> Request:

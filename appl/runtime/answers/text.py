@@ -27,9 +27,14 @@ class Text(Answer):
 
     @classmethod
     def of(
-        cls, address: str, response: Response, number: int = 0, *,
-        objects: tuple[Any, ...] | None = None, tools: ToolRunner | None = None,
-    ) -> Text:  # fmt: skip
+        cls,
+        address: str,
+        response: Response,
+        number: int = 0,
+        *,
+        objects: tuple[Any, ...] | None = None,
+        tools: ToolRunner | None = None,
+    ) -> Text:
         """Sample *number* of the *response* to the call at *address*.
 
         *objects* are what the samples of a typed answer give, *tools* those that the model could

@@ -57,9 +57,14 @@ class TimedWait:
     """
 
     def __init__(
-        self, run: FrameRun, address: str, kind: str, seconds: float, live: Callable[[], Any],
+        self,
+        run: FrameRun,
+        address: str,
+        kind: str,
+        seconds: float,
+        live: Callable[[], Any],
         pending: Promise | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._run, self._live = run, live
         self._moment = Moment(address, kind, run.outside.next_observation(address))
         self._left = False

@@ -458,9 +458,14 @@ _UNARY: dict[str, Install] = {
     "__ceil__": math.ceil,
 }  # fmt: skip
 _BINARY: dict[str, Install] = {
-    "__lt__": operator.lt, "__le__": operator.le, "__gt__": operator.gt, "__ge__": operator.ge,
-    "__getitem__": operator.getitem, "__contains__": operator.contains, "__format__": format,
-}  # fmt: skip
+    "__lt__": operator.lt,
+    "__le__": operator.le,
+    "__gt__": operator.gt,
+    "__ge__": operator.ge,
+    "__getitem__": operator.getitem,
+    "__contains__": operator.contains,
+    "__format__": format,
+}
 _ARITHMETIC: dict[str, Install] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "matmul": operator.matmul,
     "truediv": operator.truediv, "floordiv": operator.floordiv, "mod": operator.mod,

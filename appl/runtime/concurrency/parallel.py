@@ -21,7 +21,7 @@ from typing import (
     TypeVar,
     Unpack,
     overload,
-)  # fmt: skip
+)
 
 from appl import fallback, services
 from appl.compiler.names import program_of
@@ -120,9 +120,12 @@ def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Promise:
 
 
 def _start_coroutine(
-    f: Callable[..., Coroutine[Any, Any, Any]], frame: Frame, caller: Frame,
-    args: tuple[Any, ...], kwargs: dict[str, Any],
-) -> Task:  # fmt: skip
+    f: Callable[..., Coroutine[Any, Any, Any]],
+    frame: Frame,
+    caller: Frame,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Task:
     task = Task(frame, strand_here().hub)
     caller.add(task)
     context = context_for(frame)
@@ -190,24 +193,36 @@ def is_async(f: Any) -> bool:
 
 @overload
 def map(
-    f: Callable[..., Later[R]], items: Iterable[Any], *more: Iterable[Any],
-    on_error: Literal["raise"] = "raise", **options: Unpack[MapOptions],
-) -> Results[R]: ...  # fmt: skip
+    f: Callable[..., Later[R]],
+    items: Iterable[Any],
+    *more: Iterable[Any],
+    on_error: Literal["raise"] = "raise",
+    **options: Unpack[MapOptions],
+) -> Results[R]: ...
 @overload
 def map(
-    f: Callable[..., R], items: Iterable[Any], *more: Iterable[Any],
-    on_error: Literal["raise"] = "raise", **options: Unpack[MapOptions],
-) -> Results[R]: ...  # fmt: skip
+    f: Callable[..., R],
+    items: Iterable[Any],
+    *more: Iterable[Any],
+    on_error: Literal["raise"] = "raise",
+    **options: Unpack[MapOptions],
+) -> Results[R]: ...
 @overload
 def map(
-    f: Callable[..., Later[R]], items: Iterable[Any], *more: Iterable[Any],
-    on_error: Literal["collect"], **options: Unpack[MapOptions],
-) -> Results[R | Exception]: ...  # fmt: skip
+    f: Callable[..., Later[R]],
+    items: Iterable[Any],
+    *more: Iterable[Any],
+    on_error: Literal["collect"],
+    **options: Unpack[MapOptions],
+) -> Results[R | Exception]: ...
 @overload
 def map(
-    f: Callable[..., R], items: Iterable[Any], *more: Iterable[Any],
-    on_error: Literal["collect"], **options: Unpack[MapOptions],
-) -> Results[R | Exception]: ...  # fmt: skip
+    f: Callable[..., R],
+    items: Iterable[Any],
+    *more: Iterable[Any],
+    on_error: Literal["collect"],
+    **options: Unpack[MapOptions],
+) -> Results[R | Exception]: ...
 
 
 @taking_futures
@@ -252,9 +267,15 @@ def map(
 
 
 def _in_this_process(
-    f: Callable[..., Any], items: Iterable[Any], more: tuple[Iterable[Any], ...],
-    concurrency: int | None, collect: bool, progress: bool | None, *, as_recorded: bool = False,
-) -> Any:  # fmt: skip
+    f: Callable[..., Any],
+    items: Iterable[Any],
+    more: tuple[Iterable[Any], ...],
+    concurrency: int | None,
+    collect: bool,
+    progress: bool | None,
+    *,
+    as_recorded: bool = False,
+) -> Any:
     every = list(zip(items, *more, strict=False)) if more else [(item,) for item in items]
     shown = progress_for(_name(f), len(every), progress)
     job = _Map(f, every, concurrency or len(every) or 1, collect, shown)
@@ -271,23 +292,34 @@ def _with_workers(f: Callable[..., Any], known: Callable[..., Any], live: Callab
     moment = Moment(f"{caller.address}/{name}.{caller.counts.get(name, 0)}", "workers")
     chosen: list[Callable[[], Any]] = []
     caller.run.outside.expect(
-        moment, lambda _: chosen.append(partial(known, as_recorded=True)),
+        moment,
+        lambda _: chosen.append(partial(known, as_recorded=True)),
         lambda: chosen.append(live),
-    )  # fmt: skip
+    )
     return chosen[0]()
 
 
 def _elsewhere(
-    f: Callable[..., Any], items: Iterable[Any], more: tuple[Iterable[Any], ...],
-    concurrency: int | None, collect: bool, progress: bool | None, engine: Any,
-) -> Any:  # fmt: skip
+    f: Callable[..., Any],
+    items: Iterable[Any],
+    more: tuple[Iterable[Any], ...],
+    concurrency: int | None,
+    collect: bool,
+    progress: bool | None,
+    engine: Any,
+) -> Any:
     size = len(items) if isinstance(items, Sized) and not more else None
     every = zip(items, *more, strict=False) if more else ((item,) for item in items)
     engines = services.engines()
     return engines.mapped(
-        f, every, size, engines.engine_of(engine),
-        concurrency=concurrency, collect=collect, progress=progress,
-    )  # fmt: skip
+        f,
+        every,
+        size,
+        engines.engine_of(engine),
+        concurrency=concurrency,
+        collect=collect,
+        progress=progress,
+    )
 
 
 class ItemOwner(Protocol):
@@ -343,9 +375,13 @@ class _Map:
     """One ``map``: starts items in order, at most so many at once, and collects in order."""
 
     def __init__(
-        self, f: Callable[..., Any], every: list[tuple[Any, ...]], limit: int, collect: bool,
+        self,
+        f: Callable[..., Any],
+        every: list[tuple[Any, ...]],
+        limit: int,
+        collect: bool,
         progress: Progress,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._f, self._every, self._limit, self._collect = f, every, limit, collect
         self._progress = progress
         self.hub = strand_here().hub

@@ -137,7 +137,7 @@ class Promise:
         "proxy",
         "subscribers",
         "waiters",
-    )  # fmt: skip
+    )
 
     def __init__(self, address: str, home: Home | None) -> None:
         self.address, self.home = address, home

@@ -288,10 +288,17 @@ class Tagged(Logged):
         _check_tag(type(self).__name__, tag, attrs)
         shown = "".join(f' {name}="{_escaped(value)}"' for name, value in (attrs or {}).items())
         super().__init__(
-            sep, indexing, prolog=tag_begin.format(tag, shown), epilog=tag_end.format(tag),
-            indent_inside=indent_inside, indent=indent, new_indent=new_indent,
-            is_inline=is_inline, role=role, _ctx=_ctx,
-        )  # fmt: skip
+            sep,
+            indexing,
+            prolog=tag_begin.format(tag, shown),
+            epilog=tag_end.format(tag),
+            indent_inside=indent_inside,
+            indent=indent,
+            new_indent=new_indent,
+            is_inline=is_inline,
+            role=role,
+            _ctx=_ctx,
+        )
 
 
 _NO_TAG = re.compile(r"[<>\n]")

@@ -147,9 +147,15 @@ class Holes:
             messages = tip.messages() if tip is not None else None
             holes = [_source(lazy).address for lazy in call.node.holes() if not _is_there(lazy)]
         return Rendered(
-            call.address, call.kind, call.model, json.loads(call.sampling.canonical()),
-            tuple(messages or ()), tuple(dict.fromkeys(reversed(holes))), call.file, call.line,
-        )  # fmt: skip
+            call.address,
+            call.kind,
+            call.model,
+            json.loads(call.sampling.canonical()),
+            tuple(messages or ()),
+            tuple(dict.fromkeys(reversed(holes))),
+            call.file,
+            call.line,
+        )
 
     def _tip(self, tip: PromptNode) -> PromptNode | None:
         """The prompt up to *tip*."""

@@ -140,15 +140,11 @@ def _give_up(value: object) -> None:
     raise _NotText
 
 
-_PASSIVE = (
-    str, list, tuple, Message, Image, Audio, PromptRecords, Conversation, Generation, Future,
-)  # fmt: skip
-"""What can be said without running code of the user's."""
+_RECORDED = (Message, Image, Audio, PromptRecords, Conversation)
+_PASSIVE = (str, list, tuple, *_RECORDED, Generation, Future)
+"""Values that become prompt text without running code of the user's."""
 
-_SAYABLE = (
-    str, list, tuple, GeneratorType, Message, Image, Audio, PromptRecords, Conversation,
-    Generation, Promise,
-)  # fmt: skip
+_SAYABLE = (*_PASSIVE, GeneratorType, Promise)
 
 
 def _protocol(kind: type) -> bool:

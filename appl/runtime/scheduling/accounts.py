@@ -100,8 +100,12 @@ def _exceeded(name: str, limit: int, spent: int, reserved: int, asked: int) -> B
     return BudgetExceeded(
         f"the budget of {limit} {_UNITS[name]} has {limit - spent} left, and this call may take "
         f"{asked}; it was not sent",
-        limit=name, most=limit, spent=spent, reserved=reserved, asked=asked,
-    )  # fmt: skip
+        limit=name,
+        most=limit,
+        spent=spent,
+        reserved=reserved,
+        asked=asked,
+    )
 
 
 @dataclass(slots=True)

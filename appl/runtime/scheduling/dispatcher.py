@@ -349,7 +349,7 @@ class Dispatcher:
         left = max(until - self._clock.now(), 0.0) if until is not None else None
         return CallStatus(
             call, "worker", why, self.name, 0, question.number, since, left, question.error
-        )  # fmt: skip
+        )
 
     def _told(self, question: Question) -> tuple[Why, float | None]:
         """The reason for which it is not answered, and the earliest end of that, if known."""

@@ -173,6 +173,10 @@ class Policy:
     def naive(cls) -> Policy:
         """A policy that sends every call once, as it comes."""
         return cls(
-            order="fifo", warm=False, gather_s=0, adaptive=False, retries=Retries(attempts=1),
+            order="fifo",
+            warm=False,
+            gather_s=0,
+            adaptive=False,
+            retries=Retries(attempts=1),
             circuit=None,
-        )  # fmt: skip
+        )

@@ -31,9 +31,12 @@ class Traffic:
         self.clock = policy.clock or LoopClock()
         self._users: WeakSet[User] = WeakSet()
         self.slots = Slots(
-            most, policy.concurrency_start, self._has_room,
-            slow=policy.slow_start, adaptive=policy.adaptive,
-        )  # fmt: skip
+            most,
+            policy.concurrency_start,
+            self._has_room,
+            slow=policy.slow_start,
+            adaptive=policy.adaptive,
+        )
         self.gate = Gate(self.clock)
         self.breaker = Breaker(policy.circuit, self.clock, whose)
         limits = policy.limits

@@ -76,8 +76,9 @@ def _change(then: Sequence[str] | None, offer: Offer) -> str:
         return f"{_shown(offer)} (new)"
     text, form = (a != b for a, b in zip(then, _digests(offer), strict=True))
     if text:
-        return _shown(offer) + (" (another description and other parameters)" if form else
-                                " (another description)")  # fmt: skip
+        return _shown(offer) + (
+            " (another description and other parameters)" if form else " (another description)"
+        )
     return f"  {_line(offer['name'])} (other parameters)" if form else ""
 
 

@@ -201,11 +201,11 @@ def _docstring(f: Any) -> str:
     return inspect.getdoc(type(f).__call__) or inspect.getdoc(f) or ""
 
 
-_TYPES: dict[str, Any] = {
-    "int": int, "integer": int, "float": float, "number": float, "str": str, "string": str,
-    "bool": bool, "boolean": bool, "list": list, "dict": dict, "None": None, "any": Any,
-    "Any": Any, "List": list, "Dict": dict,
-}  # fmt: skip
+_NAMES_OF: tuple[tuple[Any, str], ...] = (
+    *((int, "int integer"), (float, "float number"), (str, "str string"), (bool, "bool boolean")),
+    *((list, "list List"), (dict, "dict Dict"), (None, "None"), (Any, "any Any")),
+)
+_TYPES: dict[str, Any] = {name: kind for kind, names in _NAMES_OF for name in names.split()}
 
 
 def _type_named(text: str) -> Any:
@@ -282,9 +282,11 @@ def _checker(name: str, schema: Schema) -> Checker:
 
 
 def _adapter(
-    name: str, parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, Any],
+    name: str,
+    parameters: Mapping[str, inspect.Parameter],
+    hints: Mapping[str, Any],
     about: Mapping[str, str],
-) -> Any:  # fmt: skip
+) -> Any:
     fields = {
         key: _field(hints.get(key, Any), about.get(key), parameter.default is _EMPTY)
         for key, parameter in parameters.items()

@@ -119,9 +119,15 @@ class Tool:
     def renamed(self, name: str, description: str | None = None) -> Tool:
         """The same tool under another name, and with another description if one is given."""
         return Tool(
-            name, self.description if description is None else description, self.func, self.effect,
-            self.reader, self.predefined, self.positional, self.mask,
-        )  # fmt: skip
+            name,
+            self.description if description is None else description,
+            self.func,
+            self.effect,
+            self.reader,
+            self.predefined,
+            self.positional,
+            self.mask,
+        )
 
 
 class SchemaTool(Tool):
@@ -235,10 +241,13 @@ def _again(tool: Tool, name: str | None, description: str | None, own: dict[str,
                 f"{next(iter(own))!r}, and a function that adds it"
             )
         tool = as_tool(
-            tool.function(), name=tool.name, description=tool.description,
-            idempotent=tool.effect == "idempotent", pure=tool.effect == "pure",
+            tool.function(),
+            name=tool.name,
+            description=tool.description,
+            idempotent=tool.effect == "idempotent",
+            pure=tool.effect == "pure",
             predefined={**tool.predefined, **own},
-        )  # fmt: skip
+        )
     if name is None and description is None:
         return tool
     return tool.renamed(name or tool.name, description)

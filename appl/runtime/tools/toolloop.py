@@ -41,38 +41,64 @@ STEPS = 8
 
 @overload
 def gen_with_tools(
-    model: str | None = None, *, tools: Tools, max_steps: int = STEPS, tool_choice: Any = None,
-    parallel: bool = True, tool_timeout: float | None = None,
-    on_limit: Literal["raise", "answer"] = "raise", response_format: type[R],
+    model: str | None = None,
+    *,
+    tools: Tools,
+    max_steps: int = STEPS,
+    tool_choice: Any = None,
+    parallel: bool = True,
+    tool_timeout: float | None = None,
+    on_limit: Literal["raise", "answer"] = "raise",
+    response_format: type[R],
     **options: Unpack[StepOptions],
-) -> TypedGeneration[R]: ...  # fmt: skip
+) -> TypedGeneration[R]: ...
 
 
 @overload
 def gen_with_tools(
-    model: str | None = None, *, tools: Tools, max_steps: int = STEPS, tool_choice: Any = None,
-    parallel: bool = True, tool_timeout: float | None = None,
-    on_limit: Literal["raise", "answer"] = "raise", response_format: None = None,
+    model: str | None = None,
+    *,
+    tools: Tools,
+    max_steps: int = STEPS,
+    tool_choice: Any = None,
+    parallel: bool = True,
+    tool_timeout: float | None = None,
+    on_limit: Literal["raise", "answer"] = "raise",
+    response_format: None = None,
     **options: Unpack[StepOptions],
-) -> Generation: ...  # fmt: skip
+) -> Generation: ...
 
 
 @overload
 def gen_with_tools(
-    model: str | None = None, *, tools: Tools, max_steps: int = STEPS, tool_choice: Any = None,
-    parallel: bool = True, tool_timeout: float | None = None,
-    on_limit: Literal["raise", "answer"] = "raise", response_format: Any,
+    model: str | None = None,
+    *,
+    tools: Tools,
+    max_steps: int = STEPS,
+    tool_choice: Any = None,
+    parallel: bool = True,
+    tool_timeout: float | None = None,
+    on_limit: Literal["raise", "answer"] = "raise",
+    response_format: Any,
     **options: Unpack[StepOptions],
-) -> TypedGeneration[Any]: ...  # fmt: skip
+) -> TypedGeneration[Any]: ...
 
 
 @taking_futures
 @with_options(StepOptions, DEFAULTS)
 def gen_with_tools(
-    model: str | None = None, *, tools: Tools, max_steps: int = STEPS, tool_choice: Any = None,
-    messages: Said | None = None, parallel: bool = True, tool_timeout: float | None = None,
-    on_limit: Literal["raise", "answer"] = "raise", response_format: Any = None, **options: Any,
-) -> Generation[Any]:  # fmt: skip
+    model: str | None = None,
+    *,
+    tools: Tools,
+    max_steps: int = STEPS,
+    tool_choice: Any = None,
+    messages: Said | None = None,
+    parallel: bool = True,
+    tool_timeout: float | None = None,
+    on_limit: Literal["raise", "answer"] = "raise",
+    response_format: Any = None,
+    **options: Any,
+) -> Generation[Any]:
     """Ask a model, run the tools that it calls, and ask again, until it answers; a future at once.
 
     For example::

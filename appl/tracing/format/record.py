@@ -89,9 +89,12 @@ def _sample(data: Any, big: Any) -> Sample:
     tokens = None if logprobs is None else tuple(_token(*token) for token in logprobs)
     calls, reasoning = more or ((), None)
     return Sample(
-        checked(str, big(text)), word(reason), tokens, calls_from(calls, big),
+        checked(str, big(text)),
+        word(reason),
+        tokens,
+        calls_from(calls, big),
         None if reasoning is None else checked(str, big(reasoning)),
-    )  # fmt: skip
+    )
 
 
 def _token(token: Any, logprob: Any, top: Any) -> TokenLogprob:
@@ -127,18 +130,16 @@ def _is_error(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, BaseException)
 
 
-_BUILTIN = (
-    "ArithmeticError", "AssertionError", "AttributeError", "ConnectionError", "Exception",
-    "ConnectionRefusedError", "ConnectionResetError", "EOFError", "IndexError", "KeyError",
-    "KeyboardInterrupt", "LookupError", "MemoryError", "NotImplementedError", "OSError",
-    "OverflowError", "PermissionError", "RecursionError", "RuntimeError", "TimeoutError",
-    "TypeError", "UnicodeError", "ValueError", "ZeroDivisionError",
-)  # fmt: skip
+_BUILTIN = tuple(
+    """
+    ArithmeticError AssertionError AttributeError ConnectionError Exception
+    ConnectionRefusedError ConnectionResetError EOFError IndexError KeyError KeyboardInterrupt
+    LookupError MemoryError NotImplementedError OSError OverflowError PermissionError
+    RecursionError RuntimeError TimeoutError TypeError UnicodeError ValueError ZeroDivisionError
+""".split()
+)
 _ERRORS = _error_types()
-FACTS = (
-    "retry_after", "status", "deadline", "limit", "most", "spent", "reserved", "asked", "usage",
-    "worked",
-)  # fmt: skip
+FACTS = tuple("retry_after status deadline limit most spent reserved asked usage worked".split())
 
 
 def error_data(error: BaseException) -> tuple[Any, ...]:

@@ -45,8 +45,10 @@ class Head:
         own = self.name.removeprefix("setting ")
         if name == "model":
             return self.kind == "settings" and own.partition(".")[0] in (
-                "model", "models", "backend"
-            )  # fmt: skip
+                "model",
+                "models",
+                "backend",
+            )
         return self.kind == "settings" and (own == name or own.endswith("." + name))
 
 
@@ -108,9 +110,8 @@ def _without_options(words: list[str]) -> list[str]:
 
 
 _OPTIONS = frozenset(
-    {"--backend", "--model", "--concurrency", "--seed", "--temperature", "--max-tokens", "--home",
-     "--trace"}
-)  # fmt: skip
+    "--backend --model --concurrency --seed --temperature --max-tokens --home --trace".split()
+)
 _SWITCHES = frozenset({"--json", "--no-trace", "--stream", "--quiet"})
 
 

@@ -634,11 +634,14 @@ class Builder:
         self._trace.reason, self._trace.error = "", None  # how an earlier process ended is past
         self._trace.incarnations.append(
             Incarnation(
-                checked(int, process.number), checked(int, process.pid), checked(str, process.host),
-                checked(str, process.reason), checked(int, process.wall_ns),
+                checked(int, process.number),
+                checked(int, process.pid),
+                checked(str, process.host),
+                checked(str, process.reason),
+                checked(int, process.wall_ns),
                 checked(int, process.monotonic_ns),
             )
-        )  # fmt: skip
+        )
 
     @property
     def _incarnations(self) -> int:
@@ -672,10 +675,17 @@ class Builder:
         self._allowance.spend(4 * len(address))
         self._scopes[checked(int, scope.id)] = address
         self._trace.scopes.append(
-            Scope(address, above, checked(str, scope.name), self._file(scope.file),
-                  optional(int, scope.line), checked(int, scope.at),
-                  codec.revive(scope.metadata, self._long), self._incarnations)
-        )  # fmt: skip
+            Scope(
+                address,
+                above,
+                checked(str, scope.name),
+                self._file(scope.file),
+                optional(int, scope.line),
+                checked(int, scope.at),
+                codec.revive(scope.metadata, self._long),
+                self._incarnations,
+            )
+        )
 
     def _scope_of(self, reference: Any) -> str:
         if isinstance(reference, int):
@@ -716,11 +726,14 @@ class Builder:
             return Message(role, text), self._masks
         media = [(checked(int, at), *self._media[each]) for at, each in more.get("media", ())]
         message = Message(
-            role, text, tuple((at, medium) for at, medium, _ in media),
+            role,
+            text,
+            tuple((at, medium) for at, medium, _ in media),
             record.calls_from(more.get("calls", ()), self._long),
-            optional(str, more.get("of")), optional(str, more.get("name")),
+            optional(str, more.get("of")),
+            optional(str, more.get("name")),
             checked(bool, more.get("error", False)),
-        )  # fmt: skip
+        )
         return message, self._masks + tuple(mask for _, _, masked in media for mask in masked)
 
     def _longer(self, longer: table.LongerRecord) -> None:
@@ -809,14 +822,23 @@ class Builder:
         self._allowance.spend(_EDGE * len(edges))
         call = RecordedCall(
             address=f"{self._scope_of(scope)}/{checked(str, leaf)}",
-            ordinal=checked(int, ordinal), kind=word(kind), model=model,
-            sampling=sampling, messages=messages, n=checked(int, n), sample=checked(int, sample),
-            content=checked(bytes, content), edges=tuple(map(self._address, edges)),
-            file=self._file(file), line=optional(int, line), timeout=optional(float, timeout),
-            position=self._positions, started=checked(int, at),
+            ordinal=checked(int, ordinal),
+            kind=word(kind),
+            model=model,
+            sampling=sampling,
+            messages=messages,
+            n=checked(int, n),
+            sample=checked(int, sample),
+            content=checked(bytes, content),
+            edges=tuple(map(self._address, edges)),
+            file=self._file(file),
+            line=optional(int, line),
+            timeout=optional(float, timeout),
+            position=self._positions,
+            started=checked(int, at),
             masked=self._marks(masks, more, self._masks) if masked else (),
             incarnation=self._incarnations,
-        )  # fmt: skip
+        )
         self._positions += 1
         self._calls[checked(int, number)] = call
         self._add(call)
@@ -911,11 +933,17 @@ class Builder:
     def _tool(self, tool: table.ToolStartRecord) -> None:
         _, number, scope, leaf, name, arguments, effect, file, line, at = tool
         used = ToolUse(
-            f"{self._scope_of(scope)}/{checked(str, leaf)}", checked(str, name),
-            checked(str, self._long(arguments)), checked(str, effect), self._file(file),
-            optional(int, line), self._positions, checked(int, at), masked=self._masks,
+            f"{self._scope_of(scope)}/{checked(str, leaf)}",
+            checked(str, name),
+            checked(str, self._long(arguments)),
+            checked(str, effect),
+            self._file(file),
+            optional(int, line),
+            self._positions,
+            checked(int, at),
+            masked=self._masks,
             incarnation=self._incarnations,
-        )  # fmt: skip
+        )
         self._positions += 1
         self._used[checked(int, number)] = used
         self._trace.tools.pop(used.address, None)
@@ -962,11 +990,16 @@ class Builder:
         _, address, ordinal, kind, value, at = seen
         self._trace.observations.append(
             Observation(
-                checked(str, address), checked(int, ordinal), checked(str, kind),
-                codec.revive(value, self._long), checked(int, at), self.deliveries, self._masks,
+                checked(str, address),
+                checked(int, ordinal),
+                checked(str, kind),
+                codec.revive(value, self._long),
+                checked(int, at),
+                self.deliveries,
+                self._masks,
                 self._incarnations,
             )
-        )  # fmt: skip
+        )
         self.deliveries += 1
 
     def _warning(self, warning: table.WarningRecord) -> None:

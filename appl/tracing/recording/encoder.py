@@ -495,8 +495,10 @@ class EventEncoder:
             calls = message.tool_calls
             found["calls"] = record.calls_data(calls, lambda text: self._long(text, masks))
         for key, value in (
-            ("of", message.tool_call_id), ("name", message.name), ("error", message.has_error),
-        ):  # fmt: skip
+            ("of", message.tool_call_id),
+            ("name", message.name),
+            ("error", message.has_error),
+        ):
             if value:
                 found[key] = value
         return found
@@ -677,9 +679,16 @@ class EventEncoder:
         file, number = self._file(event.file), next(self._ids)
         arguments = self._long(self._arguments(event, masks), masks)
         fields = _tool_start_row(
-            number, self._scopes.find(scope) or scope, leaf, event.name, arguments,
-            event.effect, file, event.line, self._at(event.at),
-        )  # fmt: skip
+            number,
+            self._scopes.find(scope) or scope,
+            leaf,
+            event.name,
+            arguments,
+            event.effect,
+            file,
+            event.line,
+            self._at(event.at),
+        )
         self._records.append(_masked(fields, masks))
         self._calls.put(event.address, number)
 

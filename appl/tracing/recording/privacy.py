@@ -60,10 +60,16 @@ _PARAMETERS = NUMBERS | {"normalize"}
 """Parameters that say nothing of what is talked about."""
 _LASTING = frozenset(
     {
-        HeaderRecord, EndRecord, RetryRecord, ToolStartRecord, ToolEndRecord, ObservationRecord,
-        CloseRecord, MediumRecord,
+        HeaderRecord,
+        EndRecord,
+        RetryRecord,
+        ToolStartRecord,
+        ToolEndRecord,
+        ObservationRecord,
+        CloseRecord,
+        MediumRecord,
     }
-)  # fmt: skip
+)
 """Kinds of records whose originals a replay may need."""
 _PIECE = tag_of(PieceRecord)
 _NOTHING = stored(FileRecord("T", 0, ""))
@@ -74,10 +80,12 @@ _STAYS = frozenset({Content.PLAIN, Content.OWNER, Content.PATH})
 _MORE = frozenset(["media", "calls", "of", "name", "error", "from"])
 _ABOUT = frozenset(["first", "source", "of"])
 
-_HEADER = frozenset([
-    "format", "program", "entry", "settings", "backend", "model", "models", "programs", "git",
-    "versions", "seed", "parent", "sets", "profile", "places", "backends", "redaction", "privacy",
-])  # fmt: skip
+_HEADER = frozenset(
+    """
+    format program entry settings backend model models programs git versions seed parent sets
+    profile places backends redaction privacy
+""".split()
+)
 _ENTRY = frozenset(["kind", "file", "function", "argv", "argc", "directory"])
 
 _WORD = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
@@ -100,14 +108,20 @@ class Veil:
         self._mode, self._key, self._redact = mode, key, redact
         self._sealer = Sealer(key) if mode == "redacted" else None
         shows: dict[Content, Show] = {
-            Content.FACTS: self._facts, Content.TEXT: self._any_text, Content.ERROR: self._error,
-            Content.ANSWER: self._answer, Content.RESULT: self._result, Content.ABOUT: self._about,
-            Content.OBSERVED: self._observed, Content.OPTIONS: self._options,
-            Content.WORD: self._word, Content.DIGEST: self._digest,
+            Content.FACTS: self._facts,
+            Content.TEXT: self._any_text,
+            Content.ERROR: self._error,
+            Content.ANSWER: self._answer,
+            Content.RESULT: self._result,
+            Content.ABOUT: self._about,
+            Content.OBSERVED: self._observed,
+            Content.OPTIONS: self._options,
+            Content.WORD: self._word,
+            Content.DIGEST: self._digest,
             Content.BYTES: lambda value, record: b"",
             Content.LEFT_OUT: lambda value, record: None,
             Content.ORIGINS: lambda value, record: None,
-        }  # fmt: skip
+        }
         self._plans = {
             kind: [(kind._fields.index(name), shows[content]) for name, content in fields.items()]
             for kind, fields in _SHIELDED.items()

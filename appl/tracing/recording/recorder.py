@@ -111,16 +111,23 @@ class Recorder:
         self._veil = self._veiled(append, privacy, home or usual_home(), redact)
         self._began, self._wall = time.monotonic_ns(), time.time_ns()
         self._encoder = EventEncoder(
-            self._began, self._masker, redact if self._veil is None else None,
+            self._began,
+            self._masker,
+            redact if self._veil is None else None,
             whole=redact is not None or self._veil is not None,
-        )  # fmt: skip
+        )
         self._error: TraceWriteError | None = None
         self._off = self._closed = self._told = False
         self._ended: RunEnded | None = None
         self._writer = writer(
-            self.path, append=append, durability=durability, filter=self._filter,
-            fault=fault, limit=limit, owner=owner,
-        )  # fmt: skip
+            self.path,
+            append=append,
+            durability=durability,
+            filter=self._filter,
+            fault=fault,
+            limit=limit,
+            owner=owner,
+        )
         self.torn = self._writer.torn
         try:
             self._open(header, append, reason)

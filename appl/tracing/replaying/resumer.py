@@ -322,8 +322,10 @@ class Resumer(Recall):
             f"gave: appl trace resume {self.trace.path.stem} --assume '{used.address}=RESULT'\n  "
             "(in a program: appl.session.resumed(path, rerun=[…]) or assume={…}); a tool that may "
             "run twice is declared with idempotent=True",
-            tool=used.name, arguments=used.arguments, address=used.address,
-        )  # fmt: skip
+            tool=used.name,
+            arguments=used.arguments,
+            address=used.address,
+        )
         self.refused(error)
         return error
 

@@ -160,11 +160,14 @@ class Assembler:
             raise ValueError(f"unknown role {role!r:.80}")
         placed = record.get("media", ())
         return Message(
-            role, str(said.text),
+            role,
+            str(said.text),
             tuple((checked(int, at), self._shown(checked(str, each))) for at, each in placed),
-            tuple(said.calls), optional(str, record.get("reply_to")),
-            optional(str, record.get("name")), checked(bool, record.get("failed", False)),
-        )  # fmt: skip
+            tuple(said.calls),
+            optional(str, record.get("reply_to")),
+            optional(str, record.get("name")),
+            checked(bool, record.get("failed", False)),
+        )
 
     def _shown(self, digest: str) -> Media:
         """The medium of *digest*; made once."""
@@ -174,20 +177,27 @@ class Assembler:
             sort: type[Image | Audio] = {"image": Image, "audio": Audio}[record["sort"]]
             data = base64.b64decode(checked(str, record.get("base64", "")), validate=True)
             made = self._made[digest] = sort.restored(
-                optional(str, record.get("url")), data, checked(str, record["mime"]),
+                optional(str, record.get("url")),
+                data,
+                checked(str, record["mime"]),
                 optional(str, record.get("detail")),
-            )  # fmt: skip
+            )
         return made
 
     def _made_tool(self, address: str, asked: TapeCall) -> ToolUse:
         record, went = asked.record, self._lines.went.get(address, {})
         used = ToolUse(
-            address, checked(str, record["name"]), checked(str, record["arguments"]),
-            checked(str, record["effect"]), optional(str, went.get("file")),
-            optional(int, went.get("line")), len(self._trace.tools),
-            checked(int, went.get("started_us", 0)), masked=_names(record),
+            address,
+            checked(str, record["name"]),
+            checked(str, record["arguments"]),
+            checked(str, record["effect"]),
+            optional(str, went.get("file")),
+            optional(int, went.get("line")),
+            len(self._trace.tools),
+            checked(int, went.get("started_us", 0)),
+            masked=_names(record),
             lost=_lost(record),
-        )  # fmt: skip
+        )
         if asked.said:
             used.outcome, used.message = "answered", self._said(asked.said[0])
         elif asked.error is not None:
@@ -256,7 +266,10 @@ def _response(asked: TapeCall) -> Response:
     return Response(
         tuple(
             Sample(
-                str(each.text), each.reason, each.tokens, tuple(each.calls),
+                str(each.text),
+                each.reason,
+                each.tokens,
+                tuple(each.calls),
                 None if each.reasoning is None else str(each.reasoning),
             )
             for each in asked.samples
@@ -264,9 +277,10 @@ def _response(asked: TapeCall) -> Response:
         Usage(*(optional(int, count) for count in record.get("usage", ()))),
         checked(str, record.get("by", "")),
         None if scores is None else tuple(checked(float, each) for each in scores),
-        optional(str, record.get("choice_method")), optional(int, record.get("cost")),
+        optional(str, record.get("choice_method")),
+        optional(int, record.get("cost")),
         checked(int, record.get("reused", 0)),
-    )  # fmt: skip
+    )
 
 
 def _cuts(record: Record) -> list[tuple[int, int, int]]:

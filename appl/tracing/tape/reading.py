@@ -155,10 +155,11 @@ class _Reader:
             raise ValueError("a tool is called by a message or an answer, which stands before")
         self._calls.append(
             ToolCall(
-                checked(str, record["id"]), checked(str, record["calls"]),
+                checked(str, record["id"]),
+                checked(str, record["calls"]),
                 checked(str, record["arguments"]),
             )
-        )  # fmt: skip
+        )
 
     def _answer(self, record: Record) -> None:
         sample = TapeSample(checked(str, record["answer"]), self._textual(record))
@@ -177,11 +178,12 @@ class _Reader:
     def _tokens(self, record: Record) -> None:
         self._sample().tokens = tuple(
             TokenLogprob(
-                checked(str, token), checked(float, value),
+                checked(str, token),
+                checked(float, value),
                 tuple((checked(str, text), checked(float, each)) for text, each in top),
             )
             for token, value, top in revived(record["tokens"])
-        )  # fmt: skip
+        )
 
     def _usage(self, record: Record) -> None:
         self._inside().usage = record
@@ -216,20 +218,28 @@ class _Reader:
         numbers = (checked(int, record[name]) for name in ("wall", "monotonic"))
         self._trace.incarnations.append(
             Incarnation(
-                checked(int, record["began"]), checked(int, record["pid"]),
-                checked(str, record["host"]), checked(str, record["reason"]), *numbers,
+                checked(int, record["began"]),
+                checked(int, record["pid"]),
+                checked(str, record["host"]),
+                checked(str, record["reason"]),
+                *numbers,
             )
-        )  # fmt: skip
+        )
 
     def _scope(self, record: Record) -> None:
         address, parent, name = (checked(str, record[key]) for key in ("scope", "parent", "name"))
         self._lines.scopes.append(
             Scope(
-                address, parent, name, optional(str, record["file"]), optional(int, record["line"]),
-                checked(int, record["at"]), revived(record.get("metadata")),
+                address,
+                parent,
+                name,
+                optional(str, record["file"]),
+                optional(int, record["line"]),
+                checked(int, record["at"]),
+                revived(record.get("metadata")),
                 checked(int, record.get("incarnation", 0)),
             )
-        )  # fmt: skip
+        )
 
     def _how(self, record: Record) -> None:
         self._lines.went[checked(str, record["went"])] = record

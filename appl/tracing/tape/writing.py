@@ -136,9 +136,11 @@ class _Content:
         head |= {"ordinal": call.ordinal, **self._sampling(call), **shared, **_masked(call.masked)}
         head |= _whole(call)
         for name, value, usual in (
-            ("n", call.n, 1), ("sample", call.sample, 0), ("uses", list(call.edges), []),
+            ("n", call.n, 1),
+            ("sample", call.sample, 0),
+            ("uses", list(call.edges), []),
             ("timeout", call.timeout, None),
-        ):  # fmt: skip
+        ):
             if value != usual:
                 head[name] = plain(value)
         said = call.messages.digest if call.messages else b""
@@ -178,9 +180,11 @@ class _Content:
         record: Record = {"message": message.role}
         text, before = message.content, self._last.get(place, ("", "", ""))
         goes_on = (
-            before[1] == message.role and not message.media
-            and _SAID_AGAIN < len(before[2]) < len(text) and text.startswith(before[2])
-        )  # fmt: skip
+            before[1] == message.role
+            and not message.media
+            and _SAID_AGAIN < len(before[2]) < len(text)
+            and text.startswith(before[2])
+        )
         if goes_on:
             record["goes_on"], text = before[0], text[len(before[2]) :]
         long = goes_on and len(message.content) > LONG
@@ -197,9 +201,11 @@ class _Content:
             self._media[medium.digest] = medium
         placed = [[offset, tagged(medium.digest)] for offset, medium in message.media]
         named = (
-            ("name", message.name), ("reply_to", message.tool_call_id),
-            ("failed", message.has_error), ("media", placed),
-        )  # fmt: skip
+            ("name", message.name),
+            ("reply_to", message.tool_call_id),
+            ("failed", message.has_error),
+            ("media", placed),
+        )
         return {name: value for name, value in named if value}
 
     def _ended(self, call: RecordedCall) -> Iterator[Record]:
@@ -217,9 +223,13 @@ class _Content:
 
     def _tool(self, used: ToolUse) -> Iterator[Record]:
         yield {
-            "tool": used.address, "name": used.name, "arguments": used.arguments,
-            "effect": used.effect, **_masked(used.masked), **_whole(used),
-        }  # fmt: skip
+            "tool": used.address,
+            "name": used.name,
+            "arguments": used.arguments,
+            "effect": used.effect,
+            **_masked(used.masked),
+            **_whole(used),
+        }
         if used.message is not None:
             message = used.message
             record: Record = {"message": message.role, **self._about(message)}
@@ -268,9 +278,11 @@ def _answer(response: Response) -> Record:
     used = response.usage
     record: Record = {"usage": [used.prompt_tokens, used.completion_tokens, used.cached_tokens]}
     for name, value in (
-        ("by", response.model), ("choice_method", response.choice_method),
-        ("scores", response.scores and list(response.scores)), ("reused", response.reused),
-    ):  # fmt: skip
+        ("by", response.model),
+        ("choice_method", response.choice_method),
+        ("scores", response.scores and list(response.scores)),
+        ("reused", response.reused),
+    ):
         if value:
             record[name] = plain(value)
     if response.cost is not None:
@@ -337,9 +349,14 @@ def _how_it_went(trace: Trace) -> Iterator[Record]:
         about: Record = {"incarnation": scope.incarnation} if scope.incarnation else {}
         about |= {"metadata": plain(scope.metadata)} if scope.metadata is not None else {}
         yield {
-            "scope": scope.address, "parent": scope.parent, "name": scope.name, "file": scope.file,
-            "line": scope.line, "at": scope.at, **about,
-        }  # fmt: skip
+            "scope": scope.address,
+            "parent": scope.parent,
+            "name": scope.name,
+            "file": scope.file,
+            "line": scope.line,
+            "at": scope.at,
+            **about,
+        }
     every: list[RecordedCall | ToolUse] = [*trace.calls, *trace.tools.values()]
     for call in sorted(every, key=lambda each: each.position):
         went: Record = {"file": call.file, "line": call.line}
