@@ -29,7 +29,7 @@ from report import kept, printed  # type: ignore[import-not-found]
 
 from appl.runtime.event import Event
 from appl.tracing import Recorder
-from appl.tracing.format.store import Writer
+from appl.tracing.recording.writer import Writer
 
 RESULTS = kept("recording_age.txt")
 RATES, SECONDS, ALLOWED_MS = (50, 200, 1_000), 5, 5.0
@@ -48,12 +48,11 @@ class Aged(Writer):
         self._stamps.append(time.monotonic())
         super().append(item, weight)
 
-    def _take(self) -> Any:
-        taken = super()._take()
-        stamps = [self._stamps.popleft() for _ in taken[0]]
+    def _records(self, items: list[Any]) -> list[bytes]:
+        stamps = [self._stamps.popleft() for _ in items]
         if stamps and self._oldest is None:
             self._oldest = stamps[0]
-        return taken
+        return super()._records(items)
 
     def _write_block(self, raw: bytes) -> None:
         super()._write_block(raw)

@@ -91,24 +91,24 @@ CONTROLS = {
         "tracing/test_corruption.py::test_bombs_are_refused_within_bounded_memory",
     ),
     "a list that is swapped in place of a deque": Control(
-        "tracing/format/store.py",
-        "        while self._queue and size < GROUP_BYTES:\n"
-        "            head = item, weight = self._queue.popleft()\n"
+        "tracing/recording/writer.py",
+        "        while self._entries and size < GROUP_BYTES:\n"
+        "            head = item, weight = self._entries.popleft()\n"
         "            if weight == _CALL:\n"
         "                calls.append(item)\n"
         "            elif calls:\n"
-        "                self._queue.appendleft(head)\n"
+        "                self._entries.appendleft(head)\n"
         "                break\n"
         "            else:\n"
         "                items.append(item)\n"
         "                size += weight\n",
-        "        for item, weight in list(self._queue):\n"
+        "        for item, weight in list(self._entries):\n"
         "            if weight == _CALL:\n"
         "                calls.append(item)\n"
         "            else:\n"
         "                items.append(item)\n"
         "                size += weight\n"
-        "        self._queue = deque()\n",
+        "        self._entries = deque()\n",
         "tracing/test_store.py::test_what_is_appended_while_the_writer_takes_is_not_lost",
     ),
     "no secret masked": Control(
@@ -295,8 +295,8 @@ CONTROLS = {
     ),
     "no gate before the next call": Control(
         "tracing/recording/recorder.py",
-        "        if writer.failed or self._error or writer.forked or writer.pending > writer.limit:\n",
-        "        if writer.pending > 1 << 60:\n",
+        "        if writer.failed or self._error or writer.forked or writer.queue.pending > writer.limit:\n",
+        "        if writer.queue.pending > 1 << 60:\n",
         "tracing/test_store.py::test_a_failed_write_leaves_a_readable_file_and_stops_new_calls",
     ),
     "signatures of any key": Control(

@@ -23,7 +23,8 @@ from appl.runtime.event import CallEnded, Event
 from appl.runtime.run import Run
 from appl.tracing import Recorder
 from appl.tracing.format.block import Scan, scan
-from appl.tracing.format.store import Writer
+from appl.tracing.format.store import BlockFile
+from appl.tracing.recording.writer import Writer
 
 
 class Counting:
@@ -90,7 +91,7 @@ class Fate:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-class WithoutFlush(Writer):
+class WithoutFlush(BlockFile):
     """Taken out: the write. Data stays in a buffer, as with a buffered file."""
 
     _held = b""
@@ -104,7 +105,7 @@ class WithoutFlush(Writer):
             self._held = b""
 
 
-class WithoutRepair(Writer):
+class WithoutRepair(BlockFile):
     """Taken out: the cutting of a torn tail. New blocks come to lie behind it."""
 
     def _repair(self) -> Scan:
@@ -116,10 +117,18 @@ class WithoutRepair(Writer):
         return found
 
 
+class WriterWithoutFlush(Writer):
+    file_class = WithoutFlush
+
+
+class WriterWithoutRepair(Writer):
+    file_class = WithoutRepair
+
+
 WRITERS: dict[str, type[Writer]] = {
     "whole": Writer,
-    "no-flush": WithoutFlush,
-    "no-repair": WithoutRepair,
+    "no-flush": WriterWithoutFlush,
+    "no-repair": WriterWithoutRepair,
 }
 
 

@@ -192,8 +192,8 @@ def ended(sample: Sample) -> CallEnded:
 )
 def test_what_waits_for_the_disk_counts_with_its_text(path: Path, event: Any) -> None:
     recorder, go = stalled(path)
-    before = recorder._writer.pending
+    before = recorder._writer.queue.pending
     recorder.on_event(event)
-    assert recorder._writer.pending - before > LONG
+    assert recorder._writer.queue.pending - before > LONG
     go.set()
     recorder.close()

@@ -13,7 +13,7 @@ import pytest
 import appl
 from appl.errors import TraceWriteError
 from appl.tracing import Trace
-from appl.tracing.format.store import Writer
+from appl.tracing.recording.writer import Writer
 
 
 def cut(path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_writer_without_work_looks_too(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run.trace")
     writer.append(b"\x91\xc0")
     writer.barrier()
-    writer.path.unlink()
+    (tmp_path / "run.trace").unlink()
     with pytest.raises(TraceWriteError, match="somebody removed the file"):
         while True:
             writer.wait_for_room()

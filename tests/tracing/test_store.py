@@ -22,8 +22,8 @@ from made import asked, call, small_trace, start
 from appl.errors import TraceCorrupt, TraceLocked, TraceTooNew, TraceWriteError
 from appl.tracing import Recorder, Trace, salvage
 from appl.tracing.format import codec, store
-from appl.tracing.format.store import Writer
 from appl.tracing.reading.trace import records
+from appl.tracing.recording.writer import Writer
 
 NOBODY = 65534
 
@@ -95,7 +95,7 @@ def test_no_record_is_lost_while_the_writer_takes_what_was_queued(path: Path) ->
     finally:
         sys.setswitchinterval(old)
     writer.close()
-    assert writer.blocks > 100
+    assert writer.file.blocks > 100
     assert sum(1 for _ in records(path)) == 24_000
 
 
@@ -429,7 +429,7 @@ def test_closing_waits_for_a_sync_and_syncs_what_came_after_it(path: Path) -> No
 
     def fault(point: str) -> None:
         if point == "before-sync":
-            syncs.append(writer.blocks)
+            syncs.append(writer.file.blocks)
             syncing.set()
             go.wait(10)
 
@@ -567,7 +567,7 @@ def test_a_forked_child_that_lives_on_does_not_hold_the_lock(path: Path) -> None
 
 
 def test_nothing_is_registered_at_import() -> None:
-    code = "import appl.tracing.format.store as s; assert not s._watching_forks; import threading; assert threading.active_count() == 1"
+    code = "import appl.tracing.recording.writer as w; assert not w._watching_forks; import threading; assert threading.active_count() == 1"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from appl.tracing.format.store import GROUP_SECONDS, Writer
 from appl.tracing.format.turns import SWITCH_SECONDS, Turns
+from appl.tracing.recording.writer import GROUP_SECONDS, GroupTimer, Wakeup
 
 USUAL = 0.005
 
@@ -64,7 +64,7 @@ def test_what_the_program_sets_meanwhile_is_left_until_somebody_asks_again() -> 
 
 RECORDING = """
 import os, pathlib, sys
-from appl.tracing.format.store import Writer
+from appl.tracing.recording.writer import Writer
 
 def interval():
     return round(sys.getswitchinterval(), 6)
@@ -95,13 +95,14 @@ def test_writers_ask_for_it_and_a_forked_child_has_none(tmp_path: Path) -> None:
     assert told[:-1] == [usual, short, usual, short, "it is there", usual]
 
 
-class Bell:
-    """Notes for how long it was waited for, and rings at once."""
+class Waits(Wakeup):
+    """Notes the seconds of each wait, and returns at once."""
 
     def __init__(self) -> None:
-        self.waits: list[float] = []
+        super().__init__()
+        self.waits: list[float | None] = []
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float | None) -> None:
         self.waits.append(seconds)
 
 
@@ -115,13 +116,12 @@ class Bell:
     ],
 )
 def test_a_group_gathers_until_its_first_item_is_old(
-    tmp_path: Path, age: float, late: float, least: float, most: float
+    age: float, late: float, least: float, most: float
 ) -> None:
     """The later the writer was woken the last time, the less it waits."""
-    writer, bell = Writer(tmp_path / "a.trace"), Bell()
-    writer.close()
-    writer._bell, writer._hurry = bell, False  # type: ignore[assignment]
-    writer._since, writer._late = time.monotonic() - age, late
-    writer._gather()
-    (waited,) = bell.waits
-    assert least <= waited <= most
+    wakeup = Waits()
+    timer = GroupTimer(wakeup)
+    timer.since, timer.late = time.monotonic() - age, late
+    timer.gather()
+    (waited,) = wakeup.waits
+    assert waited is not None and least <= waited <= most

@@ -15,8 +15,9 @@ from appl.errors import ConfigError, TraceWriteError
 from appl.session.ownership import is_own, new_owner, owner, recording_owner
 from appl.tracing.format import codec
 from appl.tracing.format.signing import SIZE, START, Owner, signature
-from appl.tracing.format.store import Writer, salvage
+from appl.tracing.format.store import salvage
 from appl.tracing.keeping.trust import doubt
+from appl.tracing.recording.writer import Writer
 from tests.trust import forging
 
 
@@ -33,7 +34,7 @@ def write(path: Path, mine: Owner | None, count: int = 5, *, end: bool = True) -
         writer.barrier()
     writer.close()
     if end:
-        writer.note_end()
+        writer.file.note_end()
 
 
 def test_every_block_is_signed_as_it_is_written(tmp_path: Path, mine: Owner) -> None:

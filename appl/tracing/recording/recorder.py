@@ -33,11 +33,12 @@ from appl.runtime.event import (
 from appl.tracing.format import codec, keys, record, table
 from appl.tracing.format.allowance import unlimited
 from appl.tracing.format.signing import Owner
-from appl.tracing.format.store import QUEUE_BYTES, Committed, Durability, Fault, Writer
+from appl.tracing.format.store import Fault
 from appl.tracing.recording.encoder import HOLDS, Closing, EventEncoder
 from appl.tracing.recording.privacy import Mode, Redact, Veil
 from appl.tracing.recording.secret import Masker
 from appl.tracing.recording.sums import Sums
+from appl.tracing.recording.writer import QUEUE_BYTES, Committed, Durability, Writer
 
 _header_row, _process_row = table.row(table.HeaderRecord), table.row(table.ProcessRecord)
 _NAMES_SHOWN = 5
@@ -128,7 +129,7 @@ class Recorder:
             limit=limit,
             owner=owner,
         )
-        self.torn = self._writer.torn
+        self.torn = self._writer.file.torn
         try:
             self._open(header, append, reason)
         except BaseException:
@@ -167,7 +168,7 @@ class Recorder:
         first = b"" if append else codec.pack(_header_row(codec.plain(self._header(header))))
         host = os.uname().nodename
         beginning = _process_row(
-            self._writer.blocks, os.getpid(), host, reason, self._wall, self._began
+            self._writer.file.blocks, os.getpid(), host, reason, self._wall, self._began
         )
         self._writer.append(first + codec.pack(beginning))
         self._writer.barrier()
@@ -206,7 +207,7 @@ class Recorder:
     def gate(self) -> None:
         """Let the next call start, or wait for room in the queue, or raise ``TraceWriteError``."""
         writer = self._writer
-        if writer.failed or self._error or writer.forked or writer.pending > writer.limit:
+        if writer.failed or self._error or writer.forked or writer.queue.pending > writer.limit:
             self._checked(writer.wait_for_room)
 
     def conceal(self, secrets: Mapping[str, str]) -> None:
@@ -243,7 +244,7 @@ class Recorder:
         self._closed = True
         try:
             self._writer.close()
-            self._writer.note_end()
+            self._writer.file.note_end()
         except TraceWriteError as error:
             self._error = self._error or error
         self._checked(lambda: None, "the trace is not complete", "the trace is not complete")

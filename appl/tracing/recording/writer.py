@@ -1,0 +1,473 @@
+"""The thread that writes a trace: it commits queued items in groups.
+
+Invariant: what a commit callback was told about lies before ``BlockFile.good``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from appl import threads
+from appl.errors import TraceWriteError
+from appl.tracing.format import codec
+from appl.tracing.format.signing import Owner
+from appl.tracing.format.store import BlockFile, Fault
+from appl.tracing.format.turns import Turns
+
+Durability = Literal["process", "system", "strict"]
+Filter = Callable[[list[Any]], list[bytes]]
+Committed = Callable[[Exception | None], None]
+
+GROUP_SECONDS = 0.004
+"""Seconds for which a group gathers; the rest of 5 ms is for encoding and writing it."""
+GROUP_BYTES = 256 << 10
+QUEUE_BYTES = 64 << 20
+_SYNC_SECONDS = 1.0
+_LOCKS = 3
+"""Number of times the writer takes the interpreter's lock for a group: it wakes, compresses and
+writes."""
+_SLACK = 0.0002
+"""Seconds after which a thread is woken while no other thread computes."""
+_BUSY = 8
+"""Items in a group after which more are expected soon."""
+_CALL = -1
+"""The weight of a callback, which is no item."""
+_turns = Turns()
+
+_writers: weakref.WeakSet[Writer] = weakref.WeakSet()
+_watching_forks = False
+
+
+def _watch_forks(writer: Writer) -> None:
+    global _watching_forks
+    _writers.add(writer)
+    if not _watching_forks:
+        _watching_forks = True
+        os.register_at_fork(after_in_child=_forked)
+
+
+def _forked() -> None:
+    for writer in list(_writers):
+        writer.abandon()
+
+
+class Wakeup:
+    """Wakes the one thread that waits for it; makes no lock each time, as an ``Event`` does."""
+
+    def __init__(self) -> None:
+        self._quiet = threading.Lock()
+        self._quiet.acquire()
+
+    def ring(self) -> None:
+        """Let the thread that waits go on, or the one that waits next."""
+        with contextlib.suppress(RuntimeError):  # it has rung already
+            self._quiet.release()
+
+    def wait(self, seconds: float | None) -> None:
+        """Return when it rings, or has rung since the last time, or after *seconds*."""
+        self._quiet.acquire(timeout=-1 if seconds is None else seconds)
+
+
+class GroupTimer:
+    """Wakes the writer thread, and says for how long it gathers a group of items.
+
+    ``since`` is when the first item of the group came, ``late`` by how much the thread was woken
+    too late the last time. ``awake`` is true while the thread need not be woken, ``hurry`` when
+    somebody waits for the group.
+    """
+
+    def __init__(self, wakeup: Wakeup) -> None:
+        self.wakeup = wakeup
+        self.awake = self.hurry = False
+        self.since, self.late = time.monotonic(), 0.0
+
+    def start_group(self) -> None:
+        """Wake the thread for the first item of a group."""
+        self.awake, self.since = True, time.monotonic()
+        self.wakeup.ring()
+
+    def rush(self) -> None:
+        """Have the group that gathers written now."""
+        self.hurry = self.awake = True
+        self.wakeup.ring()
+
+    def gather(self) -> None:
+        """Wait until a group is large, or its first item old, or somebody waits for it.
+
+        A thread that computes lets this one go on late, here and once more or twice until the group
+        is written; so it waits the less, the later it was woken the last time.
+        """
+        due = self.since + GROUP_SECONDS - _LOCKS * self.late
+        left = 0.0 if self.hurry else max(due - time.monotonic(), 0.0)
+        self.wakeup.wait(left)
+        if left and not self.hurry:
+            late = time.monotonic() - due - _SLACK
+            self.late = min(max(late, 0.0), GROUP_SECONDS / (2 * _LOCKS))
+        self.hurry = False
+
+    def sleep(self, until: float, idle: Callable[[], bool]) -> None:
+        """Wait for an item until the time *until*, if the thread is still *idle*.
+
+        Whoever queues an item after ``awake`` is false rings; what was queued before is seen by
+        *idle*. So it is asked in between, or an item could lie unwritten until *until*.
+        """
+        self.awake = False
+        if idle():
+            self.wakeup.wait(max(until - time.monotonic(), 0.0))
+        self.awake = True
+
+
+class ItemQueue:
+    """Items and commit callbacks in the order in which they came.
+
+    Any thread adds; one at a time takes. ``pending`` is the size in bytes of all items that are
+    not written yet, those that were taken included.
+    """
+
+    def __init__(self) -> None:
+        self.pending = 0
+        self._entries: deque[tuple[Any, int]] = deque()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def put(self, item: Any, weight: int) -> int:
+        """Add an item of *weight* bytes; return the size of all that are pending."""
+        with self._lock:
+            self._entries.append((item, weight))
+            self.pending = pending = self.pending + weight
+        return pending
+
+    def put_callback(self, done: Committed) -> None:
+        """Add a callback, which is called once all items before it are written."""
+        with self._lock:
+            self._entries.append((done, _CALL))
+
+    def take(self) -> tuple[list[Any], list[Committed], int]:
+        """The next items for one group, the callbacks that wait for exactly these, and the size."""
+        items: list[Any] = []
+        calls: list[Committed] = []
+        size = 0
+        while self._entries and size < GROUP_BYTES:
+            head = item, weight = self._entries.popleft()
+            if weight == _CALL:
+                calls.append(item)
+            elif calls:
+                self._entries.appendleft(head)
+                break
+            else:
+                items.append(item)
+                size += weight
+        return items, calls, size
+
+    def take_callbacks(self) -> list[Committed]:
+        """All callbacks; the items stay."""
+        with self._lock:
+            calls = [item for item, weight in self._entries if weight == _CALL]
+            self._entries = deque(each for each in self._entries if each[1] != _CALL)
+        return calls
+
+    def written(self, size: int) -> None:
+        """Note that items of *size* bytes were taken and written."""
+        with self._lock:
+            self.pending -= size
+
+    def items(self) -> list[Any]:
+        """The items that nobody has taken, oldest first."""
+        return [item for item, weight in list(self._entries) if weight != _CALL]
+
+
+class Writer:
+    """Appends records to a trace file; one thread of its own writes them, a group at a time.
+
+    *filter* makes of the items of each group, on the writer's thread and once, the records that are
+    written; without one the items are records. *fault* is called for each item with ``event``, and
+    by the file (see ``BlockFile``). Blocks are signed for *owner*.
+    """
+
+    file_class: type[BlockFile] = BlockFile
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        append: bool = False,
+        durability: Durability = "system",
+        filter: Filter | None = None,
+        fault: Fault | None = None,
+        limit: int = QUEUE_BYTES,
+        owner: Owner | None = None,
+    ) -> None:
+        self.durability, self.limit = durability, limit
+        self.failed: TraceWriteError | None = None
+        self.forked = False
+        self.queue, self._timer = ItemQueue(), GroupTimer(Wakeup())
+        self._filter = filter
+        self._ready: list[bytes] = []
+        self._ending = threading.RLock()  # who holds it takes from the queue, after the thread
+        self._room = threading.Event()
+        self._closing = self._dirty = self._broken = self._over = False
+        self._synced = self._looked = time.monotonic()
+        self._syncing: threading.Thread | None = None
+        self.file = self.file_class(path, append=append, owner=owner, fault=fault)
+        if not append and durability != "process":
+            self.file.sync_folder()
+        _watch_forks(self)
+        _turns.hasten(self)
+        self._thread = threads.start(self._run, "appl-trace")
+
+    # -- producers -------------------------------------------------------------------------
+
+    def append(self, item: Any, weight: int | None = None) -> None:
+        """Queue one item, whose records are written together or not at all. Never blocks.
+
+        It counts *weight* bytes until it is written, by default its length.
+        """
+        if self.forked:
+            return
+        if self.file.fault is not None:
+            self.file.fault("event")
+        pending = self.queue.put(item, len(item) if weight is None else weight)
+        timer = self._timer
+        if not timer.awake:
+            timer.start_group()
+        if pending >= GROUP_BYTES and not timer.hurry:
+            timer.rush()
+
+    def on_commit(self, done: Committed) -> None:
+        """Call *done* on the writer thread once all that was queued before has been written.
+
+        It gets ``None``, or the error that kept it from being written.
+        """
+        if self.failed is not None or self.forked:
+            done(self.failed or self._fork_error())
+            return
+        self.queue.put_callback(done)
+        self._timer.rush()
+        if self.failed is not None or self._over:
+            self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
+        """Tell those who wait for a commit that none comes any more: why, or that all is there."""
+        with self._ending:
+            for call in self.queue.take_callbacks():
+                _tell(call, self.failed)
+
+    def barrier(self, timeout: float | None = None) -> None:
+        """Return when all that was queued before is written. Raises ``TraceWriteError``."""
+        reached, errors = threading.Event(), list[Exception]()
+
+        def done(error: Exception | None) -> None:
+            if error is not None:
+                errors.append(error)
+            reached.set()
+
+        self.on_commit(done)
+        if not reached.wait(timeout):
+            raise TraceWriteError(f"{self.file.path} could not be written within {timeout} seconds")
+        if errors:
+            raise errors[0]
+
+    def wait_for_room(self) -> None:
+        """Return when the queue is below its limit; raise the error that stopped writing."""
+        while True:
+            if self.forked:
+                raise self._fork_error()
+            if self.failed is not None:
+                raise self.failed
+            self._room.clear()
+            if self.queue.pending <= self.limit:
+                return
+            self._room.wait(0.1)
+
+    def _fork_error(self) -> TraceWriteError:
+        return TraceWriteError(
+            f"{self.file.path} is recorded by the parent of this forked process, which alone may "
+            "write it; open a run of its own in the child with appl.record()"
+        )
+
+    def abandon(self) -> None:
+        """Never write again, from now on; what a forked child does with its parent's writer."""
+        self.forked = True
+        self.queue = ItemQueue()  # the lock of the old one may be held for ever in a child
+        self._let_go()
+
+    def unsaved(self) -> list[Any]:
+        """The items that are queued and not written, and records that could not be written."""
+        return [*self._ready, *self.queue.items()]
+
+    def close(self) -> None:
+        """Write what is queued, and let go of the file. Raises ``TraceWriteError``."""
+        if self.forked or self._closing:
+            return
+        self._closing = True
+        self._timer.rush()
+        self._thread.join()
+        try:
+            with self._ending:
+                if self.failed is not None and not self._broken:
+                    self._last_try()
+        finally:
+            self._over = True
+            self._tell_waiting()
+            self.file.unlock()
+            self._let_go()
+        if self.failed is not None:
+            raise self.failed
+
+    def _let_go(self) -> None:
+        if self.file.close():
+            _turns.relax(self)
+
+    def _last_try(self) -> None:
+        """The disk may have room again at the end of the run; a failed fsync is never retried."""
+        failed, self.failed = self.failed, None
+        self._drain()
+        if self.failed is not None:
+            self.failed = failed
+
+    # -- the writer thread -----------------------------------------------------------------
+
+    def _run(self) -> None:
+        busy = False
+        while self.failed is None and not self.forked:
+            if self.queue or (busy and not self._closing):
+                self._timer.gather()
+                busy = self._drain() >= _BUSY
+            elif self._closing:
+                break
+            else:
+                self._sleep()
+            self._sync_when_due()
+            self._look_when_due()
+        if self._syncing is not None:
+            self._syncing.join()
+        self._end()
+
+    def _sleep(self) -> None:
+        """Wait until somebody appends, or until the file is due to be synced or looked at."""
+        last = min(self._synced, self._looked) if self._dirty else self._looked
+        self._timer.sleep(last + _SYNC_SECONDS, lambda: not self.queue and not self._closing)
+
+    def _end(self) -> None:
+        if self._dirty and self.failed is None and not self.forked:
+            self._sync()
+        if self.failed is None and not self.forked:
+            self._look()
+        if self.failed is not None:
+            self._tell_waiting()
+
+    def _look_when_due(self) -> None:
+        now = time.monotonic()
+        if self._looked + _SYNC_SECONDS <= now and self.failed is None and not self.forked:
+            self._looked = now
+            self._look()
+
+    def _look(self) -> None:
+        """Fail if the file was removed or cut by somebody else: what it held is lost."""
+        lost = self.file.loss()
+        if lost is not None:
+            self._broken = True
+            self.failed = self._explain(lost)
+
+    def _drain(self) -> int:
+        """Write all that is queued, in blocks of about ``GROUP_BYTES``; how many items it was."""
+        count, self._timer.since = 0, time.monotonic()
+        while (self.queue or self._ready) and self.failed is None:
+            items, calls, size = self.queue.take()
+            count += len(items)
+            try:
+                self._ready += self._records(items)
+                while self._ready:
+                    self._commit()
+                self.queue.written(size)
+            except BaseException as error:  # whatever a hook raises: this thread alone writes
+                self._fail(error)
+            for call in calls:
+                _tell(call, self.failed)
+            if not self._room.is_set():
+                self._room.set()
+        return count
+
+    def _records(self, items: list[Any]) -> list[bytes]:
+        if self._filter is None:
+            return items
+        try:
+            return self._filter(items)
+        except BaseException:
+            self._broken = True  # they are lost, and nothing may follow them
+            raise
+
+    def _commit(self) -> None:
+        """Write a block of the records that are ready, as many as are about ``GROUP_BYTES``."""
+        count = size = 0
+        while count < len(self._ready) and size < GROUP_BYTES:
+            size += len(self._ready[count])
+            count += 1
+        raw = b"".join(self._ready[:count])
+        if len(raw) > codec.MAX_RAW:
+            raise ValueError(f"a record of {len(raw)} bytes is larger than a block may be")
+        if raw:  # the filter may have left nothing
+            self._write_block(raw)
+        del self._ready[:count]
+
+    def _write_block(self, raw: bytes) -> None:
+        self.file.append(raw)
+        self._dirty = self.durability != "process"
+        if self.durability == "strict":
+            self._sync()
+
+    def _sync_when_due(self) -> None:
+        """Sync, if it is time, on a thread of its own: answers do not wait for the disk."""
+        now = time.monotonic()
+        due = self._synced + _SYNC_SECONDS <= now
+        if self._dirty and due and self.failed is None and not self.forked:
+            self._synced = now
+            if self._syncing is None or not self._syncing.is_alive():
+                self._start_sync()
+
+    def _start_sync(self) -> None:
+        try:
+            self._syncing = threads.start(self._sync, "appl-trace")
+        except RuntimeError:  # the system has no further thread
+            self._sync()
+
+    def _sync(self) -> None:
+        self._dirty, self._synced = False, time.monotonic()
+        try:
+            self.file.sync()
+        except OSError as error:
+            self._broken = True
+            self.failed = self._explain(
+                f"{_reason(error)}; what was written last may not be on the disk"
+            )
+            self._timer.wakeup.ring()  # the writer may sleep: it tells those who wait
+
+    def _fail(self, error: BaseException) -> None:
+        """Cut what was written in part, and take note of the error; what is unsaved is kept."""
+        try:
+            self.file.cut()
+        except OSError:
+            self._broken = True
+        self.failed = self._explain(_reason(error))
+
+    def _explain(self, reason: str) -> TraceWriteError:
+        return TraceWriteError(f"recording to {self.file.path} failed: {reason}")
+
+
+def _reason(error: BaseException) -> str:
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+
+
+def _tell(call: Committed, error: Exception | None) -> None:
+    with contextlib.suppress(Exception):
+        call(error)
