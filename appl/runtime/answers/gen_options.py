@@ -14,6 +14,8 @@ from itertools import pairwise
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
+from appl.runtime.answers.option_limits import OptionLimits
+
 if TYPE_CHECKING:
     from appl.runtime.prompts.explicit import Said
     from appl.runtime.tools.toolbox import Tools
@@ -108,6 +110,20 @@ class GenOptions(StepOptions, SelectOptions, total=False):
 KNOWN = frozenset({"model", "response_format", *GenOptions.__annotations__})
 """The names of all options of ``gen``."""
 
+
+LIMITS = {
+    "max_tokens": OptionLimits(1, whole=True),
+    "temperature": OptionLimits(0),
+    "top_p": OptionLimits(0, 1),
+    "seed": OptionLimits(whole=True),
+    "logprobs": OptionLimits(0, whole=True),
+    "n": OptionLimits(1, whole=True),
+    "timeout": OptionLimits(0),
+    "priority": OptionLimits(),
+    "max_relay_rounds": OptionLimits(0, whole=True),
+    "max_asks": OptionLimits(1, whole=True),
+}
+"""The limits of each option that is a number."""
 
 FEATURES = ("regex", "grammar", "tools", "stop_tokens")
 """The options that only a backend with the feature of the same name can answer."""

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from appl.backend import Profile, Sampling
+from appl.backend import NUMBERS, Profile, Sampling
 from appl.errors import ConfigError, InvalidOption, ModelNotFound, nearest
-from appl.runtime.answers.option_limits import LIMITS
 
-SAMPLING = (*(name for name in LIMITS if name in Sampling.__slots__), "stop")
+SAMPLING = (*(name for name in Sampling.__slots__ if name in NUMBERS - {"stop_tokens"}), "stop")
 """The options of ``gen`` that a name for a model may set."""
 
 USUAL = ("small", "large")

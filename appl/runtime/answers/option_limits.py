@@ -1,4 +1,4 @@
-"""The numbers that the options of ``gen`` take, and the check of them."""
+"""The limits of numbers among the options of ``gen``, and the check of them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,6 @@ class OptionLimits(NamedTuple):
     low: float | None = None
     high: float | None = None
     whole: bool = False
-
-
-LIMITS = {
-    "max_tokens": OptionLimits(1, whole=True),
-    "temperature": OptionLimits(0),
-    "top_p": OptionLimits(0, 1),
-    "seed": OptionLimits(whole=True),
-    "logprobs": OptionLimits(0, whole=True),
-    "n": OptionLimits(1, whole=True),
-    "timeout": OptionLimits(0),
-    "priority": OptionLimits(),
-    "max_relay_rounds": OptionLimits(0, whole=True),
-    "max_asks": OptionLimits(1, whole=True),
-}
-"""The limits of each option that is a number."""
 
 
 def check_number(

@@ -12,8 +12,8 @@ from typing import Any
 from appl import fallback
 from appl.backend import Profile, Sampling
 from appl.errors import InvalidOption, UnknownOption, Unsupported, nearest
-from appl.runtime.answers.gen_options import KNOWN
-from appl.runtime.answers.option_limits import LIMITS, check_number
+from appl.runtime.answers.gen_options import KNOWN, LIMITS
+from appl.runtime.answers.option_limits import check_number
 from appl.runtime.concurrency.future import finished
 
 _made: dict[tuple[Any, ...], Sampling] = {}

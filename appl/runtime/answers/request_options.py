@@ -15,9 +15,9 @@ from appl.backend import Profile, Sampling
 from appl.errors import InvalidOption
 from appl.runtime.answers import choice, continuation
 from appl.runtime.answers.demand import schema_for
-from appl.runtime.answers.gen_options import FEATURES, KNOWN, GenOptions
+from appl.runtime.answers.gen_options import FEATURES, KNOWN, LIMITS, GenOptions
 from appl.runtime.answers.models import named
-from appl.runtime.answers.option_limits import LIMITS, check_number
+from appl.runtime.answers.option_limits import check_number
 from appl.runtime.answers.options import (
     require,
     sampling_of,
