@@ -88,9 +88,9 @@ class Sampling:
 
 
 NUMBERS = frozenset(
-    each.name
-    for each in fields(Sampling)
-    if each.type in ("int | None", "float | None", "tuple[int, ...]")
+    option.name
+    for option in fields(Sampling)
+    if option.type in ("int | None", "float | None", "tuple[int, ...]")
 )
 """The fields of a ``Sampling`` that hold numbers, so that they say nothing of what is asked."""
 
@@ -396,7 +396,7 @@ def named(name: str) -> Any:
 
 def _check_protocol(name: str, made: object, wanted: Sequence[str]) -> None:
     """Refuse *made*, or the class that will make it, if it is no backend."""
-    missing = [each for each in wanted if not hasattr(made, each)]
+    missing = [attribute for attribute in wanted if not hasattr(made, attribute)]
     if missing:
         raise ConfigError(
             f"{name!r} is no backend: {made!r:.80} has no {' and no '.join(missing)}; write "

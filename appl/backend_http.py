@@ -127,7 +127,7 @@ def too_long(who: str, most: int = ANSWER_BYTES) -> MalformedResponse:
 def read_json(body: bytes | str) -> Any:
     """The JSON value in *body*. Raises ``ValueError`` if it is none, too deep or too large."""
     data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
-    sizes = [data.count(each) for each in (b"[", b"{", b",")]
+    sizes = [data.count(bracket) for bracket in (b"[", b"{", b",")]
     if len(data) > ANSWER_BYTES or sum(sizes) > PARTS:
         raise ValueError(f"JSON of more than {ANSWER_BYTES >> 20} MiB or {PARTS} parts")
     value = _NOTHING
@@ -147,8 +147,8 @@ def _is_deep(value: Any) -> bool:
     """True if *value* has more than ``LEVELS`` levels; works without recursion."""
     level = [value]
     for _ in range(LEVELS):
-        inner = [each.values() if isinstance(each, dict) else each for each in level]
-        level = [each for many in inner for each in many if isinstance(each, dict | list)]
+        inner = [value.values() if isinstance(value, dict) else value for value in level]
+        level = [value for many in inner for value in many if isinstance(value, dict | list)]
         if not level:
             return False
     return True
@@ -446,7 +446,7 @@ def masked(text: str, secrets: Iterable[str] = ()) -> str:
     It masks *secrets*, those of the environment, texts that look like a key, and a URL's
     credentials.
     """
-    known = Mask((each for each in (*secrets, *of_environment()) if each), UNRECORDED)
+    known = Mask((secret for secret in (*secrets, *of_environment()) if secret), UNRECORDED)
     return without_likely_keys(known(text), UNRECORDED)
 
 

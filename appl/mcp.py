@@ -58,7 +58,7 @@ def stdio(
     """
     if isinstance(args, str):
         raise InvalidOption(f"stdio(command, args) takes a list of arguments, got {args!r}")
-    words = [os.fspath(command), *(os.fspath(each) for each in args)]
+    words = [os.fspath(command), *(os.fspath(arg) for arg in args)]
 
     def target(library: Any) -> Any:
         parameters = library.StdioServerParameters(
@@ -81,7 +81,7 @@ def _identity(words: Sequence[str]) -> str:
 def _shown(words: list[str]) -> str:
     """A command by its program and script; further arguments may hold anything, even keys."""
     script = [words[1]] if len(words) > 1 and not words[1].startswith("-") else []
-    return " ".join(Path(each).name for each in [words[0], *script])
+    return " ".join(Path(word).name for word in [words[0], *script])
 
 
 class MCPServer:
@@ -227,8 +227,8 @@ class MCPServer:
     def _take(self, offered: list[dict[str, Any]]) -> None:
         self._recorded = offered
         found: dict[str, Tool] = {}
-        for each in offered:
-            tool = self._tool(each)
+        for definition in offered:
+            tool = self._tool(definition)
             if tool.name in found:
                 raise self._closed_by(tool.name, [other["name"] for other in offered])
             found[tool.name] = tool
@@ -237,7 +237,7 @@ class MCPServer:
     def _closed_by(self, name: str, offered: list[str]) -> ToolError:
         """The error for two tools with the name *name*; stops the server."""
         self._close()
-        same = ", ".join(repr(each) for each in offered if self._shown(each) == name)
+        same = ", ".join(repr(other) for other in offered if self._shown(other) == name)
         return ToolError(
             f"two tools of the MCP server {self.name!r} are called {name!r} here: {same}. "
             "One would stand for the other, so that neither is offered"

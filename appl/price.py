@@ -45,24 +45,24 @@ class Price:
     written: float | None = None
     over: int | None = None
     beyond: Price | None = None
-    _each: tuple[int, int, int] = field(init=False, repr=False, compare=False)
+    _per_token: tuple[int, int, int] = field(init=False, repr=False, compare=False)
     _dearest: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         cached = self.prompt if self.cached is None else self.cached
-        each = (
+        per_token = (
             _exact("prompt", self.prompt),
             _exact("answer", self.answer),
             _exact("cached", cached),
         )
-        written = each[0] if self.written is None else _exact("written", self.written)
-        object.__setattr__(self, "_each", each)
-        object.__setattr__(self, "_dearest", max(each[0], each[2], written))
+        written = per_token[0] if self.written is None else _exact("written", self.written)
+        object.__setattr__(self, "_per_token", per_token)
+        object.__setattr__(self, "_dearest", max(per_token[0], per_token[2], written))
 
     @property
     def is_free(self) -> bool:
         """True if no call costs anything, however many tokens it takes."""
-        return not any(self._each) and not self._dearest and self.beyond is None
+        return not any(self._per_token) and not self._dearest and self.beyond is None
 
     def cost(self, usage: Usage) -> int | None:
         """The cost of *usage* in millionths, ``None`` if it does not say enough."""
@@ -72,7 +72,7 @@ class Price:
         if prompt is None or answer is None:
             return None
         cached = min(usage.cached_tokens or 0, prompt)
-        for_prompt, for_answer, for_cached = self._for(prompt)._each
+        for_prompt, for_answer, for_cached = self._for(prompt)._per_token
         return _up((prompt - cached) * for_prompt + cached * for_cached + answer * for_answer)
 
     def most(self, prompt: int, answer: int) -> int:
@@ -82,7 +82,7 @@ class Price:
     def trillionths(self, prompt: int, answer: int) -> int:
         """The unrounded :meth:`most`, which also orders small amounts."""
         price = self._for(prompt)
-        return prompt * price._dearest + answer * price._each[1]
+        return prompt * price._dearest + answer * price._per_token[1]
 
     def _for(self, prompt: int) -> Price:
         """The price that applies to a prompt of so many tokens."""
@@ -205,11 +205,11 @@ def _said(chain: Messages | None) -> int:
         fresh.append(link)
         link = link.parent
     total = 0 if link is None else cast(int, link.cache[key])
-    for each in reversed(fresh):
-        message = each.message
+    for added in reversed(fresh):
+        message = added.message
         total += tokens_in(message.content) + _MEDIUM * len(message.media)
         total += sum(tokens_in(call.arguments) for call in message.tool_calls)
-        each.cache[key] = total
+        added.cache[key] = total
     return total
 
 
@@ -247,7 +247,7 @@ def _valid_usage(usage: object) -> Usage | None:
     """The *usage* that came with an error, which may have been read from a file."""
     if not isinstance(usage, tuple | list) or len(usage) != 3:
         return None
-    if not all(each is None or (isinstance(each, int) and each >= 0) for each in usage):
+    if not all(tokens is None or (isinstance(tokens, int) and tokens >= 0) for tokens in usage):
         return None
     return Usage(*usage)
 

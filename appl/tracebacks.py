@@ -63,10 +63,10 @@ def shown(error: BaseException) -> list[TracebackType]:
 
 def trim(error: BaseException) -> None:
     """Reduce the tracebacks of *error* and its causes to what the user is shown; add advice."""
-    for each in _chain(error):
-        advise(each)
+    for linked in _chain(error):
+        advise(linked)
         if not is_full():
-            each.__traceback__ = _linked(shown(each))
+            linked.__traceback__ = _linked(shown(linked))
 
 
 def advise(error: BaseException) -> None:
@@ -177,10 +177,10 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
     seen: set[int] = set()
     todo: list[BaseException | None] = [error]
     while todo:
-        each = todo.pop()
-        if each is None or id(each) in seen:
+        current = todo.pop()
+        if current is None or id(current) in seen:
             continue
-        seen.add(id(each))
-        yield each
-        members = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
-        todo += [each.__cause__, each.__context__, *members]
+        seen.add(id(current))
+        yield current
+        members = current.exceptions if isinstance(current, BaseExceptionGroup) else ()
+        todo += [current.__cause__, current.__context__, *members]

@@ -257,8 +257,8 @@ class _Server:
     def _headers(self, key: str, value: Any) -> Any:
         if not isinstance(value, Mapping):
             raise self._wrong(key, "must hold names with values below")
-        for name, each in value.items():
-            if str(each).startswith(KEY) or str(name).lower() in ("authorization", "x-api-key"):
+        for name, part in value.items():
+            if str(part).startswith(KEY) or str(name).lower() in ("authorization", "x-api-key"):
                 raise self._wrong(
                     key, f"cannot hold the secret {name!r}: write api_key: {KEY}NAME_OF_A_VARIABLE"
                 )

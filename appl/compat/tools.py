@@ -39,11 +39,11 @@ def _signature(tool: Any) -> inspect.Signature:
 
 def _params(tool: Any) -> Any:
     """The parameters that the model sees, as a pydantic model."""
-    about = {each.arg_name: each.description for each in _documented(tool).params}
+    about = {param.arg_name: param.description for param in _documented(tool).params}
     shown = tool.parameters.get("properties", {})
     fields = {
-        name: _field(each.annotation, each.default, about.get(name))
-        for name, each in _signature(tool).parameters.items()
+        name: _field(parameter.annotation, parameter.default, about.get(name))
+        for name, parameter in _signature(tool).parameters.items()
         if name in shown
     }
     return late_import("pydantic").create_model("parameters", **fields)
@@ -69,7 +69,7 @@ def _field(annotation: Any, default: Any, about: str | None) -> tuple[Any, Any]:
 def _raises(tool: Any) -> list[dict[str, str | None]]:
     """The exceptions that the docstring names."""
     found = _documented(tool).raises
-    return [{"type": each.type_name, "desc": each.description} for each in found]
+    return [{"type": documented.type_name, "desc": documented.description} for documented in found]
 
 
 def _examples(tool: Any) -> list[Any]:

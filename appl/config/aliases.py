@@ -67,7 +67,7 @@ def alias_from(key: str, raw: object) -> Alias:
 
 
 def _list(key: str, models: list[Any], options: dict[str, Any], prefer: object) -> Alias:
-    if not models or not all(isinstance(each, str) and each.strip() for each in models):
+    if not models or not all(isinstance(model, str) and model.strip() for model in models):
         raise ConfigError(f"{key} must list models, each a text that is not empty, got {models!r}")
     if not isinstance(prefer, str) or prefer not in RULES:
         raise ConfigError(

@@ -146,7 +146,7 @@ def _inside(value: str, place: SettingContext) -> bool:
         found = [(root / Path(value).expanduser()).resolve() for root in roots]
     except (OSError, RuntimeError, ValueError):
         return False
-    return all(each.is_relative_to(place.folder) for each in found)
+    return all(path.is_relative_to(place.folder) for path in found)
 
 
 def template(value: object, place: SettingContext) -> str | None:
@@ -279,15 +279,15 @@ def _table(
     if not isinstance(value, Mapping):
         yield from _need(keys, value, name, place)
         return
-    for key, each in value.items():
-        yield from _need((*keys, str(key)), each, classes.get(str(key), unknown), place)
+    for key, part in value.items():
+        yield from _need((*keys, str(key)), part, classes.get(str(key), unknown), place)
 
 
 def _models(
     keys: tuple[str, ...], value: object, place: SettingContext
 ) -> Iterator[RestrictedSetting]:
-    for key, each in value.items() if isinstance(value, Mapping) else ():
-        yield from _table((*keys, str(key)), each, OPTIONS, place)
+    for key, part in value.items() if isinstance(value, Mapping) else ():
+        yield from _table((*keys, str(key)), part, OPTIONS, place)
 
 
 def _prices(

@@ -115,7 +115,7 @@ def _setting(key: str, raw: object, origin: str) -> object:
     if isinstance(raw, Mapping) and set(raw) == {"env"} and isinstance(raw["env"], str):
         return SecretSetting(raw["env"])
     if isinstance(raw, Mapping):
-        return {name: _setting(f"{key}.{name}", each, origin) for name, each in raw.items()}
+        return {name: _setting(f"{key}.{name}", value, origin) for name, value in raw.items()}
     if isinstance(raw, Concealed):
         raw, key_is_secret = raw.reveal(), True
     else:

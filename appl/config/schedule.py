@@ -93,7 +93,8 @@ def read(table: str, raw: object, origin: str) -> dict[str, Any]:
         raise ConfigError(f"{origin}: {table} must be a table, as in [{table}]")
     if table == PRICES:
         return {
-            str(name): _value(f"{table}.{name}", _price, each, origin) for name, each in raw.items()
+            str(name): _value(f"{table}.{name}", _price, price, origin)
+            for name, price in raw.items()
         }
     keys = TABLES[table.rpartition(".")[2]]
     for name in raw:
@@ -103,7 +104,8 @@ def read(table: str, raw: object, origin: str) -> dict[str, Any]:
                 f"(known: {', '.join(keys)})"
             )
     return {
-        name: _value(f"{table}.{name}", keys[name].read, each, origin) for name, each in raw.items()
+        name: _value(f"{table}.{name}", keys[name].read, value, origin)
+        for name, value in raw.items()
     }
 
 

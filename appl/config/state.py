@@ -113,7 +113,7 @@ def _outside_of_projects(folder: Path) -> None:
     """Refuse a *folder* inside of the repository or, without one, the working directory."""
     with contextlib.suppress(OSError, RuntimeError):
         real, home, here = folder.resolve(), Path.home().resolve(), Path.cwd()
-        held = (each for each in (here, *here.parents) if os.path.lexists(each / ".git"))
+        held = (folder for folder in (here, *here.parents) if os.path.lexists(folder / ".git"))
         project = next(held, here)
         if real.is_relative_to(project) and not home.is_relative_to(project):
             raise ConfigError(

@@ -50,7 +50,7 @@ def require_approval(file: SettingsFile) -> None:
     found = requests(file)
     if not found or trusted_by(file) is not None:
         return
-    lines = [str(each) for each in found[:_SHOWN]]
+    lines = [str(finding) for finding in found[:_SHOWN]]
     if len(found) > _SHOWN:
         lines.append(f"and {len(found) - _SHOWN} more")
     folder = shlex.quote(_safe(str(file.path.parent)))
@@ -65,7 +65,7 @@ def require_approval(file: SettingsFile) -> None:
 def requests(file: SettingsFile) -> list[ApprovalRequest]:
     """The settings in *file* that need approval."""
     settings, _ = of_today(file.table, str(file.path))
-    return [_request(file, each) for each in needs(settings, file.path.parent)]
+    return [_request(file, setting) for setting in needs(settings, file.path.parent)]
 
 
 def trusted_by(file: SettingsFile) -> str | None:
@@ -162,7 +162,7 @@ def _masked(key: str, value: object) -> object:
         return dict(value)
     if isinstance(value, Mapping):
         secret = key in ("headers", "extra_headers")
-        return {each: MASK if secret else _masked(str(each), part) for each, part in value.items()}
+        return {key: MASK if secret else _masked(str(key), part) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [_masked(key, part) for part in value]
     if isinstance(value, str):

@@ -182,7 +182,7 @@ def _revealed(value: object) -> object:
     if isinstance(value, SecretSetting):
         return value.reveal()
     if isinstance(value, Mapping):
-        return {name: _revealed(each) for name, each in value.items()}
+        return {name: _revealed(part) for name, part in value.items()}
     return value
 
 
@@ -193,7 +193,7 @@ def _shown(name: str, value: object) -> object:
     if name == "headers" and isinstance(value, Mapping):
         return dict.fromkeys(value, _MASK)
     if isinstance(value, Mapping):
-        return {key: _shown(str(key), each) for key, each in value.items()}
+        return {key: _shown(str(key), part) for key, part in value.items()}
     return SECRET_PARTS.sub(_MASK, value) if isinstance(value, str) else value
 
 

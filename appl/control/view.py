@@ -87,8 +87,8 @@ def view(run: Run, about: About, limit: int, content: bool) -> dict[str, Any]:
         **_counted(holdings),
         "backends": [_load(load) for load in run.dispatch.scheduler.loads()],
         "budget": _budget(account) if account is not None else None,
-        "calls": [_call(each, about, shown) for each in holdings[:limit]],
-        "programs": [_program(each, about) for each in itertools.islice(programs, limit)],
+        "calls": [_call(status, about, shown) for status in holdings[:limit]],
+        "programs": [_program(program, about) for program in itertools.islice(programs, limit)],
         "more": {
             "calls": max(len(holdings) - limit, 0),
             "programs": max(len(programs) - limit, 0),
@@ -114,9 +114,9 @@ def _budget(account: Any) -> dict[str, Any]:
     limits = dict(zip(("cost", "tokens", "calls"), account.limits, strict=True))
     amounts = {"limits": limits, "spent": account.spent._asdict()}
     amounts["reserved"] = account.reserved._asdict()
-    for each in amounts.values():
-        if each["cost"] is not None:
-            each["cost"] /= 1_000_000
+    for amount in amounts.values():
+        if amount["cost"] is not None:
+            amount["cost"] /= 1_000_000
     return amounts
 
 
@@ -158,7 +158,7 @@ def _call(holding: CallStatus, about: About, content: bool) -> dict[str, Any]:
 
 def _parts(pending: Iterable[Promise]) -> list[str]:
     """The addresses of the first few distinct parts that a prompt waits for."""
-    addresses = dict.fromkeys(each.address for each in itertools.islice(pending, 1000))
+    addresses = dict.fromkeys(promise.address for promise in itertools.islice(pending, 1000))
     return list(itertools.islice(addresses, _MOST_PARTS))
 
 

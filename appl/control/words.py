@@ -150,7 +150,7 @@ def head(view: Data) -> list[str]:
     lines = [
         f"{view.get('run')}: {_since(view, time.time() - began)}, process {view.get('pid')}",
         counts(view),
-        *(_load(each) for each in view.get("backends") or ()),
+        *(_load(load) for load in view.get("backends") or ()),
     ]
     return [*lines, *_budget(view.get("budget") or {})]
 

@@ -100,9 +100,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Report, in one line, how many tests were answered from tapes, and how many were recorded."""
-    reports = [each for kind in ("passed", "failed") for each in terminalreporter.getreports(kind)]
+    reports = [
+        report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind)
+    ]
     results = [
-        value for each in reports for name, value in each.user_properties if name == _PROPERTY
+        value for report in reports for name, value in report.user_properties if name == _PROPERTY
     ]
     if results:
         counts = ", ".join(f"{count} {word}" for word, count in Counter(map(str, results)).items())

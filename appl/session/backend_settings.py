@@ -75,11 +75,11 @@ def check_settings(name: str, table: Mapping[str, Any]) -> None:
     except (TypeError, ValueError):  # one without a signature
         return
     named = {
-        key: each
-        for key, each in parameters.items()
-        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+        key: parameter
+        for key, parameter in parameters.items()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
-    open_ended = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     kinds = _kinds(factory)
     for key, value in table.items():
         if key in named:
@@ -89,7 +89,11 @@ def check_settings(name: str, table: Mapping[str, Any]) -> None:
             raise ConfigError(
                 f"[backends.{name}] has no setting {key!r}{nearest(key, named)} (it has: {known})"
             )
-    absent = [key for key, each in named.items() if each.default is each.empty and key not in table]
+    absent = [
+        key
+        for key, parameter in named.items()
+        if parameter.default is parameter.empty and key not in table
+    ]
     if absent:
         raise ConfigError(
             f"the backend {name!r} needs the setting {absent[0]!r}: write [backends.{name}] "
@@ -131,7 +135,7 @@ def _fits(value: Any, kind: Any) -> bool:
     if get_origin(kind) is Literal:
         return value in get_args(kind)
     if get_origin(kind) in (Union, types.UnionType):
-        return any(_fits(value, each) for each in get_args(kind))
+        return any(_fits(value, option) for option in get_args(kind))
     if get_origin(kind) is Mapping:
         return isinstance(value, Mapping)
     if kind in _NUMBERS:

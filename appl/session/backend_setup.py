@@ -78,8 +78,8 @@ def others_of(config: Config, choice: Choice) -> set[str]:
     """The backends, besides that of *choice*, that the configured names lead to."""
     models = [_stands_for(name, config) for name in config.models]
     models += [choice.placed] if choice.placed is not None else []
-    named = {each.backend for model in models for each in (model, *model.others)}
-    return {each for each in named if each is not None and each != choice.backend}
+    named = {one_model.backend for model in models for one_model in (model, *model.others)}
+    return {backend for backend in named if backend is not None and backend != choice.backend}
 
 
 def models_of(
@@ -109,7 +109,7 @@ def models_of(
 def _stands_for(name: str, config: Config) -> Model:
     alias = followed(name, config.models)
     first = _model(alias.model, config)
-    others = tuple(_other(name, each, config) for each in alias.others)
+    others = tuple(_other(name, other, config) for other in alias.others)
     if others and alias.model is not None:
         _check_head(name, alias.model, config)
     return Model(first.backend, first.name, alias.options, others, alias.prefer)
@@ -183,7 +183,8 @@ def make_others(config: Config, choice: Choice, seed: int) -> dict[str, Backend 
 def profiles_of(made: Mapping[str, Backend | Exception]) -> dict[str, Profile | Exception]:
     """The profiles of backends that :func:`make_others` made."""
     return {
-        name: each if isinstance(each, Exception) else each.profile for name, each in made.items()
+        name: backend if isinstance(backend, Exception) else backend.profile
+        for name, backend in made.items()
     }
 
 
@@ -228,16 +229,16 @@ def check(config: Config) -> list[str]:
             models.resolve(name)
     asyncio.run(_close([backend, *made.values()]))
     return [
-        f"{each}, so the backend {name!r} is not checked"
-        for name, each in made.items()
-        if isinstance(each, Exception)
+        f"{error}, so the backend {name!r} is not checked"
+        for name, error in made.items()
+        if isinstance(error, Exception)
     ]
 
 
 async def _close(backends: Iterable[Backend | Exception]) -> None:
-    for each in backends:
-        if not isinstance(each, Exception):
-            await each.aclose()
+    for backend in backends:
+        if not isinstance(backend, Exception):
+            await backend.aclose()
 
 
 def _missing_secret(table: Mapping[str, Any]) -> str | None:

@@ -53,7 +53,7 @@ def join_users_threads() -> None:
 
     Threads of libraries, such as those of executors, may themselves wait for the end.
     """
-    while running := [each for each in threading.enumerate() if _is_users(each)]:
+    while running := [thread for thread in threading.enumerate() if _is_users(thread)]:
         running[0].join(_LOOK_S)
 
 
@@ -88,7 +88,7 @@ def close_when_over(session: Session) -> None:
         # The run ends on the I/O loop, for which closing a session waits: on the loop itself it
         # would wait for ever.
         closing = threads.start(lambda: _close(session), "appl-closing")
-        _closing[:] = [*(each for each in _closing if each.is_alive()), closing]
+        _closing[:] = [*(earlier for earlier in _closing if earlier.is_alive()), closing]
 
     # The callback is set before the check: if the run ends in between, it is closed twice, and
     # _close lets only the first one through.

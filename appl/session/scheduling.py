@@ -51,7 +51,7 @@ def policy_of(config: Config, backend: str) -> Policy:
 
 def _prices(config: Config, backend: str) -> dict[str, Price]:
     """Prices by model name; one written as ``backend/model`` holds for that backend."""
-    found = {name: Price(**each) for name, each in config.schedule.get(PRICES, {}).items()}
+    found = {name: Price(**amounts) for name, amounts in config.schedule.get(PRICES, {}).items()}
     own, begins = dict(found), f"{backend}/"
     own |= {name.removeprefix(begins): p for name, p in found.items() if name.startswith(begins)}
     return own
@@ -65,10 +65,10 @@ def traffic_of(config: Config, backend: str, profile: Profile, policy: Policy) -
     if config.backends.get(backend, {}).get(TYPE, backend) == EMBEDDED:
         return None
     limits = (profile.concurrency, config.concurrency, policy.limits.concurrency)
-    most = min((each for each in limits if each is not None), default=None)
+    most = min((limit for limit in limits if limit is not None), default=None)
     table = config.backends.get(backend, {})
     keys = [
-        hash(each) for each in table.values() if isinstance(each, SecretSetting)
+        hash(setting) for setting in table.values() if isinstance(setting, SecretSetting)
     ]  # repr hides them
     settings = repr((sorted(table.items()), keys))
     key = (id(io_thread()), backend, settings, most, repr(policy))

@@ -191,7 +191,7 @@ def make_session(
     seed = config.seed if config.seed is not None else secrets.randbits(48)
     backend = make_backend(config, choice, seed)
     made = make_others(config, choice, seed)
-    others = {name: each for name, each in made.items() if not isinstance(each, Exception)}
+    others = {name: backend for name, backend in made.items() if not isinstance(backend, Exception)}
     names = names or names_now(config)
     late = LateBackends(config, choice, seed, _silent if lender is not None else say, names)
     recording = Recording(lambda: _begin(session, path, say, recorder))
@@ -202,11 +202,12 @@ def make_session(
         watching.append(cast(Instrument, recording))
     policy = policy_of(config, choice.backend)
     traffic = traffic_of(config, choice.backend, backend.profile, policy)
-    places = {name: _place(config, name, each) for name, each in others.items()}
+    places = {name: _place(config, name, backend) for name, backend in others.items()}
     if lender is not None:
         policy, traffic = borrowed(policy), None
         places = {
-            at: BackendEndpoint(each.backend, borrowed(each.policy)) for at, each in places.items()
+            at: BackendEndpoint(place.backend, borrowed(place.policy))
+            for at, place in places.items()
         }
     models = models_of(
         config, choice, backend.profile, profiles_of(made), find=late.find, reserved=names.backends
@@ -379,7 +380,9 @@ def header(session: Session) -> dict[str, Any]:
 def _places(session: Session) -> dict[str, Any]:
     if not session.others:
         return {}
-    return {"places": {name: profile_data(each.profile) for name, each in session.others.items()}}
+    return {
+        "places": {name: profile_data(backend.profile) for name, backend in session.others.items()}
+    }
 
 
 def shown(path: Path) -> str:

@@ -77,7 +77,7 @@ class Streamed:
 
     def chunks(self, first: int = 0) -> list[Chunk]:
         """The pieces as chunks, in the order in which they are emitted."""
-        return [Chunk(first, each) if isinstance(each, str) else each for each in self.pieces]
+        return [Chunk(first, piece) if isinstance(piece, str) else piece for piece in self.pieces]
 
 
 Answer = str | Response | BaseException | Streamed

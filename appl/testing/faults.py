@@ -360,13 +360,13 @@ def _chat_stream(
     events: list[dict[str, Any]] = []
     pieces = _pieces(text)
     for index in range(0 if spoilt == "empty" else wanted):
-        deltas = [{"role": "assistant", "content": ""}, *({"content": each} for each in pieces)]
+        deltas = [{"role": "assistant", "content": ""}, *({"content": piece} for piece in pieces)]
         ends = [None] * len(deltas) + ["stop"]
         for delta, end in zip([*deltas, {}], ends, strict=True):
             choice = {"index": index, "delta": delta, "finish_reason": end, "logprobs": None}
             events.append({**common, "choices": [choice]})
     if spoilt == "endless":
-        events = [each for each in events if each["choices"][0]["finish_reason"] is None]
+        events = [event for event in events if event["choices"][0]["finish_reason"] is None]
     if spoilt in ("cut", "error"):
         events = events[: len(events) // 2] + ([_ERROR] if spoilt == "error" else [])
         return _events(events, done=False)
@@ -384,7 +384,10 @@ def _generate(server: FaultServer, ask: Ask, spoilt: str) -> bytes:
         return _json([] if spoilt == "empty" else answer)
     pieces = _pieces(text)
     beginnings = ["".join(pieces[:count]) for count in range(1, len(pieces) + 1)]
-    events = [_native(server, ask, each, each == text and not spoilt) for each in beginnings]
+    events = [
+        _native(server, ask, beginning, beginning == text and not spoilt)
+        for beginning in beginnings
+    ]
     if spoilt in ("cut", "empty"):
         return _events(events[: len(events) // 2 if spoilt == "cut" else 0], done=False)
     return _events(events)

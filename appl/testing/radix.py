@@ -146,26 +146,26 @@ class RadixServer:
         """The requests to compute next, and the number of their tokens outside of the cache."""
         tokens, found = 0, list[_Asked]()
         while self._waiting and tokens < _CHUNK:
-            each = self._waiting[0]
-            if each.over.done():  # it was cancelled
+            first = self._waiting[0]
+            if first.over.done():  # it was cancelled
                 self._waiting.popleft()
                 continue
             hit = _BLOCK * sum(
-                1 for _ in itertools.takewhile(self._cache.__contains__, each.blocks)
+                1 for _ in itertools.takewhile(self._cache.__contains__, first.blocks)
             )
-            if self._running and self._held_with(each) > self.cache_tokens:
+            if self._running and self._held_with(first) > self.cache_tokens:
                 break
             self._running.append(self._waiting.popleft())
-            self._used.update(each.blocks)
-            self._keep(each.blocks)
-            found.append(each)
-            tokens += len(each.ids) - hit
+            self._used.update(first.blocks)
+            self._keep(first.blocks)
+            found.append(first)
+            tokens += len(first.ids) - hit
         return tokens, found
 
-    def _held_with(self, each: _Asked) -> int:
-        """The number of tokens in use if *each* is added."""
-        fresh = sum(block not in self._used for block in each.blocks)
-        tails = sum(one.tail for one in (*self._running, each))
+    def _held_with(self, added: _Asked) -> int:
+        """The number of tokens in use if *added* is added."""
+        fresh = sum(block not in self._used for block in added.blocks)
+        tails = sum(asked.tail for asked in (*self._running, added))
         return _BLOCK * (len(self._used) + fresh) + tails
 
     def _keep(self, blocks: Sequence[int]) -> None:
@@ -186,14 +186,14 @@ class RadixServer:
                 del self._used[block]
 
     def _made(self, those: list[_Asked]) -> None:
-        for each in those:
-            each.left -= 1
-            if each.left <= 0 or each.over.done():
-                self._running.remove(each)
-                self._free(each.blocks)
-                self._keep(_blocks([*each.ids, *each.answer]))
-                if not each.over.done():
-                    each.over.set_result(None)
+        for waiting in those:
+            waiting.left -= 1
+            if waiting.left <= 0 or waiting.over.done():
+                self._running.remove(waiting)
+                self._free(waiting.blocks)
+                self._keep(_blocks([*waiting.ids, *waiting.answer]))
+                if not waiting.over.done():
+                    waiting.over.set_result(None)
         self.clock.at(self.clock.now(), self._step)
 
 
