@@ -156,10 +156,10 @@ class ToolEnded:
 class Observed:
     """A program saw something of the outside world that a replay must show it again.
 
-    ``kind`` is ``done``, ``timeout``, ``deadline``, ``now``, ``random``, ``uuid``, ``input``,
-    ``env``, ``read``, ``sleep``, ``cancelled`` (somebody outside ended the function at this
-    address), or ``lost`` (an item of a map that no worker has ended). ``value`` is plain data;
-    ``ordinal`` counts the observations at this address.
+    ``kind`` is ``done``, ``timeout``, ``deadline`` (its value is the limit in seconds), ``now``,
+    ``random``, ``uuid``, ``input``, ``env``, ``read``, ``sleep``, ``cancelled`` (somebody outside
+    ended the function at this address), or ``lost`` (an item of a map that no worker has ended).
+    ``value`` is plain data; ``ordinal`` counts the observations at this address.
     """
 
     address: str

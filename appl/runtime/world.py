@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from appl.backend import Chunk, Emit, Profile, Request, Response
@@ -39,12 +39,14 @@ class Moment:
     ``kind`` is ``answer``, ``tool``, ``workers`` (a map in other processes, which a world that
     knows answers does in this one), ``item`` (of such a map), ``cancelled`` (somebody outside ends
     a call or function), or the name of what is observed: ``sleep``, ``now``, ``done``. ``ordinal``
-    is its number among those at its address.
+    is its number among those at its address. ``limit_s`` is the length of a time limit, which is
+    no part of its name.
     """
 
     address: str
     kind: str
     ordinal: int = 0
+    limit_s: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,6 +150,26 @@ def test_a_limit_that_was_reached_then_is_not_waited_for(limit: str, tmp_path: P
     assert value == "late" and not report.live
 
 
+def test_a_limit_that_was_added_does_not_have_another_end_that_was_kept_then(
+    tmp_path: Path,
+) -> None:
+    def program(added: bool) -> Callable[[], list[str]]:
+        def ask_in_time() -> list[str]:
+            answers = []
+            if added:
+                with appl.timeout(30):
+                    answers.append(str(ask("first")))
+            with appl.timeout(60):
+                answers.append(in_block("silent")())
+                answers.append(str(ask("after")))
+            return answers
+
+        return ask_in_time
+
+    value, _ = rerun(tmp_path, program(added=False), program(added=True), Rerunner)
+    assert value == ["first", "late", "after"]
+
+
 def test_a_question_that_moved_is_answered_before_the_limit_around_it(tmp_path: Path) -> None:
     def program(*before: str) -> Callable[[], list[str]]:
         def ask_in_time() -> list[str]:

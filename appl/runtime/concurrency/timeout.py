@@ -96,7 +96,7 @@ class timeout:
         def ring() -> None:
             run_on(hub, lambda: self._ring(strike))
 
-        moment = Moment(self._frame.address, "deadline", self._ordinal)
+        moment = Moment(self._frame.address, "deadline", self._ordinal, self._seconds)
         self._frame.run.outside.expect(
             moment, lambda _: ring(), lambda: io_thread().send(lambda: self._arm(ring))
         )
@@ -112,8 +112,8 @@ class timeout:
         # has nothing of it. A rerun may have two strikes on their way, a recorded one and a live.
         if not (self._over or self._struck):
             self._struck = True
-            run, at = self._frame.run, time.monotonic_ns()
-            run.reporter.emit(Observed(self._frame.address, self._ordinal, "deadline", True, at))
+            run, at, limit = self._frame.run, time.monotonic_ns(), self._seconds
+            run.reporter.emit(Observed(self._frame.address, self._ordinal, "deadline", limit, at))
             strike()
 
     def _end(self) -> None:

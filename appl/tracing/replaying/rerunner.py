@@ -118,7 +118,7 @@ class Rerunner(Recall):
         if expected.tool is not None:
             return self._of_tool(expected.moment.address, expected.tool)
         seen = self._seen.get(expected.moment)
-        if seen is None:
+        if seen is None or _is_another_limit(seen, expected.moment):
             return AtEnd()
         strikes = seen.kind in _STRIKES and not self._was_in_time(seen)
         return AtEnd("recorded") if strikes else Recorded(seen)
@@ -406,6 +406,15 @@ class Rerunner(Recall):
             for key, pattern in patterns.items()
             if not any(matches(pattern, address) for address in self.begun)
         ]
+
+
+def _is_another_limit(seen: Observation, moment: Moment) -> bool:
+    """True if *seen* was the end of a longer or shorter time limit than *moment* is.
+
+    An edit that adds a limit gives the later ones of its function other numbers. Traces of earlier
+    versions do not say how long a limit was.
+    """
+    return type(seen.value) is float and moment.limit_s not in (None, seen.value)
 
 
 def _strays_first(expected: Expectation) -> tuple[bool, list[tuple[str, int]]]:
