@@ -167,8 +167,8 @@ def _command(
         for name, (annotation, default) in parameters.items()
         for made in _options(name, annotation, default)
     ]
-    taken = {flag for each in own for flag in each.opts}
-    others = [each for each in common if taken.isdisjoint(each.opts)]
+    taken = {flag for own_option in own for flag in own_option.opts}
+    others = [common_option for common_option in common if taken.isdisjoint(common_option.opts)]
     return FunctionCommand(function, parameters, name=prog, params=[*own, *others])
 
 

@@ -85,7 +85,7 @@ def _plan(function: str, words: list[str], given: Options) -> Invocation:
 
 def _all_options(given: Options, **more: Any) -> Options:
     """*given*, completed with the remaining options of ``appl run``."""
-    missing = {str(each.name): () if each.multiple else None for each in options()}
+    missing = {str(parameter.name): () if parameter.multiple else None for parameter in options()}
     return Options(**{**missing, **vars(given), **more})
 
 

@@ -119,7 +119,7 @@ def _files(paths: Sequence[str]) -> Iterator[Path]:
     for name in paths:
         path = Path(name)
         if path.is_dir():
-            yield from sorted(each for each in path.rglob("*.py") if not _hidden(each, path))
+            yield from sorted(file for file in path.rglob("*.py") if not _hidden(file, path))
         elif path.is_file():
             yield path
         else:
@@ -146,10 +146,10 @@ def _findings(file: Path, select: Sequence[str], ignore: Sequence[str]) -> list[
 
 
 def _as_text(findings: Sequence[LintFinding], files: int) -> None:
-    for each in findings:
-        hint = f"; {each.hint}" if each.hint else ""
-        level = _level(each)
-        out(term_safe(f"{_place(each)}: {level}[{each.rule}]: {each.message}{hint}"))
+    for finding in findings:
+        hint = f"; {finding.hint}" if finding.hint else ""
+        level = _level(finding)
+        out(term_safe(f"{_place(finding)}: {level}[{finding.rule}]: {finding.message}{hint}"))
     say(f"appl: {_summary(findings, files)}")
 
 
@@ -170,19 +170,19 @@ def _summary(findings: Sequence[LintFinding], files: int) -> str:
 
 
 def _as_json(findings: Sequence[LintFinding], files: int) -> None:
-    data = {"files": files, "findings": [each.as_dict() for each in findings]}
+    data = {"files": files, "findings": [finding.as_dict() for finding in findings]}
     out(as_json(data, indent=2))
 
 
 def _as_github(findings: Iterable[LintFinding], files: int) -> None:
     """Print workflow commands, which GitHub shows at the lines of a pull request."""
-    for each in findings:
-        places = f"file={_property(each.file)},line={each.line},endLine={each.end_line}"
-        if each.line == each.end_line:
-            places += f",col={each.column},endColumn={each.end_column}"
-        text = f"{each.message}; {each.hint}" if each.hint else each.message
-        title = _property(f"appl {each.rule}")
-        out(f"::{_level(each)} {places},title={title}::{_message(term_safe(text))}")
+    for finding in findings:
+        places = f"file={_property(finding.file)},line={finding.line},endLine={finding.end_line}"
+        if finding.line == finding.end_line:
+            places += f",col={finding.column},endColumn={finding.end_column}"
+        text = f"{finding.message}; {finding.hint}" if finding.hint else finding.message
+        title = _property(f"appl {finding.rule}")
+        out(f"::{_level(finding)} {places},title={title}::{_message(term_safe(text))}")
 
 
 def _message(text: str) -> str:
@@ -196,7 +196,7 @@ def _property(text: str) -> str:
 def _as_sarif(findings: Sequence[LintFinding], files: int) -> None:
     rules = [{"id": name, "shortDescription": {"text": text}} for name, text in ALL_RULES.items()]
     driver = {"name": "appl check", "rules": rules}
-    run = {"tool": {"driver": driver}, "results": [_result(each) for each in findings]}
+    run = {"tool": {"driver": driver}, "results": [_result(finding) for finding in findings]}
     out(as_json({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2))
 
 

@@ -257,8 +257,8 @@ def combined(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     """Combine decorators into one, which applies them as if they stood one above the other."""
 
     def decorate(function: F) -> F:
-        for each in reversed(decorators):
-            function = each(function)
+        for decorator in reversed(decorators):
+            function = decorator(function)
         return function
 
     return decorate

@@ -321,13 +321,13 @@ def _at_once(backend: str, most: int, wanted: int) -> str:
 
 def _amounts(values: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for each in values:
-        name, _, value = each.partition("=")
+    for assignment in values:
+        name, _, value = assignment.partition("=")
         try:
             found[name] = None if value == "none" else _amount(name, value)
         except (KeyError, ValueError):
             raise UsageError(
-                f"write calls=N, tokens=N or cost=X (none for no limit), got {each!r}"
+                f"write calls=N, tokens=N or cost=X (none for no limit), got {assignment!r}"
             ) from None
     return found
 

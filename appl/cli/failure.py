@@ -157,5 +157,5 @@ def _notes(error: BaseException) -> list[str]:
 
 def _lines(error: BaseException) -> list[str]:
     """The traceback's lines, from the first to the last frame in the user's files."""
-    entries = [traceback.extract_tb(each, 1)[0] for each in tracebacks.shown(error)]
+    entries = [traceback.extract_tb(entry, 1)[0] for entry in tracebacks.shown(error)]
     return "".join(traceback.format_list(entries)).rstrip("\n").splitlines()

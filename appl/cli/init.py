@@ -86,7 +86,7 @@ def command(given: Options) -> int:
 def _provider() -> Provider | None:
     """The first provider whose key is in the environment."""
     nothing = Config()
-    return next((each for each in PROVIDERS if key_source(each, nothing)), None)
+    return next((provider for provider in PROVIDERS if key_source(provider, nothing)), None)
 
 
 def _model(provider: Provider | None) -> str:

@@ -36,9 +36,9 @@ def command(given: Options) -> int:
                 "written BACKEND/MODEL, as in openai/gpt-5-mini"
             )
         if given.json:
-            out(as_json([_data(each) for each in found], indent=2))
+            out(as_json([_data(model) for model in found], indent=2))
             return failure.code
-        out("\n".join(columns([_HEAD, *(_row(each) for each in found)])))
+        out("\n".join(columns([_HEAD, *(_row(model) for model in found)])))
         for line in _todo(found):
             say(line)
     return failure.code
@@ -48,9 +48,9 @@ def listed(config: Config, words: tuple[str, ...], every: bool) -> list[Nameable
     """The names that contain *words*; with words or *every*, also models of the price table."""
     found = nameable(config)
     if words or every:
-        names = {each.name for each in found} | {each.stands_for for each in found}
-        found += [each for each in _priced(config) if each.name not in names]
-    return [each for each in found if all(word.casefold() in _text(each) for word in words)]
+        names = {model.name for model in found} | {model.stands_for for model in found}
+        found += [model for model in _priced(config) if model.name not in names]
+    return [model for model in found if all(word.casefold() in _text(model) for word in words)]
 
 
 def _text(model: NameableModel) -> str:
@@ -113,7 +113,7 @@ def _priced_name(model: NameableModel) -> str:
 
 
 def _todo(found: list[NameableModel]) -> list[str]:
-    ready = [each.name for each in found if not missing(each) and each.model]
+    ready = [model.name for model in found if not missing(model) and model.model]
     real = [name for name in ready if not name.startswith("embedded")]
     lines = [f"appl: prices are in {price_table.currency()}, of {price_table.date()}"]
     if real:

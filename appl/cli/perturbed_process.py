@@ -94,7 +94,7 @@ def spawned(
             "trace": str(trace),
             "record": record,
             "result": str(result),
-            "moved": [str(each) for each in moved or ()],
+            "moved": [str(module) for module in moved or ()],
         }
         command = [sys.executable, "-m", "appl.cli.perturbed_process", json.dumps(order)]
         environment = {
@@ -125,7 +125,7 @@ def _own_path() -> list[str]:
     """The folders of appl and its backends, before those that the environment names."""
     found = [str(Path(__file__).parents[2])]
     path = os.environ.get("PYTHONPATH", "")
-    return [*found, *(str(Path(each).resolve()) for each in path.split(os.pathsep) if each)]
+    return [*found, *(str(Path(entry).resolve()) for entry in path.split(os.pathsep) if entry)]
 
 
 def _lost(kind: str, message: str) -> ProcessOutcome:
@@ -236,14 +236,17 @@ def _done(order: dict[str, Any]) -> dict[str, Any]:
 def _move(old: Path, new: Path) -> None:
     """Import modules below *old* from below *new*, except appl itself."""
     own = {str(Path(__file__).parents[2]), *_backends()}
-    for number, each in enumerate(sys.path):
-        if each not in own and Path(each).is_relative_to(old):
-            sys.path[number] = str(new / Path(each).relative_to(old))
+    for number, entry in enumerate(sys.path):
+        if entry not in own and Path(entry).is_relative_to(old):
+            sys.path[number] = str(new / Path(entry).relative_to(old))
 
 
 def _backends() -> list[str]:
     found = importlib.util.find_spec("appl_backends")
-    return [str(Path(each).parent) for each in (found and found.submodule_search_locations) or ()]
+    return [
+        str(Path(location).parent)
+        for location in (found and found.submodule_search_locations) or ()
+    ]
 
 
 def _recording(

@@ -69,7 +69,9 @@ def _known(function: Callable[..., Any], words: list[str], prog: str) -> Mapping
     """The known arguments: those in *words*, and defaults."""
     parameters = inspect.signature(function).parameters
     known = {
-        name: each.default for name, each in parameters.items() if each.default is not each.empty
+        name: parameter.default
+        for name, parameter in parameters.items()
+        if parameter.default is not parameter.empty
     }
     values, _ = bind(function, words, options_of(command), prog, partly=True)
     return known | values
@@ -86,7 +88,7 @@ def _finder(function: Callable[..., Any]) -> Callable[[str], tuple[Graph, str] |
             program = getattr(found, "__appl__", None)
             if program is not None:
                 inner = getattr(inspect.unwrap(found), "__globals__", None)
-                if isinstance(inner, dict) and all(inner is not each for each in spaces):
+                if isinstance(inner, dict) and all(inner is not space for space in spaces):
                     spaces.append(inner)
                 return program.translated.graph, program.ctx
         return None
@@ -106,7 +108,11 @@ def _methods(space: Mapping[str, Any], rest: list[str]) -> Any:
     """The only method of that name among the module's classes, for ``self.f``."""
     name = space.get("__name__")
     classes = (v for v in space.values() if isinstance(v, type) and v.__module__ == name)
-    found = [vars(each)[rest[0]] for each in classes if len(rest) == 1 and rest[0] in vars(each)]
+    found = [
+        vars(definition)[rest[0]]
+        for definition in classes
+        if len(rest) == 1 and rest[0] in vars(definition)
+    ]
     return getattr(found[0], "__func__", found[0]) if len(found) == 1 else None
 
 
@@ -142,8 +148,8 @@ def _text(
             f"prompt: {part}{counted.sent:,} {unit} sent, {counted.computed:,} computed with "
             f"prefix sharing ({saved / counted.sent:.0%} saved)"
         )
-    for each in plan.unknown:
-        yield f"not followed: {each}"
+    for call in plan.unknown:
+        yield f"not followed: {call}"
 
 
 def _branch(top: Prefix, depth: int, size: Callable[[str], int]) -> Iterator[str]:
@@ -243,11 +249,11 @@ def _site_data(site: CallSite) -> dict[str, Any]:
 
 def _prefixes(root: Prefix, size: Callable[[str], int]) -> list[dict[str, Any]]:
     """The tree as a list; each prefix refers to its parent by the parent's index."""
-    todo: list[tuple[int | None, Prefix]] = [(None, each) for each in root.children.values()]
+    todo: list[tuple[int | None, Prefix]] = [(None, child) for child in root.children.values()]
     made = []
     for number, (parent, prefix) in enumerate(todo):  # which grows as it goes
         made.append({"id": number, "parent": parent, **_piece_data(prefix, size)})
-        todo += [(number, each) for each in prefix.children.values()]
+        todo += [(number, child) for child in prefix.children.values()]
     return made
 
 

@@ -136,14 +136,14 @@ def command(given: Options) -> int:
     calls = 0
     tell = (lambda line: None) if given.json else say
     tell(f"appl: recording {target.written} with {given.backend}")
-    for calls, each in audited(program, given.backend, given.seconds):
-        if each is None:
+    for calls, difference in audited(program, given.backend, given.seconds):
+        if difference is None:
             tell(f"appl: {counted(calls, 'call')} recorded; to be replayed {len(VARIATIONS)} times")
             continue
-        if not each.varied:
-            return _not_recorded(each, given.json)
-        found.append(each)
-        tell(f"appl: {each.varied}: {'differs' if each.problem else 'the same'}")
+        if not difference.varied:
+            return _not_recorded(difference, given.json)
+        found.append(difference)
+        tell(f"appl: {difference.varied}: {'differs' if difference.problem else 'the same'}")
     return _report(calls, found, given.json)
 
 
@@ -156,12 +156,12 @@ def _not_recorded(found: ReplayResult, as_document: bool) -> int:
 
 
 def _report(calls: int, found: list[ReplayResult], as_document: bool) -> int:
-    wrong = [each for each in found if each.problem]
+    wrong = [difference for difference in found if difference.problem]
     if as_document:
         data = {"replayable": not wrong, "calls": calls, "replays": [f.as_data() for f in found]}
         out(as_json(data, indent=2))
-    for each in [] if as_document else _causes(wrong):
-        out(term_safe(f"with {each.varied}: {each.problem}\n  hint: {each.hint}"))
+    for cause in [] if as_document else _causes(wrong):
+        out(term_safe(f"with {cause.varied}: {cause.problem}\n  hint: {cause.hint}"))
     if not as_document:
         many = f"{len(found)} replays of {counted(calls, 'call')}"
         say(f"appl: {many}, {len(wrong)} differ" if wrong else f"appl: {many}, all the same")

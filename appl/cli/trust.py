@@ -88,7 +88,7 @@ def _data(file: SettingsFile, found: list[ApprovalRequest]) -> dict[str, object]
         "file": str(file.path),
         "digest": file.digest,
         "trusted": trusted_by(file) if found else None,
-        "needs_approval": [dataclasses.asdict(each) for each in found],
+        "needs_approval": [dataclasses.asdict(item) for item in found],
     }
 
 

@@ -73,4 +73,4 @@ def _functions(file: Path) -> list[tuple[str, list[str]]]:
 
 
 def _names(arguments: ast.arguments) -> list[str]:
-    return [each.arg for each in (*arguments.args, *arguments.kwonlyargs)]
+    return [arg.arg for arg in (*arguments.args, *arguments.kwonlyargs)]

@@ -99,7 +99,7 @@ class Repository:
 
     def between(self, good: list[str], bad: str) -> list[str]:
         """The commits that may be the first bad one, those nearest to the middle first."""
-        found = self._git("rev-list", "--bisect-all", bad, *(f"^{each}" for each in good))
+        found = self._git("rev-list", "--bisect-all", bad, *(f"^{commit}" for commit in good))
         return [line.split()[0] for line in found.splitlines()]
 
     def about(self, commit: str) -> dict[str, str]:
@@ -195,8 +195,8 @@ def _first_bad(trial: Trial, good: str, bad: str) -> list[str]:
             raise UsageError(f"{word} {commit[:_SHORT]} is {trial.verdict(commit)}: {errors}")
     goods = [good]
     while True:
-        left = [each for each in trial.repository.between(goods, bad) if each != bad]
-        untried = [each for each in left if trial.tested.get(each) != "skipped"]
+        left = [commit for commit in trial.repository.between(goods, bad) if commit != bad]
+        untried = [commit for commit in left if trial.tested.get(commit) != "skipped"]
         if not untried:
             return [bad, *left]
         trial.tell(f"appl: {len(left)} commits left")
@@ -220,7 +220,7 @@ def _report(trial: Trial, found: list[str], as_document: bool) -> int:
         }
         out(as_json(data, indent=2))
     elif others:
-        many = ", ".join(each[:_SHORT] for each in found)
+        many = ", ".join(commit[:_SHORT] for commit in found)
         say(f"appl: the first commit that asks something else is one of {many}; some cannot be run")
     else:
         out(term_safe(f"{first} asks something else for the first time"))

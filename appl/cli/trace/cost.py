@@ -108,7 +108,7 @@ _KEYS: dict[str, Callable[[RecordedCall], str]] = {"model": _model, "scope": _sc
 
 def _weight(costs: Costs) -> tuple[int, int]:
     kinds = (costs.spent, costs.estimated, costs.in_doubt, costs.reused)
-    tokens = sum(each.prompt_tokens + each.completion_tokens for each in kinds)
+    tokens = sum(kind.prompt_tokens + kind.completion_tokens for kind in kinds)
     return costs.spent.cost, tokens
 
 
@@ -121,7 +121,7 @@ def _table(by: str, groups: dict[str, Costs], costs: Any) -> list[str]:
         for kind in costs.KINDS:
             amount = getattr(group, kind)
             if amount.calls:
-                counts = [_known(amount, each) for each in _TOKENS]
+                counts = [_known(amount, kind) for kind in _TOKENS]
                 money = _money(amount, costs)
                 rows.append((name, str(amount.calls), kind.replace("_", " "), *counts, money))
                 name = ""

@@ -76,12 +76,12 @@ def _lines(trace: Trace, found: Critical, most: int | None, longest: Any) -> Ite
     begin = found.segments[0].start
     yield from columns(
         (
-            f"  at {seconds(each.start - begin)}",
-            seconds(each.took),
-            each.kind,
-            f"{each.address} {place(each.where)}".rstrip(),
+            f"  at {seconds(step.start - begin)}",
+            seconds(step.took),
+            step.kind,
+            f"{step.address} {place(step.where)}".rstrip(),
         )
-        for each in kept
+        for step in kept
     )
     yield from _waits(found)
 

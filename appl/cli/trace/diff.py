@@ -89,11 +89,11 @@ def _lines(found: Diff, most: int | None) -> Iterator[str]:
     differences = "1 difference" if many == 1 else f"{many} differences"
     yield f"{calls} the same; {differences}, {first}"
     after: dict[str, list[Difference]] = {}
-    for each in consequences:
-        after.setdefault(found.root(each), []).append(each)
-    for number, each in enumerate(causes[:most], 1):
+    for consequence in consequences:
+        after.setdefault(found.root(consequence), []).append(consequence)
+    for number, cause in enumerate(causes[:most], 1):
         yield ""
-        yield from _cause(number, each, after.get(each.address, []), most)
+        yield from _cause(number, cause, after.get(cause.address, []), most)
     if most is not None and len(causes) > most:
         yield f"\n… and {len(causes) - most} more first causes; --all shows them"
 
@@ -104,18 +104,18 @@ def _run(trace: Trace, calls: int) -> str:
 
 
 def _cause(
-    number: int, each: Difference, after: list[Difference], most: int | None
+    number: int, difference: Difference, after: list[Difference], most: int | None
 ) -> Iterator[str]:
-    yield f"{number}. {_named(each)}"
-    parts = each.parts if most is None else each.parts[:_PARTS]
+    yield f"{number}. {_named(difference)}"
+    parts = difference.parts if most is None else difference.parts[:_PARTS]
     for part in parts:
-        if len(each.parts) > 1 or part.name != each.address:
+        if len(difference.parts) > 1 or part.name != difference.address:
             yield f"     {part.name}"
         yield from (f"     {line}" for line in part.lines())
-    if len(each.parts) > len(parts):
-        yield f"     … and {len(each.parts) - len(parts)} more parts"
-    if each.perhaps:
-        yield f"     its prompt also holds answers that differ: {', '.join(each.perhaps)}"
+    if len(difference.parts) > len(parts):
+        yield f"     … and {len(difference.parts) - len(parts)} more parts"
+    if difference.perhaps:
+        yield f"     its prompt also holds answers that differ: {', '.join(difference.perhaps)}"
     if after:
         yield f"     so also ({len(after)}):"
         for other in after[:most]:
@@ -124,13 +124,13 @@ def _cause(
             yield f"       … and {len(after) - most} more"
 
 
-def _named(each: Difference) -> str:
-    where = f" {place(each.where)}" if each.where else ""
-    was = f", was {each.was}" if each.was else ""
-    kind = "" if each.kind in ("call", "program", "settings") else f"{each.kind} "
-    names = ", ".join(part.name for part in each.parts) if len(each.parts) > 1 else ""
+def _named(difference: Difference) -> str:
+    where = f" {place(difference.where)}" if difference.where else ""
+    was = f", was {difference.was}" if difference.was else ""
+    kind = "" if difference.kind in ("call", "program", "settings") else f"{difference.kind} "
+    names = ", ".join(part.name for part in difference.parts) if len(difference.parts) > 1 else ""
     detail = f": {names}" if names else ""
-    return f"{kind}{each.address}{where} {_VERBS[each.how]}{was}{detail}"
+    return f"{kind}{difference.address}{where} {_VERBS[difference.how]}{was}{detail}"
 
 
 _THROUGH = {
@@ -140,7 +140,7 @@ _THROUGH = {
 }
 
 
-def _follows(each: Difference) -> str:
-    where = f" {place(each.where)}" if each.where else ""
-    why = f"{_THROUGH.get(each.through, 'after')} {', '.join(each.causes[:3])}"
-    return f"{each.address}{where} {_VERBS[each.how]}: {why}"
+def _follows(difference: Difference) -> str:
+    where = f" {place(difference.where)}" if difference.where else ""
+    why = f"{_THROUGH.get(difference.through, 'after')} {', '.join(difference.causes[:3])}"
+    return f"{difference.address}{where} {_VERBS[difference.how]}: {why}"

@@ -80,11 +80,11 @@ def _document(run: Passes) -> Iterator[str]:
     for name, value in head.items():
         yield f'  "{name}": {as_json(value)},\n'
     yield from _list("calls", _calls(run, sums, texts))
-    yield from _list("scopes", ([as_json(scope_data(each))] for each in run.scopes()))
+    yield from _list("scopes", ([as_json(scope_data(scope))] for scope in run.scopes()))
     yield from _list("tools", ([as_json(used.as_data())] for used in run.tools()))
     yield from _list("observations", ([as_json(observation_data(o))] for o in run.observations()))
     warnings = ({"address": address, "message": said} for address, said in run.warnings())
-    yield from _list("warnings", ([as_json(each)] for each in warnings))
+    yield from _list("warnings", ([as_json(warning)] for warning in warnings))
     yield f'  "seconds": {as_json(sums.seconds)},\n'
     yield f'  "totals": {as_json(sums.totals.as_data())}\n}}\n'
 

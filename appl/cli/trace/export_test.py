@@ -100,9 +100,9 @@ def _name(program: RecordedProgram) -> str:
 def _check(file: Path, path: Path, force: bool) -> None:
     if not file.name.endswith(".py"):
         raise UsageError(f"a test is written to a Python file, got {file}")
-    for each in (file, path):
-        if each.exists() and not force:
-            raise UsageError(f"{each} is there already; give -o another name, or --force")
+    for target in (file, path):
+        if target.exists() and not force:
+            raise UsageError(f"{target} is there already; give -o another name, or --force")
 
 
 def _lines(
@@ -110,7 +110,7 @@ def _lines(
 ) -> Iterator[str]:
     """The source of the test."""
     function, arguments = program.bound() if program.kind == "cli" else (None, {})
-    wrong = [name for name, each in arguments.items() if not _is_literal(each)]
+    wrong = [name for name, argument in arguments.items() if not _is_literal(argument)]
     if wrong:
         raise UsageError(
             f"the argument {wrong[0]!r} of {program.function} is {arguments[wrong[0]]!r:.80}, "
@@ -130,7 +130,7 @@ def _lines(
     if function is None:
         yield f"    runpy.run_path({_path(program, file)}, run_name='__main__')"
         return
-    written = ", ".join(f"{name}={each!r}" for name, each in arguments.items())
+    written = ", ".join(f"{name}={argument!r}" for name, argument in arguments.items())
     called = f"{program.function}({written})"
     whole = f"await appl_run.avalue({called})" if waits else f"appl_run.value({called})"
     plain = _plain(value)
@@ -204,8 +204,8 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, dict):
         yield from _texts([*value, *value.values()])
     elif isinstance(value, Iterable):
-        for each in value:
-            yield from _texts(each)
+        for part in value:
+            yield from _texts(part)
 
 
 def _is_literal(value: Any) -> bool:

@@ -101,10 +101,10 @@ def command(given: Options) -> int:
         for number, each_plan in enumerate(plans, 1):
             with _quiet():
                 found = list(_tried(trace, program, each_plan, expected))
-            unclear += any(each.kind == "unclear" for each in found)
-            for each in found:
-                if each.kind != "unclear":
-                    findings.setdefault(_key(each), each).seeds.append(each_plan.seed)
+            unclear += any(finding.kind == "unclear" for finding in found)
+            for finding in found:
+                if finding.kind != "unclear":
+                    findings.setdefault(_key(finding), finding).seeds.append(each_plan.seed)
             if number % 20 == 0 and number < len(plans):
                 tell(f"appl: {number} runs, {counted(len(findings), 'finding')}")
         failure.code = _report(list(findings.values()), unclear, given)
@@ -123,7 +123,7 @@ def _plans(trace: Trace, given: Options) -> list[Plan]:
     if given.call is not None and given.call not in trace.by_address:
         hint = nearest(given.call, trace.by_address)
         raise UsageError(f"{trace.path.name} has no call {given.call!r}{hint}")
-    answered = [each.address for each in trace.calls if each.response is not None]
+    answered = [call.address for call in trace.calls if call.response is not None]
     calls = answered if given.call is None else [given.call]
     return [Plan(0, given.fault, call, lasting) for call in calls for lasting in (False, True)]
 
@@ -135,17 +135,17 @@ def _key(found: FuzzFinding) -> tuple[str, ...]:
 
 
 def _report(findings: list[FuzzFinding], unclear: int, given: Options) -> int:
-    counting = [each for each in findings if given.strict or each.kind != "unhandled"]
+    counting = [finding for finding in findings if given.strict or finding.kind != "unhandled"]
     if given.json:
-        data = {"findings": [each.as_data() for each in findings], "unclear": unclear}
+        data = {"findings": [finding.as_data() for finding in findings], "unclear": unclear}
         out(as_json(data, indent=2))
     else:
-        for each in sorted(findings, key=lambda each: each.kind):
-            seeds = f" ({_seeds(each)})" if given.fault is None else ""
-            out(term_safe(f"{each.kind}: {each.text}{seeds}"))
-            if each.details:
-                out(term_safe("  " + each.details))
-        counts = Counter(each.kind for each in findings)
+        for finding in sorted(findings, key=lambda one: one.kind):
+            seeds = f" ({_seeds(finding)})" if given.fault is None else ""
+            out(term_safe(f"{finding.kind}: {finding.text}{seeds}"))
+            if finding.details:
+                out(term_safe("  " + finding.details))
+        counts = Counter(finding.kind for finding in findings)
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
         more = f"; {counted(unclear, 'run')} went where nothing was recorded" if unclear else ""
         say(f"appl: {kinds or 'nothing found'}{more}")

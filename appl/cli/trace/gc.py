@@ -47,7 +47,7 @@ def gc(given: Options) -> int:
             )
         going = removals(index.rows(config.home), retention, datetime.now(UTC))
         if not given.dry_run:
-            going = [each for each in going if _gone(each)]
+            going = [candidate for candidate in going if _gone(candidate)]
             index.rows(config.home)
         _report(going, given)
     return failure.code
@@ -80,7 +80,7 @@ def _gone(removal: Removal) -> bool:
 
 
 def _report(going: list[Removal], given: Options) -> None:
-    size = sum(each.row.size for each in going)
+    size = sum(candidate.row.size for candidate in going)
     if given.json:
         runs = [{"name": e.row.name, "size": e.row.size, "reason": e.reason} for e in going]
         out(as_json({"removed": runs, "size": size, "dry_run": given.dry_run}))

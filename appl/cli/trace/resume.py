@@ -82,7 +82,7 @@ def there(resumer: Resumer) -> str:
 
 
 def _report(value: Any, resumer: Resumer, tally: Tally, given: Options) -> None:
-    unasked = [each.address for each in resumer.unasked()]
+    unasked = [call.address for call in resumer.unasked()]
     if given.json:
         data = {**tally.as_data(), "unasked": unasked, "trace": str(resumer.trace.path)}
         out(as_json({"value": value, "run": data}))

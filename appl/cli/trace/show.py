@@ -103,11 +103,11 @@ def _names(names: list[str]) -> tuple[str, str | None]:
 
 
 def _call(run: Passes, address: str) -> RecordedCall | ToolUse:
-    for each in itertools.chain[RecordedCall | ToolUse](run.calls(), run.tools()):
-        if each.address == address:
-            return each
+    for item in itertools.chain[RecordedCall | ToolUse](run.calls(), run.tools()):
+        if item.address == address:
+            return item
     every = itertools.chain[RecordedCall | ToolUse](run.calls(prompts=False), run.tools())
-    hint = nearest(address, [each.address for each in itertools.islice(every, _HINTED)])
+    hint = nearest(address, [item.address for item in itertools.islice(every, _HINTED)])
     if not address.startswith("/"):
         raise UsageError(f"CALL begins with a slash, as in /main.0/gen.0, got {address!r}{hint}")
     raise UsageError(f"{run.trace.path.name} has no call {address!r}{hint}")
@@ -253,9 +253,9 @@ def _whole(call: RecordedCall, plain: bool) -> Iterator[str]:
     yield from _times(call)
     if call.edges:
         yield term_safe(f"  holds    the answers of {', '.join(call.edges)}")
-    for each in call.attempts:
-        if each.error is not None:
-            yield term_safe(f"  tried    {_attempt(each)}")
+    for attempt in call.attempts:
+        if attempt.error is not None:
+            yield term_safe(f"  tried    {_attempt(attempt)}")
     if call.cuts or call.shown:
         yield f"  streamed {_chunks(call)}"
     if call.masked:

@@ -51,7 +51,7 @@ def _data(found: Summary, now: int) -> dict[str, Any]:
     number = max(len(trace.incarnations) - 1, 0)
     last = trace.wall(found.last_us, number)
     at = now if live else last
-    waiting = sorted(found.waiting.values(), key=lambda each: each.started or 0)
+    waiting = sorted(found.waiting.values(), key=lambda item: item.started or 0)
     return {
         "run": trace.path.stem,
         "state": trace.state,
@@ -60,25 +60,25 @@ def _data(found: Summary, now: int) -> dict[str, Any]:
         "answered": found.totals.answered,
         "silent_us": max((at - last) // 1000, 0) if live else None,
         "undelivered": found.undelivered,
-        "waiting": [_waiting(each, at, found) for each in waiting],
+        "waiting": [_waiting(item, at, found) for item in waiting],
     }
 
 
-def _waiting(each: RecordedCall | ToolUse, at: int, found: Summary) -> dict[str, Any]:
+def _waiting(item: RecordedCall | ToolUse, at: int, found: Summary) -> dict[str, Any]:
     def age(then: int | None) -> int | None:
         if then is None:
             return None
-        return max((at - found.trace.wall(then, each.incarnation)) // 1000, 0)
+        return max((at - found.trace.wall(then, item.incarnation)) // 1000, 0)
 
     data: dict[str, Any] = {
-        "address": each.address,
-        "where": each.where,
-        "age_us": age(each.started),
+        "address": item.address,
+        "where": item.where,
+        "age_us": age(item.started),
     }
-    if isinstance(each, ToolUse):
-        return data | {"kind": "tool", "name": each.name, "effect": each.effect, "why": "running"}
-    failed = [attempt for attempt in each.attempts if attempt.error is not None]
-    last = each.attempts[-1] if each.attempts else None
+    if isinstance(item, ToolUse):
+        return data | {"kind": "tool", "name": item.name, "effect": item.effect, "why": "running"}
+    failed = [attempt for attempt in item.attempts if attempt.error is not None]
+    last = item.attempts[-1] if item.attempts else None
     why = "not sent yet: it waits for a slot, the rate, the budget, or a shared beginning"
     if last is not None and last.error is not None:
         why = "rests after an attempt in vain, or waits to be sent again"
@@ -86,12 +86,12 @@ def _waiting(each: RecordedCall | ToolUse, at: int, found: Summary) -> dict[str,
         why = "sent, and not answered"
     return data | {
         "kind": "call",
-        "model": each.model,
+        "model": item.model,
         "why": why,
-        "attempts": len(each.attempts),
+        "attempts": len(item.attempts),
         "sent_us": age(last.at) if last is not None and last.error is None else None,
         "errors": [f"{type(a.error).__name__}: {a.error}" for a in failed],
-        "timeout_s": each.timeout,
+        "timeout_s": item.timeout,
     }
 
 
@@ -108,17 +108,17 @@ def _lines(found: Summary, data: dict[str, Any], most: int | None) -> Iterator[s
             if data["state"] == "running"
             else ("  nothing was under way")
         )
-    for each in waiting[:most]:
+    for item in waiting[:most]:
         yield ""
-        yield f"{each['address']}  {place(each['where'])}".rstrip()
-        what = f"tool {each['name']} ({each['effect']})" if each["kind"] == "tool" else "call"
+        yield f"{item['address']}  {place(item['where'])}".rstrip()
+        what = f"tool {item['name']} ({item['effect']})" if item["kind"] == "tool" else "call"
         sent = (
-            f", attempt {each['attempts']} {seconds(each['sent_us'])} ago"
-            if each.get("sent_us")
+            f", attempt {item['attempts']} {seconds(item['sent_us'])} ago"
+            if item.get("sent_us")
             else ""
         )
-        yield f"  {what} for {seconds(each['age_us'])}: {each['why']}{sent}"
-        for error in each.get("errors", ())[-3:]:
+        yield f"  {what} for {seconds(item['age_us'])}: {item['why']}{sent}"
+        for error in item.get("errors", ())[-3:]:
             yield f"  in vain: {one_line(error, _WIDTH)}"
     if most is not None and len(waiting) > most:
         yield f"\n… and {len(waiting) - most} more; --all shows them"

@@ -133,9 +133,9 @@ def _without_empty(rows: list[Row]) -> list[Row]:
 
 def span(sums: Iterable[Sum]) -> int:
     """The time from the first begin to the last end of *sums*, in microseconds."""
-    known = [each for each in sums if each.begin is not None and each.end is not None]
-    begins = [each.begin for each in known if each.begin is not None]
-    return max((each.end or 0 for each in known), default=0) - min(begins, default=0)
+    known = [subtree for subtree in sums if subtree.begin is not None and subtree.end is not None]
+    begins = [subtree.begin for subtree in known if subtree.begin is not None]
+    return max((subtree.end or 0 for subtree in known), default=0) - min(begins, default=0)
 
 
 def by_function(found: Summary) -> list[str]:

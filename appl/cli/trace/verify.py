@@ -56,7 +56,8 @@ def verify_command(given: Options) -> int:
         if given.json:
             out(
                 as_json(
-                    [{**each.as_data(), "own": is_own(each.path)} for each in verdicts], indent=2
+                    [{**verdict.as_data(), "own": is_own(verdict.path)} for verdict in verdicts],
+                    indent=2,
                 )
             )
         else:
@@ -64,7 +65,7 @@ def verify_command(given: Options) -> int:
                 out("\n".join(_lines(verdict)))
         if not all(verdict.good for verdict in verdicts):
             failure.code = exits.TRACE
-        elif any(each.against is not None and each.against.differs for each in verdicts):
+        elif any(verdict.against is not None and verdict.against.differs for verdict in verdicts):
             failure.code = exits.FAILED
     return failure.code
 
@@ -84,7 +85,7 @@ def _lines(verdict: Verdict) -> list[str]:
     word = "good" if verdict.good else "DAMAGED"
     what = f"{counted(verdict.blocks, 'block')}, {counted(verdict.records, 'record')}"
     lines = [f"{verdict.path.stem}: {word}; {bytes_shown(verdict.size)}, {what}"]
-    lines += [f"  wrong    {each}" for each in verdict.wrong]
+    lines += [f"  wrong    {problem}" for problem in verdict.wrong]
     if verdict.torn:
         lines.append(f"  torn     {verdict.torn} bytes of a last group that a crash cut off")
     if verdict.good:

@@ -67,7 +67,7 @@ def _predicted(run: Passes, given: Options) -> dict[str, Any]:
         raise UsageError(f"--concurrency is a number of calls from 1 on, got {slots}")
     prices = dict(_price(words) for words in given.price)
     flow = flows.RunFlow(run)
-    without = tuple(_known(run, flow, each.rstrip("/")) for each in given.without)
+    without = tuple(_known(run, flow, address.rstrip("/")) for address in given.without)
     changes = whatif.Changes(latency, slots, without)
     model = whatif.RunModel(flow)
     most = model.recorded_most()
@@ -102,7 +102,7 @@ class _Sums:
     def needs_prompts(self) -> bool:
         """True if an amount had to be estimated."""
         return any(
-            each.estimated.calls or each.in_doubt.calls for each in (self.before, self.after)
+            costs.estimated.calls or costs.in_doubt.calls for costs in (self.before, self.after)
         )
 
 
@@ -196,7 +196,9 @@ def _price(words: str) -> tuple[str, Price]:
 
 
 def _known(run: Passes, flow: RunFlow, address: str) -> str:
-    if not any(each == address or each.startswith(address + "/") for each in flow.steps.address):
+    if not any(
+        recorded == address or recorded.startswith(address + "/") for recorded in flow.steps.address
+    ):
         hint = nearest(address, itertools.islice(flow.steps.address, _HINTED))
         raise UsageError(f"{run.trace.path.name} has no call {address!r}{hint}")
     return address
