@@ -14,8 +14,8 @@ import pytest
 from appl.cli.trace import document
 from appl.errors import TraceCorrupt, TraceError
 from appl.tracing import Trace
-from appl.tracing.reading.passes import CallTotals, Passes
-from appl.tracing.reading.trace import observation_data, scope_data
+from appl.tracing.reading.passes import Passes
+from appl.tracing.reading.trace import Elapsed, Totals, observation_data, scope_data
 
 from .bombs import PARAMS, USER, call, file
 from .damage import drawn
@@ -27,16 +27,17 @@ TRACES = sorted(GOLDEN.glob("*.trace"))
 
 def in_passes(path: Path) -> dict[str, Any]:
     """The data of the run at *path*, read call by call."""
-    sums, calls = CallTotals(), []
+    totals, elapsed, calls = Totals(), Elapsed(), []
     with Passes(path) as run:
         for each, earlier in run.records():
-            sums.add(each, earlier)
+            totals.add(each, earlier)
+            elapsed.add(each)
             if not earlier:
                 calls.append(each.as_data())
         return {
             **run.trace.as_data(),
-            "seconds": sums.seconds,
-            "totals": sums.totals.as_data(),
+            "seconds": elapsed.seconds,
+            "totals": totals.as_data(),
             "calls": calls,
             "scopes": [scope_data(scope) for scope in run.scopes()],
             "tools": [used.as_data() for used in run.tools()],

@@ -14,8 +14,15 @@ from appl.cli.terminal import as_json, out
 from appl.prompt import Message
 from appl.tracing import RecordedCall
 from appl.tracing.format.allowance import Written
-from appl.tracing.reading.passes import CallTotals, Passes
-from appl.tracing.reading.trace import error_data, jsonable, observation_data, scope_data
+from appl.tracing.reading.passes import Passes
+from appl.tracing.reading.trace import (
+    Elapsed,
+    Totals,
+    error_data,
+    jsonable,
+    observation_data,
+    scope_data,
+)
 
 _PIECE, _KEPT = 1 << 16, 1 << 24  # characters: of what is written at once, and of texts at hand
 
@@ -65,7 +72,7 @@ def gathered(pieces: Iterable[str], written: Written) -> Iterator[str]:
 
 
 def _document(run: Passes) -> Iterator[str]:
-    sums, trace, texts = CallTotals(), run.trace, _Texts()
+    totals, elapsed, trace, texts = Totals(), Elapsed(), run.trace, _Texts()
     began = trace.began()
     head = {
         "path": str(trace.path),
@@ -79,14 +86,14 @@ def _document(run: Passes) -> Iterator[str]:
     yield "{\n"
     for name, value in head.items():
         yield f'  "{name}": {as_json(value)},\n'
-    yield from _list("calls", _calls(run, sums, texts))
+    yield from _list("calls", _calls(run, totals, elapsed, texts))
     yield from _list("scopes", ([as_json(scope_data(scope))] for scope in run.scopes()))
     yield from _list("tools", ([as_json(used.as_data())] for used in run.tools()))
     yield from _list("observations", ([as_json(observation_data(o))] for o in run.observations()))
     warnings = ({"address": address, "message": said} for address, said in run.warnings())
     yield from _list("warnings", ([as_json(warning)] for warning in warnings))
-    yield f'  "seconds": {as_json(sums.seconds)},\n'
-    yield f'  "totals": {as_json(sums.totals.as_data())}\n}}\n'
+    yield f'  "seconds": {as_json(elapsed.seconds)},\n'
+    yield f'  "totals": {as_json(totals.as_data())}\n}}\n'
 
 
 def _list(name: str, items: Iterable[Iterable[str]]) -> Iterator[str]:
@@ -99,9 +106,10 @@ def _list(name: str, items: Iterable[Iterable[str]]) -> Iterator[str]:
     yield "],\n"
 
 
-def _calls(run: Passes, sums: CallTotals, texts: _Texts) -> Iterator[Iterator[str]]:
+def _calls(run: Passes, totals: Totals, elapsed: Elapsed, texts: _Texts) -> Iterator[Iterator[str]]:
     for call, earlier in run.records():
-        sums.add(call, earlier)
+        totals.add(call, earlier)
+        elapsed.add(call)
         if not earlier:
             yield _call(call, texts)
 

@@ -50,8 +50,8 @@ class Uses:
     """The result of the first pass: the last record that uses each number of a process.
 
     ``told`` are the records that speak of the delivery of a tool's result. ``kinds`` says whether
-    there are observations and warnings. ``quoted`` are the calls, by their order, whose answers are
-    said again in a prompt.
+    there are calls of tools, observations and warnings. ``quoted`` are the calls, by their order,
+    whose answers are said again in a prompt.
     """
 
     def __init__(self) -> None:
@@ -111,12 +111,15 @@ class Pass(Builder):
 
     wants: frozenset[table.Kind]
     """The kinds of records that are read."""
+    needs: frozenset[table.Kind] = frozenset()
+    """The kinds without which there is nothing to read."""
 
     def __init__(self, trace: Trace, allowance: DecodingAllowance | None, uses: Uses) -> None:
         self._uses, self._processes = uses, 0
         super().__init__(trace, allowance)
         self._scratch = Noting(of_file(0))
         self._handlers = {tag: self._handlers[tag] for tag in table.tags(self.wants)}
+        self._count_kept()
 
     def _take_in(self, raw: bytes) -> None:
         scratch = self._scratch
@@ -129,21 +132,8 @@ class Pass(Builder):
             self._trace.records += 1
 
     def _process(self, process: table.ProcessRecord) -> None:
-        self._allowance.spend(2 * RECORD)
         super()._process(process)
         self._processes += 1
-
-    def _source_file(self, file: table.FileRecord) -> None:
-        self._allowance.spend(2 * RECORD)
-        super()._source_file(file)
-
-    def _line(self, line: table.LineRecord) -> None:
-        self._allowance.spend(2 * RECORD)
-        super()._line(line)
-
-    def _params(self, params: table.ParametersRecord) -> None:
-        self._allowance.spend(2 * RECORD)
-        super()._params(params)
 
     def _text_used(self, number: Any) -> None:
         if number in self._pieces and self._over(number):
@@ -260,6 +250,7 @@ class First(Pass):
         return self._used.get(reference) if known else self._uses.tools.at(reference)
 
     def _tool(self, tool: table.ToolStartRecord) -> None:
+        self._uses.kinds.add(table.ToolStartRecord)
         self._used_here(tool.scope)
         tools = self._uses.tools
         index = tools.begin(self._counted(f"{self._scope_of(tool.scope)}/{tool.leaf}"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,11 +27,7 @@ from appl.tracing.reading.trace import (
     Observation,
     RecordedCall,
     Scope,
-    Totals,
     Trace,
-    add_earlier,
-    add_to,
-    no_totals,
 )
 
 
@@ -89,46 +85,37 @@ class Passes:
 
     def records(self, *, prompts: bool = True) -> Iterator[tuple[RecordedCall, bool]]:
         """Every record of a call, and whether a later process began that call again."""
-        if self._whole is not None:
-            yield from ((call, True) for call in self._whole.earlier)
-            yield from ((call, False) for call in self._whole.calls)
-        else:
-            yield from self._pass(_Calls if prompts else _Answers)
+        return self._values(_every_call, _Calls if prompts else _Answers)
 
     def chosen(self, keep: Callable[[str], bool]) -> Iterator[RecordedCall]:
         """The calls of the addresses that *keep* is true of, for somebody who holds them all."""
-        if self._whole is not None:
-            yield from (call for call in self._whole.calls if keep(call.address))
-        else:
-            yield from (call for call, earlier in self._pass(_Chosen, keep) if not earlier)
+        found = self._values(_every_call, _Chosen, keep)
+        return (call for call, earlier in found if not earlier and keep(call.address))
 
     def tools(self) -> Iterator[ToolUse]:
         """The calls of tools, in the order of ``Trace.tools``."""
-        if self._whole is not None:
-            yield from self._whole.tools.values()
-        elif self._uses.tools.last:
-            yield from self._pass(_Tools)
+        return self._values(lambda whole: whole.tools.values(), _Tools)
 
     def scopes(self) -> Iterator[Scope]:
         """The functions and tasks that got an address."""
-        if self._whole is not None:
-            yield from self._whole.scopes
-        else:
-            yield from self._pass(_Scopes)
+        return self._values(lambda whole: whole.scopes, _Scopes)
 
     def observations(self) -> Iterator[Observation]:
         """The observations of the program."""
-        if self._whole is not None:
-            yield from self._whole.observations
-        elif table.ObservationRecord in self._uses.kinds:
-            yield from self._pass(_Observations)
+        return self._values(lambda whole: whole.observations, _Observations)
 
     def warnings(self) -> Iterator[tuple[str, str]]:
         """The warnings of the run: addresses and texts."""
+        return self._values(lambda whole: whole.warnings, _Warnings)
+
+    def _values(
+        self, of_whole: Callable[[Trace], Iterable[Any]], kind: Any, *options: Any
+    ) -> Iterator[Any]:
+        """The values of a tape, which is in memory, or those that a pass of *kind* finds."""
         if self._whole is not None:
-            yield from self._whole.warnings
-        elif table.WarningRecord in self._uses.kinds:
-            yield from self._pass(_Warnings)
+            yield from of_whole(self._whole)
+        elif kind.needs <= self._uses.kinds:
+            yield from self._pass(kind, *options)
 
     def _pass(self, kind: Any, *given: Any) -> Iterator[Any]:
         """Read the blocks of the first pass again; what is ready after each of them."""
@@ -140,32 +127,9 @@ class Passes:
                 return
 
 
-class CallTotals:
-    """The totals of the calls that were added, and how long they took together."""
-
-    def __init__(self) -> None:
-        self.totals: Totals = no_totals()
-        self._first: dict[int, int] = {}
-        self._last: dict[int, int] = {}
-
-    def add(self, call: RecordedCall, earlier: bool = False) -> None:
-        """Count one more, perhaps one that a later process began again."""
-        if earlier:
-            add_earlier(self.totals, call)
-        else:
-            self.totals.calls += 1
-            add_to(self.totals, call)
-        number = call.incarnation
-        if call.started is not None:
-            self._first[number] = min(self._first.get(number, call.started), call.started)
-        if call.ended is not None:
-            self._last[number] = max(self._last.get(number, call.ended), call.ended)
-
-    @property
-    def seconds(self) -> float:
-        """Seconds from the first start to the last end, summed over the processes."""
-        both = self._first.keys() & self._last.keys()
-        return sum(self._last[number] - self._first[number] for number in both) / 1e6
+def _every_call(whole: Trace) -> Iterator[tuple[RecordedCall, bool]]:
+    yield from ((call, True) for call in whole.earlier)
+    yield from ((call, False) for call in whole.calls)
 
 
 class _Held:
@@ -398,9 +362,6 @@ class _Chosen(_Calls):
         self._keep = keep
         super().__init__(trace, allowance, uses)
 
-    def ready(self) -> Iterator[tuple[RecordedCall, bool]]:
-        return ((call, earlier) for call, earlier in super().ready() if self._keep(call.address))
-
     def _let_go(self, held: _Held) -> None:
         if self._keep(held.call.address):
             held.taken = 0
@@ -414,6 +375,7 @@ class _Chosen(_Calls):
 class _Tools(Pass):
     """The calls of tools."""
 
+    needs: frozenset[table.Kind] = frozenset({table.ToolStartRecord})
     wants = frozenset(
         {
             table.HeaderRecord,
@@ -501,17 +463,18 @@ class _Listed(Pass):
 class _Scopes(_Listed):
     """The functions and tasks."""
 
-    wants = _COMMON | {table.FileRecord, table.ScopeRecord, table.PieceRecord}
-    listed = "scopes"
+    wants, listed = _COMMON | {table.FileRecord, table.ScopeRecord, table.PieceRecord}, "scopes"
 
 
 class _Observations(_Listed):
     """The pass for observations."""
 
-    wants, listed = _COMMON | {table.PieceRecord, table.ObservationRecord}, "observations"
+    needs: frozenset[table.Kind] = frozenset({table.ObservationRecord})
+    wants, listed = _COMMON | needs | {table.PieceRecord}, "observations"
 
 
 class _Warnings(_Listed):
     """The pass for warnings."""
 
-    wants, listed = _COMMON | {table.WarningRecord}, "warnings"
+    needs: frozenset[table.Kind] = frozenset({table.WarningRecord})
+    wants, listed = _COMMON | needs, "warnings"

@@ -32,8 +32,6 @@ from appl.tracing.reading.trace import (
     Scope,
     Totals,
     Trace,
-    add_to,
-    no_totals,
 )
 
 _OCCURRENCE = re.compile(r"\.\d+(?=/|\Z)")
@@ -129,7 +127,7 @@ class Summary:
 
     trace: Trace
     most: int
-    totals: Totals = field(default_factory=no_totals)
+    totals: Totals = field(default_factory=Totals)
     rows: list[RecordedCall | ToolUse] = field(default_factory=list)
     scopes: dict[str, Scope] = field(default_factory=dict)
     sums: dict[str, Sum] = field(default_factory=dict)
@@ -183,8 +181,7 @@ class Summary:
             failed = call.message is not None and call.message.has_error
             self.tools_failed += failed or call.outcome == "failed"
         else:
-            self.totals.calls += 1
-            add_to(self.totals, call)
+            self.totals.add(call)
             self.costs.add(call)
 
 
@@ -235,6 +232,7 @@ class _Passing(Builder):
         super().__init__(made.trace, allowance)
         for tag in _UNREAD:  # a masked one is inside another
             del self._handlers[tag]
+        self._count_kept()
 
     def _take_in(self, raw: bytes) -> None:
         """Take in the records of one block; those that only prompts need are passed over."""
@@ -302,18 +300,6 @@ class _Passing(Builder):
         self._summary.waiting.clear()
         self._allowance.taken -= sum(self._takes.values())
         self._takes = {}
-
-    def _process(self, process: table.ProcessRecord) -> None:
-        self._allowance.spend(RECORD)
-        super()._process(process)
-
-    def _source_file(self, file: table.FileRecord) -> None:
-        self._allowance.spend(RECORD)
-        super()._source_file(file)
-
-    def _params(self, params: table.ParametersRecord) -> None:
-        self._allowance.spend(RECORD)
-        super()._params(params)
 
     def _header(self, header: table.HeaderRecord) -> None:
         super()._header(header)

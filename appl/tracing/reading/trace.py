@@ -6,6 +6,7 @@ any file gives a ``Trace`` or a ``TraceError``. All is built iteratively, in the
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import os
@@ -59,6 +60,11 @@ _TAKES = {
 }
 """Fast path for the most frequent records: the number of their fields without optional ones, and an
 upper bound in bytes for the memory that such a record takes."""
+
+_KEPT = table.tags(
+    [table.ProcessRecord, table.FileRecord, table.LineRecord, table.ParametersRecord]
+)
+"""The kinds of which every reader keeps all records."""
 
 _DECIMAL = 2_000
 """Bits of an integer that is written in decimal digits."""
@@ -259,6 +265,10 @@ class Incarnation:
     monotonic: int
 
 
+def _no_tokens() -> dict[str, int]:
+    return dict.fromkeys(("prompt_tokens", "completion_tokens", "cached_tokens"), 0)
+
+
 @dataclass(slots=True)
 class Totals:
     """Sums over the calls. Tokens and cost count what is known; ``unknown`` counts answers that do
@@ -272,14 +282,45 @@ class Totals:
     cancelled: int = 0
     in_flight: int = 0
     attempts_failed: int = 0
-    tokens: dict[str, int] = field(default_factory=dict)
-    unknown: dict[str, int] = field(default_factory=dict)
+    tokens: dict[str, int] = field(default_factory=_no_tokens)
+    unknown: dict[str, int] = field(default_factory=_no_tokens)
     cost: int = 0
     cost_unknown: int = 0
     reused: int = 0
     recalled: int = 0
     saved: int = 0
     in_doubt: int = 0
+
+    def add(self, call: RecordedCall, earlier: bool = False) -> None:
+        """Count *call*. Of an *earlier* record, which a later process began again, only its cost
+        counts.
+        """
+        if earlier:
+            self.in_doubt += call.outcome is None and bool(call.attempts)
+        else:
+            self.calls += 1
+            outcome: str = call.ended_as or "in_flight"
+            setattr(self, outcome, getattr(self, outcome) + 1)
+        if earlier or call.source is None:
+            self._add_spent(call)
+        else:
+            self.recalled += 1
+            self.saved += (call.response.cost or 0) if call.response is not None else 0
+
+    def _add_spent(self, call: RecordedCall) -> None:
+        self.attempts_failed += sum(1 for attempt in call.attempts if attempt.error is not None)
+        if call.response is None:
+            return
+        self.reused += call.response.reused
+        for name, count in _usage(call.response).items():
+            if count is None:
+                self.unknown[name] += 1
+            else:
+                self.tokens[name] += count
+        if call.response.cost is None:
+            self.cost_unknown += 1
+        else:
+            self.cost += call.response.cost
 
     def as_data(self) -> dict[str, Any]:
         """The totals as JSON-ready data; an unknown cost is null, not 0."""
@@ -290,6 +331,28 @@ def with_known_cost(totals: dict[str, Any]) -> dict[str, Any]:
     """*totals* with a null cost if every cost in them is unknown."""
     nothing = not totals.get("cost") and totals.get("cost_unknown")
     return {**totals, "cost": None} if nothing else totals
+
+
+class Elapsed:
+    """The time from the first start to the last end of calls, of each process by itself."""
+
+    def __init__(self) -> None:
+        self._first: dict[int, int] = {}
+        self._last: dict[int, int] = {}
+
+    def add(self, call: RecordedCall) -> None:
+        """Take in the times of one more call."""
+        number = call.incarnation
+        if call.started is not None:
+            self._first[number] = min(self._first.get(number, call.started), call.started)
+        if call.ended is not None:
+            self._last[number] = max(self._last.get(number, call.ended), call.ended)
+
+    @property
+    def seconds(self) -> float:
+        """The sum over the processes."""
+        both = self._first.keys() & self._last.keys()
+        return sum(self._last[number] - self._first[number] for number in both) / 1e6
 
 
 @dataclass(slots=True)
@@ -371,12 +434,11 @@ class Trace:
 
     def totals(self) -> Totals:
         """The sums over all calls."""
-        sums = no_totals()
-        sums.calls = len(self.calls)
+        sums = Totals()
         for call in self.calls:
-            add_to(sums, call)
+            sums.add(call)
         for call in self.earlier:
-            add_earlier(sums, call)
+            sums.add(call, earlier=True)
         return sums
 
     def began(self) -> datetime | None:
@@ -386,15 +448,10 @@ class Trace:
 
     def seconds(self) -> float:
         """From the first start to the last end, as far as recorded; of each process by itself."""
-        first: dict[int, int] = {}
-        last: dict[int, int] = {}
+        elapsed = Elapsed()
         for call in (*self.calls, *self.earlier):
-            number = call.incarnation
-            if call.started is not None:
-                first[number] = min(first.get(number, call.started), call.started)
-            if call.ended is not None:
-                last[number] = max(last.get(number, call.ended), call.ended)
-        return sum(last[number] - first[number] for number in first.keys() & last.keys()) / 1e6
+            elapsed.add(call)
+        return elapsed.seconds
 
     def wall(self, at: int, incarnation: int = 0) -> int:
         """The time *at* of an incarnation in nanoseconds since 1970: those of several add up."""
@@ -420,45 +477,6 @@ class Trace:
             "observations": [observation_data(seen) for seen in self.observations],
             "warnings": [{"address": a, "message": m} for a, m in self.warnings],
         }
-
-
-def no_totals() -> Totals:
-    """The sums over nothing."""
-    names = ("prompt_tokens", "completion_tokens", "cached_tokens")
-    return Totals(tokens=dict.fromkeys(names, 0), unknown=dict.fromkeys(names, 0))
-
-
-def add_to(sums: Totals, call: RecordedCall) -> None:
-    """Count *call* in *sums*, but for their ``calls``."""
-    outcome: str = call.ended_as or "in_flight"
-    setattr(sums, outcome, getattr(sums, outcome) + 1)
-    if call.source is not None:
-        sums.recalled += 1
-        sums.saved += (call.response.cost or 0) if call.response is not None else 0
-    else:
-        _add_spent(sums, call)
-
-
-def add_earlier(sums: Totals, call: RecordedCall) -> None:
-    """Count the cost of a call in the process before the one that began it again."""
-    sums.in_doubt += call.outcome is None and bool(call.attempts)
-    _add_spent(sums, call)
-
-
-def _add_spent(sums: Totals, call: RecordedCall) -> None:
-    sums.attempts_failed += sum(1 for attempt in call.attempts if attempt.error is not None)
-    if call.response is None:
-        return
-    sums.reused += call.response.reused
-    for name, count in _usage(call.response).items():
-        if count is None:
-            sums.unknown[name] += 1
-        else:
-            sums.tokens[name] += count
-    if call.response.cost is None:
-        sums.cost_unknown += 1
-    else:
-        sums.cost += call.response.cost
 
 
 def scope_data(scope: Scope) -> dict[str, Any]:
@@ -542,6 +560,15 @@ class Builder:
             table.CloseRecord: self._close,
         }
         self._handlers = {tag_of(kind): handler for kind, handler in handlers.items()}
+
+    def _count_kept(self) -> None:
+        """Count the records that are kept to the end, for a reader that lets go of the others."""
+        for tag in _KEPT & self._handlers.keys():
+            self._handlers[tag] = functools.partial(self._kept, self._handlers[tag])
+
+    def _kept(self, handler: Callable[[Any], None], record: Any) -> None:
+        self._allowance.spend(2 * RECORD)
+        handler(record)
 
     def _forget(self) -> None:
         """Begin a new space of numbers: each process that writes counts from 1."""
