@@ -15,6 +15,7 @@ PAGES = [ARCHITECTURE, CONTRIBUTING, ROOT / "AGENTS.md", ROOT / "docs" / "glossa
 CODE = re.compile(r"`([^`\n]+)`")
 FILE = re.compile(r"[\w.-]*[\w/-]+(?:\.py|\.md|\.js|\.toml|\.sh|/)")
 NAME = re.compile(r"[A-Z]+[a-z]\w+(?:\.[a-z_]\w+)?")
+PLACED = re.compile(r"`(\w[\w.]*)`\*{0,2}\s+\(`(\w+/[\w/]+\.py)`")
 ROW = re.compile(r"^\| (`.+`[^|]*) \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
 
 
@@ -63,6 +64,14 @@ def test_every_class_that_a_page_names_exists(page: Path) -> None:
     named = {word for word in quoted(page) if NAME.fullmatch(word)}
     assert named
     assert not named - defined()
+
+
+@pytest.mark.parametrize("page", [ARCHITECTURE, CONTRIBUTING], ids=lambda page: page.name)
+def test_a_name_stands_in_the_file_that_a_page_gives_for_it(page: Path) -> None:
+    for name, file in PLACED.findall(page.read_text("utf-8")):
+        first = re.escape(name.partition(".")[0])
+        text = (ROOT / file).read_text("utf-8")
+        assert re.search(rf"^(?:(?:class|def) )?{first}\b", text, re.MULTILINE), name
 
 
 def test_the_rooms_may_import_what_the_page_says() -> None:

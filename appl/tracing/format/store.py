@@ -91,6 +91,8 @@ def create(path: Path) -> int:
     """A descriptor of a new, locked trace file of mode 0600. Raises ``TraceWriteError``."""
     try:
         make_folder(path.parent)
+        # ``O_EXCL`` and ``O_NOFOLLOW``: a link that somebody put there does not lead the record to
+        # another file.
         fd = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         raise _refused(path, error) from error
@@ -110,6 +112,8 @@ def _locked(fd: int, path: Path) -> int:
     """*fd*, when the lock can be had; a reader holds it for moments, so it is tried some times."""
     for left in reversed(range(_LOCK_TRIES)):
         try:
+            # The lock belongs to the open file. It ends with the process, also after ``kill -9``,
+            # so no lock is ever left behind.
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return fd
         except BlockingIOError:
@@ -151,6 +155,8 @@ def repair(fd: int) -> block.Scan:
     with os.fdopen(os.dup(fd), "rb") as file:
         for _ in block.scan(file, found):
             pass
+    # Under the lock, which the caller holds: a torn tail may else be a block that another process
+    # is writing right now.
     if found.torn:
         os.ftruncate(fd, found.good)
         os.fsync(fd)
@@ -259,6 +265,8 @@ class BlockFile:
             self.fault(name)
 
     def _write(self, data: bytes) -> None:
+        # A write may take only a part of the data. Until the loop is through, ``good`` points at
+        # the end of the block before, so that ``cut`` can take the part back.
         view = memoryview(data)
         if self.fault is not None:
             view = view[os.write(self._fd, view[: len(view) // 2]) :]
@@ -277,6 +285,8 @@ class BlockFile:
 
     def cut(self) -> None:
         """Take back what was written of the last block, if that failed. Raises ``OSError``."""
+        # The encoder has counted the block that failed. Its number and checksum belong to the next
+        # block, or a reader would see a gap.
         self._encoder.sequence, self._encoder.previous = self.blocks, self.last
         self._encoder.before = self._signature
         os.ftruncate(self._fd, self.good)
@@ -293,6 +303,7 @@ class BlockFile:
     def unlock(self) -> None:
         """Let others write the file, even while a forked child still holds it."""
         with contextlib.suppress(OSError):
+            # Closing would not do: a forked child has the same open file, and with it the lock.
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def close(self) -> bool:

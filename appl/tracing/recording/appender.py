@@ -61,6 +61,9 @@ class Appender(Recorder):
 
     def _record(self, event: Event) -> None:
         """Write *event*, unless it is nothing by itself: that is kept until something happens."""
+        # Events come from the program's threads and from the I/O thread. Under the lock they keep
+        # their order while the first new one has the kept ones written. It is reentrant, since to
+        # write may report a warning.
         with self._starting:
             self._kept.append(event)
             if not self._begun and isinstance(event, _QUIET):

@@ -89,6 +89,8 @@ class CacheFile:
                 break
             rows.append((content, number, packed))
         with self._lock:
+            # Another process may have kept an answer meanwhile. It stays, and both go on with it:
+            # the file decides, not who asked first.
             self._connection.executemany("INSERT OR IGNORE INTO answers VALUES (?, ?, ?)", rows)
             kept = self._rows(content, first, len(rows))
         return [*kept, *answers[len(kept) :]]

@@ -191,6 +191,8 @@ class Recorder:
         if self._off or self._closed:
             return
         try:
+            # Called on the thread where it happened: the program's own, or the I/O thread. What the
+            # program may change afterwards is copied now; encoding is the writer thread's work.
             kind = type(event)
             hold, weigh = HOLDS.get(kind), _WEIGHS.get(kind)
             if weigh is not None:
@@ -207,6 +209,8 @@ class Recorder:
     def gate(self) -> None:
         """Let the next call start, or wait for room in the queue, or raise ``TraceWriteError``."""
         writer = self._writer
+        # Before a call starts, on the I/O thread: an answer that cannot be recorded must not be
+        # paid for. Events are never refused, or what was paid for already would be lost.
         if writer.failed or self._error or writer.forked or writer.queue.pending > writer.limit:
             self._checked(writer.wait_for_room)
 
@@ -240,6 +244,8 @@ class Recorder:
         error = ended.error if ended else None
         said = None if error is None else record.error_data(error)
         why = reason or (ended.reason if ended else "finished")
+        # First the closing record is queued, then further events are ignored. An event that another
+        # thread queues in between comes behind that record, where the encoder stops.
         self._writer.append(Closing(why, said, time.monotonic_ns()), _WEIGHT)
         self._closed = True
         try:

@@ -143,6 +143,8 @@ class ItemQueue:
     def put(self, item: Any, weight: int) -> int:
         """Add an item of *weight* bytes; return the size of all that are pending."""
         with self._lock:
+            # Under the lock: two threads that add at once would lose one of the two sums. The
+            # writer reads the deque without it, since ``popleft`` is one step for the interpreter.
             self._entries.append((item, weight))
             self.pending = pending = self.pending + weight
         return pending
@@ -162,6 +164,8 @@ class ItemQueue:
             if weight == _CALL:
                 calls.append(item)
             elif calls:
+                # A callback was promised that all before it is written, and no more. So the group
+                # ends here, and this item opens the next one.
                 self._entries.appendleft(head)
                 break
             else:
@@ -238,6 +242,9 @@ class Writer:
             self.file.fault("event")
         pending = self.queue.put(item, len(item) if weight is None else weight)
         timer = self._timer
+        # First the item is queued, then the thread is woken. The other way round it could wake,
+        # find nothing, and sleep for a second with the item in the queue. Two threads may both wake
+        # it, which does no harm.
         if not timer.awake:
             timer.start_group()
         if pending >= GROUP_BYTES and not timer.hurry:
@@ -253,12 +260,15 @@ class Writer:
             return
         self.queue.put_callback(done)
         self._timer.rush()
+        # The thread may have ended between the look above and the queueing. Then nobody takes the
+        # callback out any more, so this thread does.
         if self.failed is not None or self._over:
             self._tell_waiting()
 
     def _tell_waiting(self) -> None:
         """Tell those who wait for a commit that none comes any more: why, or that all is there."""
         with self._ending:
+            # The lock is reentrant: a callback may ask for another commit, which comes here again.
             for call in self.queue.take_callbacks():
                 _tell(call, self.failed)
 
@@ -284,6 +294,9 @@ class Writer:
                 raise self._fork_error()
             if self.failed is not None:
                 raise self.failed
+            # Clear first, then look: the thread may make room in between, and its signal, given
+            # before the wait, is then still there. The timeout covers a thread that ended without a
+            # signal.
             self._room.clear()
             if self.queue.pending <= self.limit:
                 return
@@ -309,6 +322,9 @@ class Writer:
         """Write what is queued, and let go of the file. Raises ``TraceWriteError``."""
         if self.forked or self._closing:
             return
+        # The order: no new group waits for more items, the thread writes what is queued and ends,
+        # and then this thread alone touches the file. Only after the last try are those told who
+        # still wait, and the lock goes last of all: another process may write from then on.
         self._closing = True
         self._timer.rush()
         self._thread.join()
@@ -340,6 +356,8 @@ class Writer:
     def _run(self) -> None:
         busy = False
         while self.failed is None and not self.forked:
+            # While many items come, gather again without sleeping: to be woken costs the program
+            # a system call for each group.
             if self.queue or (busy and not self._closing):
                 self._timer.gather()
                 busy = self._drain() >= _BUSY
@@ -349,6 +367,7 @@ class Writer:
                 self._sleep()
             self._sync_when_due()
             self._look_when_due()
+        # A sync that is under way may still fail, and then the close has to report it.
         if self._syncing is not None:
             self._syncing.join()
         self._end()
@@ -386,12 +405,16 @@ class Writer:
             items, calls, size = self.queue.take()
             count += len(items)
             try:
+                # Encoded records wait in ``_ready``. If writing fails they stay there, for the last
+                # try at the close: an item is encoded once, since it changes what later ones refer
+                # to.
                 self._ready += self._records(items)
                 while self._ready:
                     self._commit()
                 self.queue.written(size)
             except BaseException as error:  # whatever a hook raises: this thread alone writes
                 self._fail(error)
+            # After the write, never before: who is told relies on the block being in the file.
             for call in calls:
                 _tell(call, self.failed)
             if not self._room.is_set():
@@ -414,6 +437,7 @@ class Writer:
             size += len(self._ready[count])
             count += 1
         raw = b"".join(self._ready[:count])
+        # Readers refuse larger blocks. To write one would make the whole file unreadable.
         if len(raw) > codec.MAX_RAW:
             raise ValueError(f"a record of {len(raw)} bytes is larger than a block may be")
         if raw:  # the filter may have left nothing
@@ -432,6 +456,7 @@ class Writer:
         due = self._synced + _SYNC_SECONDS <= now
         if self._dirty and due and self.failed is None and not self.forked:
             self._synced = now
+            # One sync at a time: a slow disk would else collect threads that wait for it.
             if self._syncing is None or not self._syncing.is_alive():
                 self._start_sync()
 
@@ -442,10 +467,13 @@ class Writer:
             self._sync()
 
     def _sync(self) -> None:
+        # Before the sync: a block that is written while it goes on makes the file dirty again.
         self._dirty, self._synced = False, time.monotonic()
         try:
             self.file.sync()
         except OSError as error:
+            # After a failed sync the system may have dropped the pages, and a second one would
+            # succeed without them. So it is never tried again.
             self._broken = True
             self.failed = self._explain(
                 f"{_reason(error)}; what was written last may not be on the disk"
