@@ -9,6 +9,8 @@ import resource
 import statistics
 import subprocess
 import sys
+from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 from types import ModuleType
 from typing import Literal
@@ -32,50 +34,186 @@ MAY = {
     "extras": ["errors"],
     "version": ["late"],
     "prompt": ["errors", "fallback"],
-    "backend": ["prompt", "errors", "extras", "late"],
+    "backend": ["prompt", "errors", "late"],
     "backend_check": ["prompt", "backend", "errors"],
     "backend_http": ["prompt", "errors"],
     "price": ["prompt", "backend", "errors"],
     "price_table": ["price", "backend_http"],
     "compiler": ["errors"],
-    "runtime": [
-        "late",
-        "services",
+    "runtime.event": ["prompt", "backend"],
+    "runtime.world": ["runtime.event", "backend", "errors"],
+    "runtime.scheduling": [
+        "runtime.answers",
+        "runtime.concurrency",
+        "runtime.event",
         "prompt",
         "backend",
         "backend_check",
-        "compiler.ir",
-        "compiler",
         "price",
+        "errors",
+    ],
+    "runtime.concurrency": [
+        "late",
+        "services",
+        "runtime",
+        "runtime.answers",
+        "runtime.event",
+        "runtime.world",
+        "compiler",
+        "prompt",
         "threads",
         "collecting",
         "errors",
         "fallback",
     ],
-    "tracing": [
+    "runtime.prompts": [
+        "runtime",
+        "runtime.answers",
+        "runtime.concurrency",
+        "compiler",
+        "prompt",
+        "errors",
+    ],
+    "runtime.tools": [
         "late",
+        "runtime",
+        "runtime.answers",
+        "runtime.concurrency",
+        "runtime.event",
+        "runtime.prompts",
+        "runtime.world",
+        "compiler",
+        "prompt",
+        "errors",
+        "fallback",
+    ],
+    "runtime.answers": [
+        "late",
+        "services",
+        "runtime",
+        "runtime.concurrency",
+        "runtime.event",
+        "runtime.prompts",
+        "runtime.tools",
+        "runtime.world",
+        "prompt",
+        "backend",
+        "backend_check",
+        "errors",
+        "fallback",
+    ],
+    "runtime": [
+        "services",
+        "runtime.answers",
+        "runtime.concurrency",
+        "runtime.event",
+        "runtime.prompts",
+        "runtime.scheduling",
+        "runtime.tools",
+        "runtime.world",
+        "compiler",
+        "prompt",
+        "backend",
+        "collecting",
+        "errors",
+    ],
+    "tracing.format": ["prompt", "backend", "errors", "extras"],
+    "tracing.recording": [
+        "late",
+        "runtime.event",
+        "tracing.format",
+        "tracing.replaying",
+        "prompt",
+        "backend",
+        "errors",
+        "threads",
+    ],
+    "tracing.reading": [
+        "late",
+        "tracing.format",
+        "tracing.recording",
+        "tracing.explaining",
+        "prompt",
+        "backend",
+        "errors",
+    ],
+    "tracing.replaying": [
+        "runtime.event",
+        "runtime.world",
+        "tracing",
+        "tracing.format",
+        "tracing.reading",
+        "tracing.recording",
+        "prompt",
+        "backend",
+        "errors",
+    ],
+    "tracing.explaining": [
+        "runtime.event",
+        "tracing",
+        "tracing.format",
+        "tracing.reading",
+        "tracing.replaying",
+        "prompt",
+        "backend",
+        "price",
+        "errors",
+    ],
+    "tracing.exporting": [
+        "late",
+        "tracing",
+        "tracing.explaining",
+        "tracing.format",
+        "tracing.keeping",
+        "tracing.reading",
+        "tracing.recording",
         "prompt",
         "backend",
         "backend_http",
-        "runtime.event",
-        "runtime.world",
-        "price",
-        "threads",
-        "collecting",
         "errors",
         "extras",
     ],
-    "control": ["late", "runtime", "prompt", "backend", "tracing", "errors"],
+    "tracing.keeping": [
+        "late",
+        "tracing.explaining",
+        "tracing.format",
+        "tracing.reading",
+        "tracing.recording",
+        "prompt",
+        "errors",
+    ],
+    "tracing.tape": ["tracing.format", "tracing.reading", "prompt", "backend", "errors"],
+    "tracing.viewer": [
+        "tracing.explaining",
+        "tracing.format",
+        "tracing.reading",
+        "tracing.recording",
+        "prompt",
+        "backend",
+        "collecting",
+        "errors",
+    ],
+    "tracing": ["tracing.format", "tracing.reading", "tracing.recording", "tracing.replaying"],
+    "control": [
+        "late",
+        "runtime",
+        "runtime.concurrency",
+        "runtime.scheduling",
+        "runtime.world",
+        "tracing.recording",
+        "errors",
+    ],
     "function": [
         "compiler",
         "runtime",
+        "runtime.concurrency",
+        "runtime.prompts",
         "prompt",
-        "backend",
         "tracebacks",
         "errors",
         "fallback",
     ],
-    "mcp": ["runtime", "prompt", "errors", "extras"],
+    "mcp": ["runtime", "runtime.concurrency", "runtime.tools", "prompt", "errors", "extras"],
     "config": [
         "late",
         "backend",
@@ -105,7 +243,7 @@ ALL = [
     "pytest_plugin",
     "testing",
     "engine",
-    "__init__",
+    "appl",
     "__main__",
     "compat",
     *("compositor", "const", "func", "types"),
@@ -113,13 +251,18 @@ ALL = [
 Kind = Literal["import", "type", "late"]
 MAY_TYPE = {
     "backend": ["price"],
-    "tracing": ["runtime.answers.call", "runtime.scheduling.call_status"],
+    "runtime.world": ["runtime.answers.call", "runtime.scheduling.call_status"],
+    "runtime.answers": ["runtime.scheduling.accounts"],
+    "runtime.concurrency": ["backend"],
+    "tracing.recording": ["tracing.reading.trace"],
+    "tracing.replaying": ["runtime.answers.call", "runtime.scheduling.call_status"],
 }
 """What a room may import besides, for type checkers only."""
 
 MAY_LATE = {
     "tracebacks": ["compiler.late_failure"],
-    "session": ["control", "tracing"],
+    "session": ["control", "tracing", "tracing.keeping"],
+    "tracing.reading": ["tracing.tape.reading"],
 }
 """What a room may import besides, late."""
 
@@ -131,12 +274,18 @@ NEVER = {
     "engine": ["cli"],
     "control": ["session", "cli"],
     "tracing": ["session", "cli"],
-    "tracing.format": ["tracing.reading", "tracing.recording", "tracing.keeping"],
+    "tracing.format": ["prompt", "backend", "errors", "extras"],
     "tracing.reading": ["tracing.keeping", "tracing.replaying"],
     "tracing.replaying": ["tracing.explaining", "tracing.keeping", "tracing.tape"],
     "tracing.recording": ["tracing.keeping"],
 }
 """Rooms that know nothing of others, not even for type checkers or late."""
+
+CIRCLE = 5
+"""The most modules that know each other, types and late imports counted."""
+
+DEPTH = 35
+"""The most imports in a chain of modules, each of which imports the next when it is loaded."""
 
 BY_NAME = {
     *("appl/__init__.py", "appl/compat/__init__.py"),  # the names that they publish
@@ -154,17 +303,33 @@ def sources() -> list[Path]:
     return [*(ROOT / "appl").rglob("*.py"), *(ROOT / "backends" / "appl_backends").rglob("*.py")]
 
 
-def imported(file: Path, kind: Kind = "import") -> set[str]:
+def _module(file: Path) -> str:
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    name = ".".join(parts[1:] if parts[0] == "backends" else parts)
+    return name.removesuffix(".__init__")
+
+
+MODULES = frozenset(map(_module, sources()))
+
+
+def imported(file: Path, kind: Kind = "import") -> frozenset[str]:
     """The modules of appl that *file* imports: when it is loaded, for type checkers, or late."""
+    return _all_imported(file)[kind]
+
+
+@cache
+def _all_imported(file: Path) -> dict[Kind, frozenset[str]]:
     tree = ast.parse(file.read_text("utf-8"))
     checking = {id(n) for block in ast.walk(tree) if _checking(block) for n in ast.walk(block)}
-    found: set[str] = set()
+    found: dict[Kind, set[str]] = {"import": set(), "type": set(), "late": set()}
     for node in ast.walk(tree):
-        if kind == "late":
-            found |= {_late(node) or ""}
-        elif (id(node) in checking) == (kind == "type"):
-            found |= _imported(node)
-    return {name for name in found if name.split(".")[0] in ("appl", "appl_backends")}
+        found["late"] |= {_late(node) or _by_name(node) or ""}
+        found["type" if id(node) in checking else "import"] |= _imported(node)
+    return {kind: frozenset(filter(_is_ours, names)) for kind, names in found.items()}
+
+
+def _is_ours(name: str) -> bool:
+    return name.split(".")[0] in ("appl", "appl_backends")
 
 
 def _imported(node: ast.AST) -> set[str]:
@@ -172,7 +337,8 @@ def _imported(node: ast.AST) -> set[str]:
         return {alias.name for alias in node.names}
     if not isinstance(node, ast.ImportFrom) or node.level or not node.module:
         return set()
-    return {node.module} if node.module != "appl" else {f"appl.{a.name}" for a in node.names}
+    inside = {f"{node.module}.{alias.name}" for alias in node.names}
+    return inside & MODULES or {node.module}
 
 
 def _late(node: ast.AST) -> str | None:
@@ -184,6 +350,14 @@ def _late(node: ast.AST) -> str | None:
     return str(name.value)
 
 
+def _by_name(node: ast.AST) -> str | None:
+    """The module that a call of ``import_module`` with a name loads."""
+    if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith("import_module"):
+        return None
+    name = node.args[0]
+    return str(name.value) if isinstance(name, ast.Constant) else None
+
+
 def _checking(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
 
@@ -193,21 +367,67 @@ def layer(file: Path) -> str:
     return "appl_backends" if parts[0] == "backends" else parts[1]
 
 
+def room_of(name: str) -> str:
+    """The room of the module *name*: the innermost that has a row."""
+    parts = name.removeprefix("appl.").split(".")
+    rooms = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
+    return next((room for room in rooms if room in MAY), parts[0])
+
+
+def allowed(name: str, rooms: list[str]) -> bool:
+    """True if the module *name* is of one of the *rooms*, or one of the modules that they name."""
+    return room_of(name) in rooms or any(
+        f"{name}.".startswith(f"appl.{ok}.") for ok in rooms if ok not in MAY
+    )
+
+
 @pytest.mark.parametrize("kind", ["import", "type", "late"])
 @pytest.mark.parametrize("file", sources(), ids=lambda file: str(file.relative_to(ROOT)))
 def test_imports_go_one_way(file: Path, kind: Kind) -> None:
-    own = layer(file)
+    own = room_of(_module(file))
     if own in ALL and (kind != "late" or own not in MAY_LATE):
         return
-    inside = "appl_backends" if own == "appl_backends" else f"appl.{own}"
     more = {"import": {}, "type": MAY_TYPE, "late": MAY_LATE}[kind].get(own, [])
-    allowed = [inside, *(f"appl.{name}" for name in (*MAY.get(own, ()), *more))]
-    wrong = [
-        name
-        for name in imported(file, kind)
-        if not any(name == ok or name.startswith(ok + ".") for ok in allowed)
-    ]
+    rooms = [own, *MAY.get(own, ()), *more]
+    wrong = [name for name in imported(file, kind) if not allowed(name, rooms)]
     assert not wrong, f"{own} must not import {wrong}"
+
+
+def import_graph(*kinds: Kind) -> dict[str, set[str]]:
+    """The modules of appl that each one imports, in one of the ways *kinds*."""
+    graph: dict[str, set[str]] = {name: set() for name in MODULES}
+    for file in sources():
+        for kind in kinds:
+            graph[_module(file)] |= imported(file, kind) & MODULES - {_module(file)}
+    return graph
+
+
+def reached(graph: dict[str, set[str]], start: str) -> set[str]:
+    """The modules that *start* imports, and those that they import."""
+    found, new = set[str](), {start}
+    while new:
+        new = set[str]().union(*(graph[name] for name in new)) - found
+        found |= new
+    return found
+
+
+def depth(graph: dict[str, set[str]]) -> int:
+    """The number of imports in the longest chain of a *graph* without circles."""
+    depths: dict[str, int] = {}
+    for name in TopologicalSorter(graph).static_order():
+        depths[name] = max((1 + depths[other] for other in graph[name]), default=0)
+    return max(depths.values())
+
+
+def test_modules_that_know_each_other_are_few() -> None:
+    graph = import_graph("import", "type", "late")
+    known = {name: reached(graph, name) for name in graph}
+    circles = [{a, *(b for b in known[a] if a in known[b])} for a in graph]
+    assert max(map(len, circles)) <= CIRCLE, max(circles, key=len)
+
+
+def test_chains_of_imports_are_short() -> None:
+    assert depth(import_graph("import")) <= DEPTH
 
 
 @pytest.mark.parametrize("room", NEVER)
@@ -218,10 +438,6 @@ def test_some_rooms_never_know_others(room: str) -> None:
     known = {name for file in inside for kind in kinds for name in imported(file, kind)}
     never = tuple(f"appl.{other}." for other in NEVER[room])
     assert not {name for name in known if f"{name}.".startswith(never)}
-
-
-def _module(file: Path) -> str:
-    return ".".join(file.relative_to(ROOT).with_suffix("").parts)
 
 
 def test_every_late_import_stands_in_the_list_and_all_of_the_list_is_used() -> None:
