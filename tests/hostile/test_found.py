@@ -15,7 +15,7 @@ from appl.tracing import Recorder, Trace
 from appl.tracing.explaining.causes import changed
 from appl.tracing.format import codec
 from appl.tracing.format.sampling import UNREADABLE, parameters
-from appl.tracing.replaying.explain import Site, divergence
+from appl.tracing.replaying.explain import divergence
 from appl.tracing.viewer.page_data import as_json
 from appl.tracing.viewer.view import View
 
@@ -77,7 +77,7 @@ def test_a_replay_tells_from_any_parameters_what_differs(sampling: str, tmp_path
     now = Sampling(temperature=0.5, extra=(("zeal", 1),))
     request = Request(call.address, call.ordinal, call.model, call.messages, now)
     assert "->" in changed(request, call, {}) or "changed" in changed(request, call, {})
-    assert "zeal" in divergence(trace, request, Site(), ())
+    assert "zeal" in divergence(trace, request, "", (), ())
 
 
 def test_a_setting_of_the_backend_is_named_where_it_alone_differs(tmp_path: Path) -> None:

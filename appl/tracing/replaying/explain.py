@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
@@ -31,20 +30,17 @@ CAUSES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
-    """The place where the program issues a call now, and the answers in its prompt."""
+def divergence(
+    trace: Trace, request: Request, where: str, edges: Iterable[str], claimed: Collection[str]
+) -> str:
+    """The whole explanation for a *request* that *trace* does not answer.
 
-    where: str = ""
-    edges: tuple[str, ...] = ()
-
-
-def divergence(trace: Trace, request: Request, site: Site, claimed: Collection[str]) -> str:
-    """The whole explanation for a *request* that *trace* does not answer."""
+    It is issued at *where*, and the answers of *edges* stand in its prompt.
+    """
     found = trace.by_address.get(request.address)
-    lines = [_headline(trace, request, found), _places(site, found)]
+    lines = [_headline(trace, request, found), _places(where, found)]
     if found is not None:
-        lines += _differences(trace, request, site, found)
+        lines += _differences(trace, request, edges, found)
     lines += [_nearest(trace, request, claimed), CAUSES, _next(trace, request, found)]
     return "\n  ".join(line for line in lines if line)
 
@@ -54,14 +50,16 @@ def _headline(trace: Trace, request: Request, found: RecordedCall | None) -> str
     return f"{request.address} (call {request.ordinal} of its frame) {what} in {trace.path.name}"
 
 
-def _places(site: Site, found: RecordedCall | None) -> str:
-    now = f"issued now at {site.where}" if site.where else ""
+def _places(where: str, found: RecordedCall | None) -> str:
+    now = f"issued now at {where}" if where else ""
     place = f" from {found.where}" if found and found.where else ""
     then = f"recorded{place} as call {found.position} of the run" if found else ""
     return "; ".join(part for part in (now, then) if part)
 
 
-def _differences(trace: Trace, request: Request, site: Site, found: RecordedCall) -> list[str]:
+def _differences(
+    trace: Trace, request: Request, edges: Iterable[str], found: RecordedCall
+) -> list[str]:
     same: list[tuple[str, str, str]] = []
     differs: list[tuple[str, str, str]] = []
     for name, now, then in _parts(request, found):
@@ -70,7 +68,7 @@ def _differences(trace: Trace, request: Request, site: Site, found: RecordedCall
     if differs:
         _, then, now = differs[0]
         lines += text_diff(then, now)
-        lines.append(_origin(trace, then, now, found, site))
+        lines.append(_origin(trace, then, now, (*found.edges, *edges)))
     return lines
 
 
@@ -111,10 +109,10 @@ def _names(parts: list[tuple[str, str, str]]) -> str:
     return ", ".join(shown) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
 
 
-def _origin(trace: Trace, then: str, now: str, found: RecordedCall, site: Site) -> str:
+def _origin(trace: Trace, then: str, now: str, edges: Iterable[str]) -> str:
     """The calls whose answers stand in the differing text."""
-    known = dict.fromkeys((*found.edges, *site.edges))
-    calls = [trace.by_address[address] for address in known if address in trace.by_address]
+    known = [at for at in dict.fromkeys(edges) if at in trace.by_address]
+    calls = map(trace.by_address.__getitem__, known)
     makers = [
         f"{call.address}{f' ({call.where})' if call.where else ''}"
         for call in calls

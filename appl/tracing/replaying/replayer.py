@@ -6,7 +6,6 @@ answers are let go in the order in which they were delivered, one each time all 
 
 from __future__ import annotations
 
-import functools
 import os
 import time
 from collections.abc import Callable
@@ -65,15 +64,8 @@ class Replayer(Sequencer):
         self.leave(Moment(moment.address, "answer"))
         return super().arrived(moment, end)
 
-    def idle(self, final: bool = True) -> bool:
-        """Every program waits: tell the next thing; false when nothing can be told.
-
-        Then, if *final* (nothing but this could move a program), who waits gets ``ReplayStuck``.
-        """
-        if self.is_early(final):
-            return False
-        if self.release():
-            return True
+    def used_up(self, final: bool) -> bool:
+        """Those who wait get ``ReplayStuck``, if nothing but this could move a program."""
         if not (final and self._waiting and self.still(final)):
             return False
         self._give_up()
@@ -81,17 +73,13 @@ class Replayer(Sequencer):
 
     # -- what is recorded of a moment
 
-    @functools.cached_property
-    def _scopes(self) -> set[str]:
-        return {scope.address for scope in self.trace.scopes}
-
     def item(self, expected: Expectation) -> None:
         """Begin an item of a map that was begun then, or tell why no worker ended it."""
         address = expected.moment.address
         seen = self._seen.get(Moment(address, "lost"))
         if seen is not None:
             expected.tell(WorkerLost(str(seen.value)))
-        elif address in self._scopes:
+        elif address in self.scopes:
             expected.live()
 
     def verdict(self, expected: Expectation) -> Verdict:

@@ -15,17 +15,13 @@ from appl.backend import Request
 from appl.errors import ControlError, DivergenceError, InDoubtEffect, TraceError
 from appl.prompt import Message
 from appl.runtime.event import (
-    AttemptFailed,
-    CallDispatched,
-    CallEnded,
     CallStarted,
-    ChunkArrived,
     ChunksDelivered,
     Delivered,
     Event,
     Observed,
+    RunEnded,
     ScopeEntered,
-    ToolEnded,
     ToolStarted,
     Warned,
 )
@@ -50,7 +46,6 @@ if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
     from appl.runtime.scheduling.call_status import Why
 
-_ABOUT_ONE = (CallDispatched, AttemptFailed, ChunkArrived, CallEnded, ToolEnded)
 Fate = Literal["live", "recorded", "again", "given", "refused"]
 """What becomes of a call or a tool: it is asked, or runs; it ends as recorded; it is cancelled as
 then, or begins again; the user has said how it ended; or it ends with an error."""
@@ -83,9 +78,7 @@ class Resumer(Recall):
         self._open = False
         self._unhandled = unhandled(self.trace)
         self._fates: dict[str, Fate] = {}
-        self._effects: dict[str, str] = {}
         self._starts: dict[str, CallStarted | ToolStarted] = {}  # of what may begin again
-        self._scopes = {scope.address for scope in self.trace.scopes}
         self._warned = set(self.trace.warnings)
         self._check_choices()
 
@@ -215,12 +208,8 @@ class Resumer(Recall):
     def in_order(self) -> bool:
         return not self._open and self.error is None
 
-    def idle(self, final: bool = True) -> bool:
-        """Let go the next recorded outcome, or when there is none left, what is live."""
-        if self.is_early(final):
-            return False
-        if self.release():
-            return True
+    def used_up(self, final: bool) -> bool:
+        """Let happen what is live, unless somebody might still ask for what is recorded."""
         if self._open and not self._waiting:
             return False
         if self.error is None and self.unasked() and not self.still(final):
@@ -290,7 +279,7 @@ class Resumer(Recall):
             text = f"the tool at {address} was recorded otherwise in {name}: {wrong}"
             error = self._refused(address, DivergenceError(f"{text}\n  {explain.CAUSES}"))
             raise self.error or error
-        fate = self._fates.setdefault(address, self._fate_of_tool(used))
+        fate = self._fates.setdefault(address, self._fate_of_tool(used, used.effect))
         self.claimed.add(address)
         if fate == "given":
             return Given(Message("tool", self.assume[address]))
@@ -304,12 +293,11 @@ class Resumer(Recall):
         again = fate == "again" and not wanted.at_once
         return AtEnd("again") if again else Now() if wanted.at_once else self._live()
 
-    def _fate_of_tool(self, used: ToolUse) -> Fate:
+    def _fate_of_tool(self, used: ToolUse, effect: str) -> Fate:
         if not in_doubt(used, self.trace.reason):
             return "recorded"
         if used.address in self.assume:
             return "given"
-        effect = self._effects.get(used.address, used.effect)
         if effect == "effect" and used.address not in self.rerun:
             return "refused"
         return "again" if used.outcome == "cancelled" else "live"
@@ -335,39 +323,40 @@ class Resumer(Recall):
         """True if *event* belongs in the trace and is not there yet."""
         if self.error is not None and not self._open:
             return False  # the run ends here, and nothing has happened
-        if isinstance(event, CallStarted):
-            return self._begins(event, event.request.address, self.fate(event.request))
-        if isinstance(event, ToolStarted):
-            return self._begins_tool(event)
-        if isinstance(event, _ABOUT_ONE):
-            return not self._is_old(event.address)
-        if isinstance(event, Delivered | ChunksDelivered):
-            return not self._is_old(event.address) or self._is_untold(event)
+        if isinstance(event, CallStarted | ToolStarted):
+            return self._begins(event)
         if isinstance(event, Observed):
             return Moment(event.address, event.kind, event.ordinal) not in self._seen
         if isinstance(event, ScopeEntered):
-            return event.address not in self._scopes
-        return not isinstance(event, Warned) or (event.address, event.message) not in self._warned
+            return event.address not in self.scopes
+        if isinstance(event, Warned):
+            return (event.address, event.message) not in self._warned
+        if isinstance(event, Delivered | ChunksDelivered) and self._is_untold(event):
+            return True
+        return isinstance(event, RunEnded) or not self._is_old(event.address)
 
-    def _begins(self, event: CallStarted | ToolStarted, address: str, fate: Fate) -> bool:
+    def _begins(self, event: CallStarted | ToolStarted) -> bool:
+        if isinstance(event, ToolStarted):
+            address, fate = event.address, self._fate_of_start(event)
+        else:
+            address, fate = event.request.address, self.fate(event.request)
         if fate == "again":
             self._starts[address] = event
         return fate in ("live", "given")
 
-    def _begins_tool(self, event: ToolStarted) -> bool:
+    def _fate_of_start(self, event: ToolStarted) -> Fate:
         used, address = self.trace.tools.get(event.address), event.address
         if used is None:
-            return True
-        self._effects[address] = event.effect
+            return "live"
         if event.effect == "program":  # it runs again, and its calls are claimed one by one
             self.claimed.add(address)
             fate: Fate = "live" if used.outcome is None else "recorded"
         elif used.differs(event.name, event.arguments):
             fate = "live" if self.edited else "refused"
         else:
-            fate = self._fate_of_tool(used)
+            fate = self._fate_of_tool(used, event.effect)
         self._fates[address] = fate
-        return self._begins(event, address, fate)
+        return fate
 
     def _is_old(self, address: str) -> bool:
         """True if the record of *address* stays as it is."""

@@ -23,7 +23,6 @@ from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 from appl.tracing.recording.recorder import home
 from appl.tracing.replaying import explain
 from appl.tracing.replaying.amending import Amendments
-from appl.tracing.replaying.explain import Site
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -42,7 +41,8 @@ def turns_of(trace: Trace) -> dict[str, Turn]:
     chunk of it; one that nobody was told comes after all others, and a call that has no outcome
     never.
     """
-    turns = _own_turns(trace)
+    ended = (call for call in trace.calls if call.outcome in ("answered", "failed"))
+    turns = {call.address: turn_of(trace, call) for call in ended}
     for call in reversed(trace.calls):
         seen = [position for position, _ in call.shown[:1]]
         if call.address in turns:
@@ -51,11 +51,6 @@ def turns_of(trace: Trace) -> dict[str, Turn]:
             if edge in turns:
                 turns[edge] = min(turns[edge], (min(seen), _FIRST))
     return turns
-
-
-def _own_turns(trace: Trace) -> dict[str, Turn]:
-    ended = (call for call in trace.calls if call.outcome in ("answered", "failed"))
-    return {call.address: turn_of(trace, call) for call in ended}
 
 
 def turn_of(trace: Trace, record: RecordedCall | ToolUse) -> Turn:
@@ -388,6 +383,21 @@ class Sequencer(Live):
         """The number of recorded ends that are still to come."""
         return len(self._parked)
 
+    def idle(self, final: bool = True) -> bool:
+        """All programs wait: hand over the next outcome, or do what follows the last one."""
+        if self.is_early(final):
+            return False
+        return self.release() or self.used_up(final)
+
+    def used_up(self, final: bool) -> bool:
+        """Nothing recorded can be handed over; true if something else has happened."""
+        return False
+
+    @functools.cached_property
+    def scopes(self) -> set[str]:
+        """The addresses of the recorded functions."""
+        return {scope.address for scope in self.trace.scopes}
+
     def due(self) -> bool:
         """True if the next outcome to hand over is the one that came next in the record."""
         turn = self._next_turn()
@@ -501,8 +511,8 @@ class Sequencer(Live):
     def diverged(self, call: Call) -> DivergenceError:
         """The error about *call*, which is not what was recorded in its place."""
         assert call.request is not None
-        site = Site(where(call), call.edges())
-        return DivergenceError(explain.divergence(self.trace, call.request, site, self.claimed))
+        issued = where(call), call.edges()
+        return DivergenceError(explain.divergence(self.trace, call.request, *issued, self.claimed))
 
     # -- the order
 
