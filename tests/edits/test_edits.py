@@ -20,6 +20,7 @@ from appl.tracing import Recorder, Replayer, Trace, profile_data
 from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.reading.trace import RecordedCall
 from appl.tracing.replaying.rerunner import Rerunner
+from appl.tracing.replaying.sequencer import Recorded
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tracing"))
 sys.path.insert(0, str(Path(__file__).parent))
@@ -120,8 +121,11 @@ def test_edited_programs_get_only_their_own_answers_and_nearly_all_of_them(tmp_p
 class ByPlace(Swift):
     """Taken out: the content. Whatever is recorded in a call's place answers it."""
 
-    def _owns(self, call: Any, found: RecordedCall) -> bool:
-        return found.address not in self.claimed and self._is_worth(found)
+    def of_call(self, call: Any) -> Any:
+        found = self.trace.by_address.get(call.address)
+        if found is not None and found.address not in self.claimed and self._is_worth(found):
+            return Recorded(found)
+        return super().of_call(call)
 
 
 class Once(Swift):

@@ -127,21 +127,17 @@ class Fuzzer(Sequencer):
 
     # -- verdicts
 
-    def verdict(self, expected: Expectation) -> Verdict:
-        """The recorded outcome, or a like one; a call with a fault is asked.
+    def of_call(self, call: Call) -> Verdict:
+        """The recorded outcome, or a like one; a call with a fault is asked."""
+        assert call.request is not None
+        faulty = call.address == self.plan.address
+        return Now() if faulty else Recorded(self._record_for(call.request))
 
-        A deadline that did not pass never does. Raises ``NoAnswer``.
-        """
-        moment = expected.moment
-        if expected.tool is not None:
-            return Recorded(self._used(moment.address, expected.tool))
-        if expected.call is not None:
-            assert expected.call.request is not None
-            faulty = moment.address == self.plan.address
-            return Now() if faulty else Recorded(self._record_for(expected.call.request))
-        seen = self._seen.get(moment)
-        if seen is not None:
-            return Recorded(seen)
+    def of_tool(self, expected: Expectation, wanted: ToolRequest) -> Verdict:
+        return Recorded(self._used(expected.moment.address, wanted))
+
+    def of_new(self, moment: Moment) -> Verdict:
+        """It comes; but a deadline that did not pass never does."""
         return None if moment.kind in PERHAPS else Given(None)
 
     def _record_for(self, request: Request) -> RecordedCall:

@@ -82,21 +82,12 @@ class Replayer(Sequencer):
         elif address in self.scopes:
             expected.live()
 
-    def verdict(self, expected: Expectation) -> Verdict:
-        """The recorded outcome; an observation without one waits until nothing recorded is left.
+    def of_new(self, moment: Moment) -> Verdict:
+        """It waits until nothing recorded is left, unless it need not come."""
+        return None if moment.kind in PERHAPS else AtEnd()
 
-        Raises ``DivergenceError`` for a call or a tool that was not recorded.
-        """
-        if expected.call is not None:
-            return self._of_call(expected.call)
-        if expected.tool is not None:
-            return self._of_tool(expected.moment.address, expected.tool)
-        seen = self._seen.get(expected.moment)
-        if seen is not None:
-            return Recorded(seen)
-        return None if expected.moment.kind in PERHAPS else AtEnd()
-
-    def _of_call(self, call: Call) -> Verdict:
+    def of_call(self, call: Call) -> Verdict:
+        """The recorded outcome. Raises ``DivergenceError``."""
         request = call.request
         assert request is not None
         found = self.trace.by_address.get(request.address)
@@ -107,11 +98,11 @@ class Replayer(Sequencer):
         if found.address in self._turns:
             return Recorded(found)
         self.claimed.add(found.address)
-        self.moves()
         return AtEnd("recorded", record=found)
 
-    def _of_tool(self, address: str, wanted: ToolRequest) -> Verdict:
+    def of_tool(self, expected: Expectation, wanted: ToolRequest) -> Verdict:
         """Neither does the tool run, nor are the calls made that it made then."""
+        address = expected.moment.address
         used = self.trace.tools.get(address)
         unlike = "it was never called there"
         if used is not None:

@@ -110,20 +110,14 @@ class Rerunner(Recall):
 
     # -- verdicts
 
-    def verdict(self, expected: Expectation) -> Verdict:
-        """The recorded outcome at its place; a stray, or a live one, if there is none."""
-        if expected.call is not None:
-            self.moves()
-            return self._of_call(expected.call)
-        if expected.tool is not None:
-            return self._of_tool(expected.moment.address, expected.tool)
-        seen = self._seen.get(expected.moment)
-        if seen is None or _is_another_limit(seen, expected.moment):
+    def of_observation(self, moment: Moment, seen: Observation) -> Verdict:
+        if _is_another_limit(seen, moment):
             return AtEnd()
         strikes = seen.kind in _STRIKES and not self._was_in_time(seen)
         return AtEnd("recorded") if strikes else Recorded(seen)
 
-    def _of_call(self, call: Call) -> Verdict:
+    def of_call(self, call: Call) -> Verdict:
+        """The recorded outcome at its place; a stray, or a live one, if there is none."""
         request, found = call.request, self.trace.by_address.get(call.address)
         assert request is not None
         pinned = next((self._pins[key] for key in self._pins if matches(key, call.address)), None)
@@ -132,16 +126,17 @@ class Rerunner(Recall):
             return Given(Response(samples, Usage(0, 0, 0), cost=0))
         if self._is_anew(call.address):
             return Now(ANEW)
-        if found is not None and self._owns(request, found):
-            return Recorded(found)
-        if found is not None and self._was_cancelled(found, request):
-            return AtEnd("again", CANCELLED, self.partly(found))
+        if found is not None and answers(self.trace, found, request):
+            if self._is_worth(found) and found.address not in self.claimed:
+                return Recorded(found)
+            if found.outcome == "cancelled":
+                return AtEnd("again", CANCELLED, self.partly(found))
         astray = call.address not in self._cancelled and self._twins(request)
         return AtEnd("stray") if astray else Now()
 
-    def _of_tool(self, address: str, wanted: ToolRequest) -> Verdict:
+    def of_tool(self, expected: Expectation, wanted: ToolRequest) -> Verdict:
         """The recorded result answers the same call at the same place; else the tool runs."""
-        used = self.trace.tools.get(address)
+        used = self.trace.tools.get(expected.moment.address)
         if used is None or used.outcome is None:
             return Now()
         if used.outcome == "answered" and not used.differs(wanted.name, wanted.arguments):
@@ -167,16 +162,6 @@ class Rerunner(Recall):
                 self._running.add(address)
                 self.ran.append(address)
             expected.live()
-
-    def _owns(self, request: Request, found: RecordedCall) -> bool:
-        if found.address in self.claimed or not self._is_worth(found):
-            return False
-        return answers(self.trace, found, request)
-
-    def _was_cancelled(self, found: RecordedCall, request: Request) -> bool:
-        if found.outcome != "cancelled":
-            return False
-        return found.started is None or answers(self.trace, found, request)
 
     def _twins(self, request: Request) -> list[RecordedCall]:
         """Records of the same content that nobody has claimed."""

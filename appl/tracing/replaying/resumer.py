@@ -130,19 +130,13 @@ class Resumer(Recall):
             return "again"
         return "refused" if found.lost else "recorded"
 
-    def verdict(self, expected: Expectation) -> Verdict:
-        """The recorded outcome; without one it is live, after all that is recorded."""
-        if expected.call is not None:
-            return self._of_call(expected.call)
-        if expected.tool is not None:
-            return self._of_tool(expected, expected.tool)
-        seen = self._seen.get(expected.moment)
-        return self._live() if seen is None else Recorded(seen)
+    def of_new(self, moment: Moment) -> Verdict:
+        return self._live()
 
-    def _of_call(self, call: Call) -> Verdict:
+    def of_call(self, call: Call) -> Verdict:
+        """The recorded outcome; without one it is live, after all that is recorded."""
         assert call.request is not None
         fate, found = self.fate(call.request), self.trace.by_address.get(call.address)
-        self.moves()
         if found is not None and fate == "recorded":
             return Recorded(found)
         if found is not None and fate == "refused":
@@ -267,7 +261,7 @@ class Resumer(Recall):
 
     # -- tools
 
-    def _of_tool(self, expected: Expectation, wanted: ToolRequest) -> Verdict:
+    def of_tool(self, expected: Expectation, wanted: ToolRequest) -> Verdict:
         """The verdict on a tool. Raises ``InDoubtEffect``, ``DivergenceError``."""
         address = expected.moment.address
         used = self.trace.tools.get(address)

@@ -216,7 +216,29 @@ class Sequencer(Live):
 
     def verdict(self, expected: Expectation) -> Verdict:
         """The verdict on *expected*. Raises the error with which it is refused."""
+        if expected.call is not None:
+            return self.of_call(expected.call)
+        if expected.tool is not None:
+            return self.of_tool(expected, expected.tool)
+        moment = expected.moment
+        seen = self._seen.get(moment)
+        return self.of_new(moment) if seen is None else self.of_observation(moment, seen)
+
+    def of_call(self, call: Call) -> Verdict:
+        """The verdict on a call."""
         raise NotImplementedError
+
+    def of_tool(self, expected: Expectation, wanted: ToolRequest) -> Verdict:
+        """The verdict on the *wanted* tool."""
+        raise NotImplementedError
+
+    def of_observation(self, moment: Moment, seen: Observation) -> Verdict:
+        """The verdict on a timer, or an end from outside, that was *seen* then, too."""
+        return Recorded(seen)
+
+    def of_new(self, moment: Moment) -> Verdict:
+        """The verdict on a timer, or an end from outside, that was not recorded."""
+        return AtEnd()
 
     def begin(self, expected: Expectation) -> None:
         """Have *expected* happen now."""
@@ -260,6 +282,8 @@ class Sequencer(Live):
         elif moment.kind == "cancelled":
             self._ended_then(expected)
         else:
+            if expected.call is not None:
+                self.moves()
             try:
                 self._apply(self.verdict(expected), expected)
             except ApplError as error:
