@@ -15,14 +15,7 @@ from appl.prompt import Message
 from appl.tracing import RecordedCall
 from appl.tracing.format.allowance import Written
 from appl.tracing.reading.passes import Passes
-from appl.tracing.reading.trace import (
-    Elapsed,
-    Totals,
-    error_data,
-    jsonable,
-    observation_data,
-    scope_data,
-)
+from appl.tracing.reading.trace import Elapsed, Totals, observation_data, scope_data
 
 _PIECE, _KEPT = 1 << 16, 1 << 24  # characters: of what is written at once, and of texts at hand
 
@@ -72,19 +65,9 @@ def gathered(pieces: Iterable[str], written: Written) -> Iterator[str]:
 
 
 def _document(run: Passes) -> Iterator[str]:
-    totals, elapsed, trace, texts = Totals(), Elapsed(), run.trace, _Texts()
-    began = trace.began()
-    head = {
-        "path": str(trace.path),
-        "state": trace.state,
-        "reason": trace.reason,
-        "error": error_data(trace.error),
-        "began": began.isoformat() if began else None,
-        "torn_bytes": trace.torn,
-        "header": jsonable(trace.header),
-    }
+    totals, elapsed, texts = Totals(), Elapsed(), _Texts()
     yield "{\n"
-    for name, value in head.items():
+    for name, value in run.trace.facts().items():
         yield f'  "{name}": {as_json(value)},\n'
     yield from _list("calls", _calls(run, totals, elapsed, texts))
     yield from _list("scopes", ([as_json(scope_data(scope))] for scope in run.scopes()))

@@ -458,8 +458,8 @@ class Trace:
         known = self.incarnations
         return at * 1000 + (known[incarnation].wall if incarnation < len(known) else 0)
 
-    def as_data(self) -> dict[str, Any]:
-        """The whole trace as JSON-ready data."""
+    def facts(self) -> dict[str, Any]:
+        """The trace as JSON-ready data, without what is counted or listed one by one."""
         began = self.began()
         return {
             "path": str(self.path),
@@ -467,9 +467,15 @@ class Trace:
             "reason": self.reason,
             "error": error_data(self.error),
             "began": began.isoformat() if began else None,
-            "seconds": self.seconds(),
             "torn_bytes": self.torn,
             "header": jsonable(self.header),
+        }
+
+    def as_data(self) -> dict[str, Any]:
+        """The whole trace as JSON-ready data."""
+        return {
+            **self.facts(),
+            "seconds": self.seconds(),
             "totals": self.totals().as_data(),
             "scopes": [scope_data(scope) for scope in self.scopes],
             "calls": [call.as_data() for call in self.calls],
