@@ -8,9 +8,10 @@ from typing import Any, Literal, NamedTuple, get_args
 import pytest
 
 from appl.tracing import Recorder
-from appl.tracing.format import table
+from appl.tracing.format import codec, table
+from appl.tracing.format.keys import RunKey
 from appl.tracing.reading.trace import records
-from appl.tracing.recording.privacy import shielded
+from appl.tracing.recording.privacy import SHARED, Veil, shielded
 from tests.tracing.made import call
 
 TRACES = sorted((Path(__file__).parents[1] / "traces").glob("[0-9]*/*.trace"))
@@ -73,6 +74,31 @@ def test_the_end_of_a_call_is_told_by_what_its_fields_are(
     """Each of the three may be missing: the lengths where a call was not streamed, and so on."""
     made = table.EndRecord("E", 1, 0, [], 5, lengths, texts and lengths and texts, about)
     assert table.as_record(list(table.stored(made))) == made
+
+
+def test_a_private_trace_shows_of_every_field_what_its_content_allows() -> None:
+    """All plain fields stay, digests are keyed, and what is to be left out is nowhere."""
+    key = RunKey(bytes(32))
+    veil, compared = Veil(SHARED, key), set[table.Kind]()
+    for fields in golden():
+        kind = table.KINDS[fields[0]]
+        filtered = b"".join(veil.filter([codec.pack(fields)]))
+        for shown in map(table.unwrapped, codec.unpack(filtered)):
+            before, after = table.as_record(fields), table.as_record(shown)
+            for name, content in table.CONTENTS[kind].items():
+                expected = _allowed(content, getattr(before, name), key)
+                if expected is not ...:
+                    assert getattr(after, name) == expected, (kind, name)
+            compared.add(kind)
+    assert compared == table.EVERY - {table.PieceRecord}
+
+
+def _allowed(content: Any, value: Any, key: RunKey) -> Any:
+    if content in (table.Content.PLAIN, table.Content.OWNER, table.Content.PATH):
+        return value
+    if content is table.Content.DIGEST:
+        return key.digest(value)
+    return None if content in (table.Content.LEFT_OUT, table.Content.ORIGINS) else ...
 
 
 def test_a_field_that_declares_no_content_is_refused_by_privacy() -> None:
