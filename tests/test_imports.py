@@ -274,7 +274,7 @@ NEVER = {
     "engine": ["cli"],
     "control": ["session", "cli"],
     "tracing": ["session", "cli"],
-    "tracing.format": ["prompt", "backend", "errors", "extras"],
+    "tracing.format": ["tracing.reading", "tracing.recording", "tracing.keeping"],
     "tracing.reading": ["tracing.keeping", "tracing.replaying"],
     "tracing.replaying": ["tracing.explaining", "tracing.keeping", "tracing.tape"],
     "tracing.recording": ["tracing.keeping"],
