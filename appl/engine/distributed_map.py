@@ -7,8 +7,6 @@ the I/O loop keeps what is recorded and lent (``worker_connection``).
 
 from __future__ import annotations
 
-import itertools
-import pickle
 import secrets
 import time
 from collections import deque
@@ -16,15 +14,16 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, cast
 
-from appl.engine.item_log import ItemAnswers, ItemLog
+from appl.engine.item_log import ItemLog
 from appl.engine.prompts import sent, unready
-from appl.engine.protocol import Engine, Worker
-from appl.engine.worker_connection import WorkerConnection
+from appl.engine.protocol import Engine
+from appl.engine.work_items import ItemSource, MapResults, WorkItem
+from appl.engine.worker_pool import HiredWorker, WorkerPool
 from appl.engine.worker_process import RunFactory, WorkerSetup
 from appl.errors import InvalidOption, WorkerLost
 from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, strand_here, wait
-from appl.runtime.concurrency.loop_thread import io_thread, void
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.parallel import name_of, program_behind
 from appl.runtime.concurrency.progress import Progress, progress_for
 from appl.runtime.concurrency.promise import Error, Promise, Value
@@ -33,8 +32,6 @@ from appl.runtime.event import Observed
 from appl.runtime.frame import Frame
 from appl.runtime.scheduling.accounts import Account
 from appl.runtime.scheduling.call_status import CallStatus
-
-_CLOSING_S = 10.0
 
 
 def mapped(
@@ -52,39 +49,12 @@ def mapped(
     return mapping.arun() if in_coroutine() else mapping.run()
 
 
-class WorkItem:
-    """One item: its index, the number in its address, and the payload that a worker receives."""
-
-    __slots__ = ("alone", "answers", "index", "ordinal", "payload", "tries")
-
-    def __init__(self, index: int, ordinal: int, payload: bytes) -> None:
-        self.index, self.ordinal, self.payload = index, ordinal, payload
-        self.tries = 0
-        self.alone = False
-        self.answers: ItemAnswers | None = None
-
-    def message(self) -> tuple[Any, ...]:
-        return "item", self.index, self.ordinal, self.payload, self.answers
-
-
-class HiredWorker:
-    """A worker, by its number from 1, and the items that it works on."""
-
-    def __init__(self, mapping: DistributedMap, number: int) -> None:
-        self.number = number
-        self.units: dict[int, WorkItem] = {}
-        self.connection = WorkerConnection(mapping, self)
-        self.worker: Worker | None = None
-        self.gone = False
-
-    def tell(self, *messages: tuple[Any, ...]) -> None:
-        """Send *messages* unless the worker is gone."""
-        if self.worker is not None and not self.gone:
-            self.worker.tell(pickle.dumps(messages, 5))
-
-
 class DistributedMap:
-    """One ``map`` over workers."""
+    """One ``map`` over workers: its items, its workers and its results.
+
+    The connections to workers read ``run_of``, ``source``, ``account``, ``secrets`` and ``logs`` on
+    the I/O loop; ``logs`` are those of items that have begun.
+    """
 
     def __init__(
         self,
@@ -96,25 +66,21 @@ class DistributedMap:
         collect: bool,
         progress: bool | None,
     ) -> None:
-        self._engine, self._collect = engine, collect
         self._f, self._name = f, name_of(f)
+        self._engine, self._concurrency = engine, concurrency
         self._shown: Progress = progress_for(self._name, size, progress)
-        self._items, self._exhausted = iter(items), False
-        self._size, self._most = size, concurrency
         self._caller: Frame = here(lambda: self._name)
         self.run_of = self._caller.run
-        self.within = f"{self._caller.address}/{self._name}."  # what addresses of items begin with
-        self.first = self._caller.counts.get(self._name, 0)
+        self.source = ItemSource(items, self._caller, self._name)
         self.account: Account | None = self._caller.account
-        self.words: dict[str, str] = {}  # in place of secrets of workers, by name
-        self.logs: dict[int, ItemLog] = {}  # of items that have begun; on the I/O loop
-        self._waiting_again: deque[WorkItem] = deque()
-        self._hired: list[HiredWorker] = []
-        self._results: dict[int, Value | Error] = {}
-        self._taken = itertools.count()
+        self.secrets: dict[str, str] = {}  # those of workers, by name
+        self.logs: dict[int, ItemLog] = {}
+        self.hub: Hub = strand_here().hub
+        self._results = MapResults(collect, self._shown)
+        self._pool = WorkerPool(engine, self)
+        self._queue: deque[WorkItem] = deque()  # items that no worker has, though they were taken
         self._failures: list[BaseException] = []
         self._signal: Signal | None = None
-        self.hub: Hub = strand_here().hub
         self._needs_prompt = _check(f)
 
     # -- the program's thread
@@ -128,12 +94,12 @@ class DistributedMap:
                     wait(signal)
             except BaseException:
                 self._cancel()
-                for signal in self._closed():
+                for signal in self._ended():
                     wait(signal)
                 raise
             finally:
                 self._leave()
-            return self._values
+            return self._results.values
 
     async def arun(self) -> list[Any]:
         """The same as ``run``, for a coroutine."""
@@ -144,43 +110,32 @@ class DistributedMap:
                     await arrive(signal)
             except BaseException:
                 self._cancel()
-                for signal in self._closed():
+                for signal in self._ended():
                     await arrive(signal)
                 raise
             finally:
                 self._leave()
-            return self._values
+            return self._results.values
 
     def _steps(self) -> Iterator[Promise]:
-        self._values: list[Any] = []
         if self._needs_prompt:
             yield from unready(self._caller.prompt.tip)
         self._engine.open()
         # The I/O loop reads the run's holders, so only the I/O loop changes them.
         io_thread().send(partial(self.run_of.dispatch.holders.append, self.held))
-        self._setup = self._made_setup()
+        self._pool.setup = self._made_setup()
         while True:
             self._signal = Signal(self._caller.address, self.hub)
             self._hand_out()
-            while len(self._values) in self._results:
-                self._values.append(self._value(self._results.pop(len(self._values))))
-            if (
-                self._exhausted
-                and not self._waiting_again
-                and not any(h.units for h in self._hired)
-            ):
+            self._results.advance()
+            if self.source.exhausted and not self._queue and not self._pool.at_work():
                 break
             yield self._signal
-        yield from self._closed()
+        for hired in self._pool:
+            hired.close()
+        yield from self._ended()
         if self._failures:
             raise self._failures[0]
-
-    def _value(self, outcome: Value | Error) -> Any:
-        if isinstance(outcome, Value):
-            return outcome.value
-        if self._collect and isinstance(outcome.error, Exception):
-            return outcome.error
-        raise outcome.error
 
     def _made_setup(self) -> bytes:
         run = self.run_of
@@ -219,60 +174,47 @@ class DistributedMap:
 
     def _hand_out(self) -> None:
         """Give items to workers that have room, first those whose worker was lost."""
-        messages: dict[HiredWorker, list[tuple[Any, ...]]] = {}
+        assigned: dict[HiredWorker, list[WorkItem]] = {}
         while (unit := self._next()) is not None:
-            hired = self._room_for(unit)
-            if hired is None:
-                self._waiting_again.appendleft(unit)
+            hired = self._pool.worker_for(unit)
+            if hired is not None:
+                hired.units[unit.index] = unit
+                assigned.setdefault(hired, []).append(unit)
+            elif self._pool.hopeless():
+                self._lose(unit, f"no worker is left to work on it; the last one: {self._pool.why}")
+            else:
+                self._queue.appendleft(unit)
                 break
-            hired.units[unit.index] = unit
-            messages.setdefault(hired, []).append(unit.message())
-        for hired, each in messages.items():
-            hired.tell(*each)
+        for hired, units in assigned.items():
+            hired.give(units)
 
     def _next(self) -> WorkItem | None:
-        if self._waiting_again:
-            return self._waiting_again.popleft()
-        if self._exhausted or not self._may_begin():
+        if self._queue:
+            return self._queue.popleft()
+        if self.source.exhausted or not self._may_begin():
             return None
-        item = next(self._items, None)
-        if item is None:
-            self._exhausted = True
+        taken = self.source.take()
+        if taken is None:
             return None
-        index = next(self._taken)
-        self._caller.counts[self._name] = self.first + index + 1
+        index, item = taken
         try:
             payload = self._portable(item, f"item {index}")
         except InvalidOption as error:
             self._end(index, Error(error))
             return self._next()
-        return WorkItem(index, self.first + index, payload)
+        return WorkItem(index, self.source.first + index, payload)
 
     def _may_begin(self) -> bool:
         """True if one more item may start: workers have room, and *concurrency* allows it."""
-        at_work = sum(len(hired.units) for hired in self._hired)
-        most = self._engine.at_once * self._engine.workers
-        return at_work < min(most, self._most or most)
-
-    def _room_for(self, unit: WorkItem) -> HiredWorker | None:
-        """The worker with the fewest items; one by itself for an item that may kill its worker."""
-        present = [hired for hired in self._hired if not hired.gone]
-        fewest = min(present, key=lambda hired: len(hired.units), default=None)
-        if (fewest is None or fewest.units) and len(present) < self._engine.workers:
-            fewest = self._hire()
-        if fewest is None or len(fewest.units) >= (1 if unit.alone else self._engine.at_once):
-            return None
-        if any(each.alone for each in fewest.units.values()):
-            return None
-        return fewest
-
-    def _hire(self) -> HiredWorker:
-        hired = HiredWorker(self, len(self._hired) + 1)
-        hired.worker = self._engine.hire(self._setup, hired.connection)
-        self._hired.append(hired)
-        return hired
+        room = self._pool.room()
+        return self._pool.at_work() < min(room, self._concurrency or room)
 
     # -- what workers say, on the program's thread
+
+    def started(self, hired: HiredWorker) -> None:
+        """*hired* is ready for items."""
+        self._pool.started(hired)
+        self._wake()
 
     def over(self, hired: HiredWorker, index: int, outcome: Value | Error) -> None:
         """Store the outcome of item *index*."""
@@ -281,8 +223,7 @@ class DistributedMap:
             self._wake()
 
     def _end(self, index: int, outcome: Value | Error) -> None:
-        self._results[index] = outcome
-        self._shown.step(Signal("", self.hub))
+        self._results.end(index, outcome, Signal("", self.hub))
 
     def failed(self, error: BaseException) -> None:
         """Note an error that is not the result of an item."""
@@ -290,43 +231,56 @@ class DistributedMap:
 
     def broken(self, hired: HiredWorker, error: BaseException) -> None:
         """A worker cannot work at all, and neither could another one: end the map."""
-        for index in list(hired.units):
-            self.over(hired, index, Error(error))
-        self._items, self._exhausted = iter(()), True
+        for unit in (*hired.release(), *self._queue):
+            self._end(unit.index, Error(error))
+        self._queue.clear()
+        self.source.stop()
         self._failures.append(error)
-        hired.tell(("cancel",))
-        self._kill_later(hired)
+        hired.cancel()
+        self._wake()
 
     def gone(self, hired: HiredWorker, why: BaseException | None) -> None:
         """Handle a worker that has ended, in order or by being lost with its items."""
         hired.gone = True
-        units, hired.units = hired.units, {}
-        for unit in units.values():
-            unit.tries += 1
-            log = self.logs.get(unit.ordinal) or ItemLog()
-            doubtful = log.doubtful()
-            if doubtful is not None:
-                why = WorkerLost(
-                    f"{self._at(unit)}: its worker was lost while the tool {doubtful} ran, and "
-                    "nobody knows whether it had its effect; if it may run again, make it by "
-                    "as_tool(f, idempotent=True)"
-                )
-            elif unit.tries < self._engine.tries:
-                unit.answers = log.restart()
-                unit.alone = unit.tries + 1 == self._engine.tries
-                self._waiting_again.append(unit)
-                continue
-            else:
-                why = WorkerLost(
-                    f"{self._at(unit)}: {unit.tries} workers were lost over it; the last one: {why}"
-                )
-            address = self._at(unit)
-            self.run_of.reporter.emit(Observed(address, 0, "lost", str(why), time.monotonic_ns()))
-            self._end(unit.index, Error(why))
+        units = hired.release()
+        if why is not None:
+            self._queue.extend(self._pool.lost(hired, why))
+        if why is not None and units:
+            key = self.source.within, self.source.first, str(why)
+            self.run_of.reporter.tell_once(
+                key, f"{self._name}(): a worker is lost ({why}); its items go to another one"
+            )
+        if hired.ready:
+            for unit in units:
+                self._begin_again(unit, why)
+        else:  # nothing was sent to it
+            self._queue.extend(units)
         self._wake()
 
-    def _at(self, unit: WorkItem) -> str:
-        return f"{self.within}{unit.ordinal}"
+    def _begin_again(self, unit: WorkItem, why: BaseException | None) -> None:
+        """Queue *unit*, whose worker was lost, for another worker, or end it with an error."""
+        unit.tries += 1
+        log = self.logs.get(unit.ordinal) or ItemLog()
+        doubtful = log.doubtful()
+        if doubtful is not None:
+            self._lose(
+                unit,
+                f"its worker was lost while the tool {doubtful} ran, and nobody knows whether it "
+                "had its effect; if it may run again, make it by as_tool(f, idempotent=True)",
+            )
+        elif unit.tries < self._engine.tries:
+            unit.answers = log.restart()
+            unit.alone = unit.tries + 1 == self._engine.tries
+            self._queue.append(unit)
+        else:
+            self._lose(unit, f"{unit.tries} workers were lost over it; the last one: {why}")
+
+    def _lose(self, unit: WorkItem, message: str) -> None:
+        """End *unit* with ``WorkerLost``; a replay reads the error from the record."""
+        address = f"{self.source.within}{unit.ordinal}"
+        error = WorkerLost(f"{address}: {message}")
+        self.run_of.reporter.emit(Observed(address, 0, "lost", str(error), time.monotonic_ns()))
+        self._end(unit.index, Error(error))
 
     def _wake(self) -> None:
         if self._signal is not None:
@@ -334,37 +288,20 @@ class DistributedMap:
 
     # -- the end
 
-    def _closed(self) -> Iterator[Promise]:
+    def _ended(self) -> Iterator[Promise]:
         """Yield what to wait for until all workers have ended."""
-        for hired in self._hired:
-            hired.tell(("close",))
-        while any(not hired.gone for hired in self._hired):
+        while self._pool.present():
             self._signal = Signal(self._caller.address, self.hub)
-            if all(hired.gone for hired in self._hired):
+            if not self._pool.present():
                 return
             yield self._signal
 
     def _cancel(self) -> None:
         """Stop all workers. Items that have not started keep their addresses for later calls."""
-        self._waiting_again.clear()
-        rest = sum(1 for _ in self._items) if not self._exhausted else 0
-        self._exhausted = True
-        self._caller.counts[self._name] = self.first + next(self._taken) + rest
-        for hired in self._hired:
-            hired.units.clear()
-            hired.tell(("cancel",))
-            self._kill_later(hired)
-
-    def _kill_later(self, hired: HiredWorker) -> None:
-        """Kill a worker that does not end by itself in time."""
-        io = io_thread()
-
-        def kill() -> None:
-            if not hired.gone and hired.worker is not None:
-                hired.worker.kill()
-
-        # call_later is not safe on another thread: the loop schedules the timer itself.
-        io.send(lambda: void(io.loop.call_later(_CLOSING_S, kill)))
+        self._queue.clear()
+        self.source.skip_rest()
+        for hired in self._pool:
+            hired.cancel()
 
     def _leave(self) -> None:
         io_thread().send(self._left)
@@ -374,7 +311,7 @@ class DistributedMap:
 
     def held(self) -> Iterator[CallStatus]:
         """The calls that run on workers."""
-        for hired in tuple(self._hired):
+        for hired in self._pool:
             yield from hired.connection.held()
 
     def _left(self) -> None:

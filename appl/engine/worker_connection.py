@@ -29,7 +29,8 @@ from appl.runtime.scheduling.dispatcher import Dispatcher
 from appl.runtime.scheduling.remote_permits import Loan
 
 if TYPE_CHECKING:
-    from appl.engine.distributed_map import DistributedMap, HiredWorker
+    from appl.engine.distributed_map import DistributedMap
+    from appl.engine.worker_pool import HiredWorker
 
 
 class WorkerConnection:
@@ -80,7 +81,7 @@ class WorkerConnection:
 
     def _happened(self, event: Event) -> None:
         address = where(event)
-        within = self._mapping.within
+        within = self._mapping.source.within
         if address.startswith(within):
             ordinal = int(address[len(within) :].partition("/")[0])
             if not self._mapping.logs.setdefault(ordinal, ItemLog()).fresh(event):
@@ -112,15 +113,18 @@ class WorkerConnection:
 
     def _concealed(self, words: dict[str, str]) -> None:
         """Store the worker's secrets under distinct names, as other processes may use the same."""
-        known = self._mapping.words
+        known = self._mapping.secrets
         for name, word in words.items():
             if word not in known.values():
                 same = sum(each.startswith(f"{name} of a worker") for each in known)
                 known[f"{name} of a worker" + (f" ({same + 1})" if same else "")] = word
         self._run.reporter.conceal(known)
 
+    def _ready(self) -> None:
+        self._tell(partial(self._mapping.started, self._hired))
+
     def _over(self, index: int, well: bool, payload: bytes, shown: str) -> None:
-        log = self._mapping.logs.pop(self._mapping.first + index, None)
+        log = self._mapping.logs.pop(self._mapping.source.first + index, None)
         for event in log.left(time.monotonic_ns()) if log is not None else ():
             self._run.reporter.emit(event)
         self._tell(partial(self._mapping.over, self._hired, index, _outcome(well, payload, shown)))
@@ -222,6 +226,7 @@ class WorkerConnection:
 
 
 _ANSWERS: dict[str, Callable[..., None]] = {
+    "ready": WorkerConnection._ready,
     "secrets": WorkerConnection._concealed,
     "over": WorkerConnection._over,
     "failure": WorkerConnection._failure,

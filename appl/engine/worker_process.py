@@ -282,6 +282,7 @@ class WorkerProcess:
         try:
             self._run = run = opened.run
             run.services = replace(run.services, barrier=borrower.barrier)
+            out.say("ready")
             if is_async(f):
                 asyncio.run(self._alive(run))
             else:

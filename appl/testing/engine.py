@@ -7,6 +7,7 @@ more.
 from __future__ import annotations
 
 import itertools
+import math
 import pickle
 import threading
 from collections.abc import Callable
@@ -30,7 +31,8 @@ class Threads:
 
     ``lose(worker)`` is called after each batch that worker number *worker* (from 0) has sent; if it
     returns true, the worker dies now, with everything it has not sent. ``hired`` are the workers so
-    far.
+    far. Only the first *room* of them ever start, as on a cluster whose lost nodes are not
+    replaced: the others are lost once no other worker is left.
     """
 
     def __init__(
@@ -39,8 +41,10 @@ class Threads:
         at_once: int = 4,
         tries: int = 3,
         lose: Callable[[int], bool] = lambda worker: False,
+        room: float = math.inf,
     ) -> None:
         self.workers, self.at_once, self.tries, self._lose = workers, at_once, tries, lose
+        self._room = room
         self.hired: list[ThreadWorker] = []
 
     def open(self) -> None:
@@ -53,9 +57,22 @@ class Threads:
 
     def hire(self, setup: bytes, listener: Listener) -> Worker:
         """Start one more thread."""
-        worker = ThreadWorker(len(self.hired), setup, listener, self._lose)
+        starts = len(self.hired) < self._room
+        worker = ThreadWorker(self, len(self.hired), setup, listener, starts)
         self.hired.append(worker)
+        self.died()
         return worker
+
+    def dies(self, number: int) -> bool:
+        """True if worker *number* dies now."""
+        return self._lose(number)
+
+    def died(self) -> None:
+        """Lose the workers that wait for a place if all others are lost."""
+        left = [worker for worker in self.hired if not worker.lost]
+        if not any(worker.starts for worker in left):
+            for worker in left:
+                worker.kill("it did not start in time")
 
     @staticmethod
     def dumps(value: Any) -> bytes:
@@ -82,18 +99,22 @@ def _kept(key: int) -> Any:
 
 
 class ThreadWorker:
-    """One worker: a thread, which is not listened to any more once it is killed."""
+    """One worker: a thread, which is not listened to any more once it is killed.
+
+    It starts if it *starts*; if not, it waits for a place.
+    """
 
     def __init__(
-        self, number: int, setup: bytes, listener: Listener, lose: Callable[[int], bool]
+        self, engine: Threads, number: int, setup: bytes, listener: Listener, starts: bool
     ) -> None:
-        self._number, self._listener, self._lose = number, listener, lose
+        self._engine, self._number, self._listener, self.starts = engine, number, listener, starts
         self._lock = threading.RLock()
         self.lost = False
         self.sent = 0
         self._process = WorkerProcess(setup, self._heard)
         self._thread = threading.Thread(target=self._process.run, daemon=True)
-        self._thread.start()
+        if starts:
+            self._thread.start()
 
     def _heard(self, batch: bytes) -> None:
         # The lock orders batches and the death of the worker: nothing is heard after `lost`. It is
@@ -102,7 +123,7 @@ class ThreadWorker:
             if not self.lost:
                 self.sent += 1
                 self._listener.heard(self, batch)
-                if self._lose(self._number):
+                if self._engine.dies(self._number):
                     self.kill()
 
     def tell(self, batch: bytes) -> None:
@@ -110,14 +131,15 @@ class ThreadWorker:
         if not self.lost:
             self._process.receive(batch)
 
-    def kill(self) -> None:
+    def kill(self, why: str = "") -> None:
         """Drop everything the worker sends from now on; its thread ends by itself."""
         with self._lock:
             if self.lost:
                 return
             self.lost = True
-            self._listener.lost(self, WorkerLost(f"worker {self._number} died"))
+            self._listener.lost(self, WorkerLost(why or f"worker {self._number} died"))
         self._process.receive(pickle.dumps([("cancel",)]))
+        self._engine.died()
 
     def join(self) -> None:
         """Wait for the thread's end, unless the worker was lost: its end is not predictable."""

@@ -135,3 +135,37 @@ def test_a_tool_that_may_have_had_its_effect_stops_its_item():
     world = World(lambda request: calling(("fatal", {"amount": 3})))
     with world.run(), pytest.raises(WorkerLost, match="while the tool fatal ran"):
         appl_map(doomed, ["x"], engine=hands[-1])
+
+
+def test_items_go_to_the_workers_that_are_left_and_do_not_wait_for_new_ones(tmp_path):
+    engine = Threads(workers=2, room=2)
+    world = Deadly(words, "/chain.1/gen.2")
+    world.engine = engine
+    with world.run(tmp_path / "trace"):
+        values = appl_map(chain, "abcdef", engine=engine)
+    assert [worker.starts for worker in engine.hired] == [True, True, False]
+    with World(words).run():
+        assert appl_map(chain, "abcdef") == values
+    assert replay(tmp_path / "trace", lambda: appl_map(chain, "abcdef", engine=engine)) == values
+
+
+def test_items_without_a_worker_are_lost_when_no_new_one_starts(tmp_path, capsys):
+    world = Deadly(words, "/chain.1/gen.2")
+    with world.run(tmp_path / "trace"):
+        found = world.map(chain, "abcdef", at_once=2, room=1)
+    assert isinstance(found[1], WorkerLost) and isinstance(found[5], WorkerLost)
+    assert "/chain.1: no worker is left to work on it; the last one: it did not" in str(found[1])
+    assert len(world.engine.hired) == 4
+    told = "appl: chain(): a worker is lost (worker 0 died); its items go to another one\n"
+    assert capsys.readouterr().err == told
+    again = replay(
+        tmp_path / "trace",
+        lambda: appl_map(chain, "abcdef", on_error="collect", engine=world.engine),
+    )
+    assert list(map(str, again)) == list(map(str, found))
+
+
+def test_a_map_that_raises_ends_with_the_first_item_that_has_no_worker():
+    engine = Threads(workers=1, at_once=2, room=0)
+    with World(words).run(), pytest.raises(WorkerLost, match=r"/chain\.0: no worker is left"):
+        appl_map(chain, "abcdef", engine=engine)

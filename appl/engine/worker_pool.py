@@ -1,0 +1,150 @@
+"""The workers of a distributed map: who works on which items, and when to hire another one.
+
+Invariant: once a worker was lost, items go only to workers that are ready. A worker that replaces a
+lost one may never start, as its place in the cluster may be gone.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from appl.engine.protocol import Engine, Worker
+from appl.engine.work_items import WorkItem
+from appl.engine.worker_connection import WorkerConnection
+from appl.runtime.concurrency.loop_thread import io_thread, void
+
+if TYPE_CHECKING:
+    from appl.engine.distributed_map import DistributedMap
+
+_CLOSING_S = 10.0
+
+
+class HiredWorker:
+    """A worker, by its number from 1, and the items that it works on.
+
+    ``replaces`` says that it was hired after another one was lost. ``ready``: it has started.
+    ``gone``: it has ended, in order or by being lost.
+    """
+
+    def __init__(self, mapping: DistributedMap, number: int, replaces: bool) -> None:
+        self.number, self.replaces = number, replaces
+        self.units: dict[int, WorkItem] = {}
+        self.connection = WorkerConnection(mapping, self)
+        self.worker: Worker | None = None
+        self.ready = self.gone = False
+
+    def tell(self, *messages: tuple[Any, ...]) -> None:
+        """Send *messages* unless the worker is gone."""
+        if self.worker is not None and not self.gone and messages:
+            self.worker.tell(pickle.dumps(messages, 5))
+
+    def give(self, units: Iterable[WorkItem]) -> None:
+        """Send *units*, which were assigned to this worker: now, or when it is ready.
+
+        Items that were not sent can still go to another worker.
+        """
+        if self.ready:
+            self.tell(*(unit.message() for unit in units))
+
+    def started(self) -> None:
+        """The worker is ready: send the items that were assigned to it meanwhile."""
+        self.ready = True
+        self.give(self.units.values())
+
+    def release(self) -> list[WorkItem]:
+        """Take all items from the worker."""
+        units, self.units = self.units, {}
+        return list(units.values())
+
+    def close(self) -> None:
+        """End the worker after its last item; kill it if it has not started."""
+        if self.ready or self.worker is None:
+            self.tell(("close",))
+        else:
+            self.worker.kill()
+
+    def cancel(self) -> None:
+        """Stop the worker: its items are dropped. Kill it if it does not end by itself in time."""
+        self.units.clear()
+        self.tell(("cancel",))
+        io = io_thread()
+        # call_later is not safe on another thread: the loop schedules the timer itself.
+        io.send(lambda: void(io.loop.call_later(_CLOSING_S, self._kill)))
+
+    def _kill(self) -> None:
+        if not self.gone and self.worker is not None:
+            self.worker.kill()
+
+
+class WorkerPool:
+    """Hires workers of *engine* for *mapping*, at most as many as the engine allows.
+
+    ``setup`` is the first message to a worker. ``why`` says why the last one was lost.
+    """
+
+    setup = b""
+    why: BaseException | None = None
+
+    def __init__(self, engine: Engine, mapping: DistributedMap) -> None:
+        self._engine, self._mapping = engine, mapping
+        self._hired: list[HiredWorker] = []
+        self._failed_starts = 0
+
+    def __iter__(self) -> Iterator[HiredWorker]:
+        return iter(tuple(self._hired))
+
+    def present(self) -> list[HiredWorker]:
+        """The workers that have not ended."""
+        return [hired for hired in self._hired if not hired.gone]
+
+    def room(self) -> int:
+        """The largest number of items that can be worked on at once."""
+        return self._engine.at_once * self._engine.workers
+
+    def at_work(self) -> int:
+        """The number of items that workers have."""
+        return sum(len(hired.units) for hired in self._hired)
+
+    def worker_for(self, unit: WorkItem) -> HiredWorker | None:
+        """The worker with the fewest items; one by itself for an item that may kill its worker."""
+        fewest = self._least_busy()
+        if (fewest is None or fewest.units) and self._may_hire():
+            self._hire()
+            fewest = self._least_busy()
+        if fewest is None or len(fewest.units) >= (1 if unit.alone else self._engine.at_once):
+            return None
+        return None if any(each.alone for each in fewest.units.values()) else fewest
+
+    def _least_busy(self) -> HiredWorker | None:
+        usable = (hired for hired in self.present() if hired.ready or self.why is None)
+        return min(usable, key=lambda hired: len(hired.units), default=None)
+
+    def _may_hire(self) -> bool:
+        """True if one more worker may start; after a loss only one at a time, which may fail."""
+        present = self.present()
+        starting = self.why is not None and any(not hired.ready for hired in present)
+        few = len(present) < self._engine.workers
+        return few and not starting and self._failed_starts < self._engine.tries
+
+    def _hire(self) -> None:
+        hired = HiredWorker(self._mapping, len(self._hired) + 1, self.why is not None)
+        self._hired.append(hired)
+        hired.worker = self._engine.hire(self.setup, hired.connection)
+
+    def started(self, hired: HiredWorker) -> None:
+        """Note that *hired* is ready."""
+        self._failed_starts = 0
+        hired.started()
+
+    def lost(self, hired: HiredWorker, why: BaseException) -> list[WorkItem]:
+        """Note that *hired* is lost; return the items that had not been sent to any worker."""
+        self.why = why
+        self._failed_starts += hired.replaces and not hired.ready
+        starting = (other for other in self.present() if not other.ready)
+        return [unit for other in starting for unit in other.release()]
+
+    def hopeless(self) -> bool:
+        """True if no worker is left and new ones do not start."""
+        return self._failed_starts >= self._engine.tries and not self.present()
