@@ -92,7 +92,7 @@ def test_a_lost_worker_gives_its_slots_back_and_its_reservations_count_as_spent(
         account, way = run.tree.root.account, run.dispatch.ways[""]
     assert account.reserved == Amounts(0, 0, 0)
     assert len(world.asked) <= account.spent.calls <= len(world.asked) + 4
-    assert way._slots.taken == 0
+    assert way._traffic.slots.taken == 0
 
 
 def lent(policy, script):

@@ -178,6 +178,21 @@ class Fiber(Strand):
             del self.greenlet.fiber, self._broken_off  # no cycles: nothing is left to be collected
 
 
+class LoopSteps:
+    """The steps that a loop's hub takes as callbacks of the loop.
+
+    ``runner`` is the greenlet of the loop while a step runs, ``scheduled`` is true while a step is
+    to come, ``hops`` counts the rounds for which the hub has let the loop settle.
+    """
+
+    __slots__ = ("hops", "runner", "scheduled")
+
+    def __init__(self) -> None:
+        self.runner: greenlet | None = None
+        self.scheduled = False
+        self.hops = 0
+
+
 class Hub:
     """Runs the programs of one thread, or of one asyncio loop, one at a time.
 
@@ -200,14 +215,10 @@ class Hub:
         self.thread = threading.current_thread()
         self._bell = threading.Lock()
         self._bell.acquire()
-        # a signal just before the main thread sleeps does not wake it: Python looks when it wakes
-        self._patience = GLANCE if self.thread is threading.main_thread() else FOREVER
         self._outer: Strand | None = None
         self._interrupt: BaseException | None = None
-        self._stepper: greenlet | None = None
-        self._scheduled = False
+        self._steps = LoopSteps()
         self._resting = False
-        self._hops = 0
         self._over = False
         self.stopped = False
         self.greenlet = greenlet(_stack_of)
@@ -229,8 +240,8 @@ class Hub:
                 io_thread().wake(self._bell)
             else:
                 release(self._bell)
-        elif self.loop is not None and not self._scheduled:
-            self._scheduled = True
+        elif self.loop is not None and not self._steps.scheduled:
+            self._steps.scheduled = True
             # At once, not in the step: who looks for idleness must not find a hub at rest that
             # has a delivery before it.
             self._resting = False
@@ -248,8 +259,8 @@ class Hub:
 
     def poke(self) -> None:
         """Have a loop's hub take a step soon; a thread's hub runs at the next wait anyway."""
-        if self.loop is not None and not self._scheduled and self._stepper is None:
-            self._scheduled = True
+        if self.loop is not None and not self._steps.scheduled and self._steps.runner is None:
+            self._steps.scheduled = True
             with contextlib.suppress(RuntimeError):  # the loop is closed: see ``step_once_more``
                 self.loop.call_soon(self._step)
 
@@ -343,11 +354,11 @@ class Hub:
             if self.loop is not None:
                 # Called from a callback of the loop, fibers are code of that loop. Under a
                 # blocking wait of a coroutine the loop stands still, and is not theirs.
-                _set_running_loop(self.loop if self._stepper is not None else None)
+                _set_running_loop(self.loop if self._steps.runner is not None else None)
             strand.greenlet.switch(error)
         elif not self.inbox:
             self._idle()
-        elif self._stepper is not None and not self._settled():
+        elif self._steps.runner is not None and not self._settled():
             # The loop's own tasks are programs, too: they go on before the next delivery.
             self._yield_to_loop(again=True)
         else:
@@ -358,8 +369,8 @@ class Hub:
     def _raise_outside(self) -> None:
         error, self._interrupt = self._interrupt, None
         assert error is not None
-        if self._stepper is not None:
-            stepper, self._stepper = self._stepper, None
+        if self._steps.runner is not None:
+            stepper, self._steps.runner = self._steps.runner, None
             stepper.throw(error)
             return
         outer = self._outer
@@ -377,17 +388,17 @@ class Hub:
         """
         if getattr(self.loop, "_stopping", False):
             return False
-        if not getattr(self.loop, "_ready", None) or self._hops > HOPS:
-            self._hops = 0
+        if not getattr(self.loop, "_ready", None) or self._steps.hops > HOPS:
+            self._steps.hops = 0
             return True
-        self._hops += 1
+        self._steps.hops += 1
         return False
 
     def _yield_to_loop(self, again: bool) -> None:
-        stepper, self._stepper = self._stepper, None
+        stepper, self._steps.runner = self._steps.runner, None
         assert stepper is not None and self.loop is not None
-        if again and not self._scheduled:
-            self._scheduled = True
+        if again and not self._steps.scheduled:
+            self._steps.scheduled = True
             self.loop.call_soon(self._step)
         if self.fibers:
             stepper.switch()
@@ -403,7 +414,7 @@ class Hub:
             self._look_for_deadlock()
             if self.ready:
                 return
-        if self._stepper is None:
+        if self._steps.runner is None:
             self._sleep()
         elif not self.on_sleep or self._resting:
             self._yield_to_loop(again=False)
@@ -431,7 +442,10 @@ class Hub:
             if self.loop is None:
                 io_thread().run_while_asleep(self)
                 # It may have been rung during that: then the lock is open already.
-                while not self._bell.acquire(timeout=self._patience):
+                # A signal just before the main thread sleeps does not wake it: Python looks when
+                # the thread wakes, so that one wakes now and then.
+                patience = GLANCE if self.thread is threading.main_thread() else FOREVER
+                while not self._bell.acquire(timeout=patience):
                     continue
             else:
                 # A blocking wait under a running loop. Its task can be cancelled from another
@@ -465,25 +479,25 @@ class Hub:
         cycle = find_cycle(waits)
         if cycle is not None:
             return deadlock(cycle)
-        if self.loop is None or self._stepper is not None or strand is not self._outer:
+        if self.loop is None or self._steps.runner is not None or strand is not self._outer:
             return None
         bound = bound_to(waits, self)
         return blocked_loop(bound) if bound is not None else None
 
     def _step(self) -> None:
         """One callback of the loop: run what is ready, deliver what has come."""
-        self._scheduled = False  # first: what is posted from now on needs a step of its own
+        self._steps.scheduled = False  # first: what is posted from now on needs a step of its own
         # Where loops are nested, as in some notebooks, the inner one may call this while the hub
         # is at work further down on the same stack: one run of it is enough.
-        if self._stepper is not None or self.asleep:
+        if self._steps.runner is not None or self.asleep:
             return
         if self.inbox or self.ready:
             self._resting = False
-        self._stepper = getcurrent()
+        self._steps.runner = getcurrent()
         try:
             self.greenlet.switch()
         finally:
-            self._stepper = None
+            self._steps.runner = None
             _set_running_loop(self.loop)
 
     def step_once_more(self) -> None:

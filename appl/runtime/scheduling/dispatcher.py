@@ -68,7 +68,7 @@ class Dispatcher:
         self._samples, self._seed = samples, seed
         traffic = traffic or Traffic(policy, backend.profile.name, most)
         traffic.join(self)
-        self._traffic, self._clock, self._slots = traffic, traffic.clock, traffic.slots
+        self._traffic, self._clock = traffic, traffic.clock
         self._connecting = Connecting(backend, traffic.breaker, self._clock, policy.deadlines)
         caching = backend if isinstance(backend, PrefixCaching) else None
         brought = backend.prices if isinstance(backend, Pricing) else None
@@ -95,7 +95,7 @@ class Dispatcher:
         # A call that is taken out of the queue cannot be overtaken any more. So while one waits
         # for leave, the others stay in the queue, where a later one of higher priority still goes
         # first.
-        slots = self._slots.limit
+        slots = self._traffic.slots.limit
         limit = None if slots is None else slots + self._resting
         if self._stuck:
             return self._present if limit is None else min(limit, self._present)
@@ -368,7 +368,8 @@ class Dispatcher:
 
     def load(self, ready: int) -> Load:
         """The load of the backend, when so many calls are *ready*."""
-        slots, now, probe_at = self._slots, self._clock.now(), self._traffic.breaker.probe_at
+        slots, probe_at = self._traffic.slots, self._traffic.breaker.probe_at
+        now = self._clock.now()
         gate_s = max(self._traffic.gate.until - now, 0.0) if self._traffic.gate.closed else 0.0
         circuit_s = max(probe_at - now, 0.0) if probe_at is not None else 0.0
         return Load(self.name, slots.limit, slots.most, slots.taken, ready, gate_s, circuit_s)
@@ -390,7 +391,7 @@ class Dispatcher:
         """Allow *most* attempts at once, or as many as the backend bears; returns the number."""
         bears = self.backend.profile.concurrency
         most = most if bears is None else min(most, bears)
-        self._slots.resize(most)
+        self._traffic.slots.resize(most)
         return most
 
     # -- after a failure

@@ -136,8 +136,8 @@ class Pass(Builder):
         self._processes += 1
 
     def _text_used(self, number: Any) -> None:
-        if number in self._pieces and self._over(number):
-            del self._pieces[number]
+        if number in self._numbered.pieces and self._over(number):
+            del self._numbered.pieces[number]
 
     def _over(self, number: Any) -> bool:
         """True if nothing after this record uses *number*."""
@@ -167,19 +167,19 @@ class First(Pass):
         """Only the last ones are kept: the error that ended the run may be long."""
         if piece.place == 0:
             self._given(piece.id)
-            while len(self._pieces) > _RECENT:
-                del self._pieces[next(iter(self._pieces))]
+            while len(self._numbered.pieces) > _RECENT:
+                del self._numbered.pieces[next(iter(self._numbered.pieces))]
         super()._piece(piece)
 
     def _long(self, value: Any) -> Any:
         return super()._long(value) if not isinstance(value, dict) or self._has(value) else ""
 
     def _has(self, value: dict[str, Any]) -> bool:
-        return value["$blob"][0] in self._pieces
+        return value["$blob"][0] in self._numbered.pieces
 
     def _scope(self, scope: table.ScopeRecord) -> None:
         above, parent, leaf = self._scope_of(scope.parent), scope.parent, scope.leaf
-        self._scopes[scope.id] = self._counted(f"{above}/{leaf}" if parent != "" else leaf)
+        self._numbered.scopes[scope.id] = self._counted(f"{above}/{leaf}" if parent != "" else leaf)
         self._used_here(parent)
         self._given(scope.id)
 
@@ -196,7 +196,7 @@ class First(Pass):
         content = message.content
         if type(content) is int and message.role == "assistant":
             self._used_here(content)
-            self._uses.quote(self._calls[content])  # type: ignore[arg-type]
+            self._uses.quote(self._numbered.calls[content])  # type: ignore[arg-type]
 
     def _longer(self, longer: table.LongerRecord) -> None:
         self._given(longer.id)
@@ -211,7 +211,7 @@ class First(Pass):
         self._given(start.id)
         address = f"{self._scope_of(start.scope)}/{start.leaf}"
         index = self._uses.calls.begin(self._counted(address))
-        self._calls[start.id] = index  # type: ignore[assignment]
+        self._numbered.calls[start.id] = index  # type: ignore[assignment]
         self._spoken(index)
 
     def _spoken(self, index: Any) -> None:
@@ -221,7 +221,7 @@ class First(Pass):
         """The index of a call, as ``_start`` keeps it."""
         self._used_here(reference)
         if isinstance(reference, int):
-            return self._calls[reference]
+            return self._numbered.calls[reference]
         calls, address = self._uses.calls, checked(str, reference)
         index = calls.at(address)
         return calls.begin(self._counted(address)) if index is None else index
@@ -247,14 +247,14 @@ class First(Pass):
     def _use(self, reference: Any) -> Any:
         """The index of a tool's call, as ``_tool`` keeps it."""
         known = isinstance(reference, int)
-        return self._used.get(reference) if known else self._uses.tools.at(reference)
+        return self._numbered.used.get(reference) if known else self._uses.tools.at(reference)
 
     def _tool(self, tool: table.ToolStartRecord) -> None:
         self._uses.kinds.add(table.ToolStartRecord)
         self._used_here(tool.scope)
         tools = self._uses.tools
         index = tools.begin(self._counted(f"{self._scope_of(tool.scope)}/{tool.leaf}"))
-        self._used[tool.id] = index  # type: ignore[assignment]
+        self._numbered.used[tool.id] = index  # type: ignore[assignment]
         tools.last[index] = self._trace.records
 
     def _result(self, result: table.ToolEndRecord) -> None:

@@ -184,15 +184,15 @@ class _Calls(Pass):
         self._allowance.taken -= held.taken
         if trace.by_address.get(call.address) is call:
             del trace.by_address[call.address]
-        if held.number is not None and self._calls.get(held.number) is call:
+        if held.number is not None and self._numbered.calls.get(held.number) is call:
             if self._uses.over(self._processes, held.number, trace.records - 1):
-                del self._calls[held.number]
+                del self._numbered.calls[held.number]
             else:
                 named = _Named(call, self._quotes(held.index))
                 if named.response is not None:  # what the call takes is taken for a while longer
                     named.taken = held.taken
                     self._allowance.taken += held.taken
-                self._calls[held.number] = named  # type: ignore[assignment]
+                self._numbered.calls[held.number] = named  # type: ignore[assignment]
 
     def _quotes(self, index: int) -> bool:
         quoted = self._uses.quoted
@@ -244,50 +244,54 @@ class _Calls(Pass):
             self._allowance.taken -= self._takes.pop(number, 0)
 
     def _release_call(self, number: Any) -> None:
-        known: object = self._calls.get(number) if isinstance(number, int) else None
+        known: object = self._numbered.calls.get(number) if isinstance(number, int) else None
         if isinstance(known, _Named) and self._over(number):
             self._allowance.taken -= known.taken
-            del self._calls[number]
+            del self._numbered.calls[number]
 
     def _scope(self, scope: table.ScopeRecord) -> None:
         before = self._spent
         super()._scope(bare(scope))
         self._trace.scopes.pop()
-        self._keeps(scope.id, self._scopes, before)
-        self._release(self._scopes, scope.parent)
+        self._keeps(scope.id, self._numbered.scopes, before)
+        self._release(self._numbered.scopes, scope.parent)
 
     def _medium(self, medium: table.MediumRecord) -> None:
         before = self._spent
         super()._medium(medium)
-        self._keeps(medium.id, self._media, before)
+        self._keeps(medium.id, self._numbered.media, before)
 
     def _message(self, message: table.MessageRecord) -> None:
         before = self._spent
         super()._message(message)
-        self._keeps(message.id, self._messages, before)
+        self._keeps(message.id, self._numbered.messages, before)
         self._parts_used(message.more)
         self._release_call(message.content)
 
     def _longer(self, longer: table.LongerRecord) -> None:
         before = self._spent
         super()._longer(longer)
-        self._keeps(longer.id, self._ropes, before)
+        self._keeps(longer.id, self._numbered.ropes, before)
         self._message_used(longer.message)
         self._parts_used(longer.more)
 
     def _parts_used(self, more: Any) -> None:
         for number in parts(more):
-            self._release(self._media, number)
+            self._release(self._numbered.media, number)
             self._release_call(number)
 
     def _message_used(self, number: Any) -> None:
-        self._release(self._ropes if number in self._ropes else self._messages, number)
+        numbered = self._numbered
+        self._release(
+            numbered.ropes if number in numbered.ropes else numbered.messages,
+            number,
+        )
 
     def _prompt(self, prompt: table.PromptRecord) -> None:
         before = self._spent
         super()._prompt(prompt)
-        self._keeps(prompt.id, self._nodes, before)
-        self._release(self._nodes, prompt.parent)
+        self._keeps(prompt.id, self._numbered.nodes, before)
+        self._release(self._numbered.nodes, prompt.parent)
         self._message_used(prompt.message)
         for origin in origins(prompt.origins):
             self._release_call(origin)
@@ -295,8 +299,8 @@ class _Calls(Pass):
     def _start(self, start: table.StartRecord) -> None:
         super()._start(start)
         self._waiting[-1].number = start.id
-        self._release(self._nodes, start.prompt)
-        self._release(self._scopes, start.scope)
+        self._release(self._numbered.nodes, start.prompt)
+        self._release(self._numbered.scopes, start.scope)
         for edge in start.edges:
             self._release_call(edge)
 
@@ -325,7 +329,7 @@ class _Calls(Pass):
     def _result(self, result: table.ToolEndRecord) -> None:
         self._ends += 1
         if result.status == ANSWERED:  # else the value is an error
-            self._release(self._messages, result.value)
+            self._release(self._numbered.messages, result.value)
 
     def _observation(self, seen: table.ObservationRecord) -> None:
         self.deliveries += 1
@@ -344,7 +348,7 @@ class _Answers(_Calls):
 
     def _forget(self) -> None:
         super()._forget()
-        self._nodes = NoPrompts()
+        self._numbered.nodes = NoPrompts()
 
     def _stream(self, call: RecordedCall, lengths: Any, texts: Any) -> None:
         pass
@@ -416,7 +420,7 @@ class _Tools(Pass):
         if message.role == "tool":
             super()._message(message)
             if self._over(message.id):
-                del self._messages[message.id]
+                del self._numbered.messages[message.id]
 
     def _start(self, start: table.StartRecord) -> None:
         self._positions += 1
@@ -434,7 +438,7 @@ class _Tools(Pass):
     def _result(self, result: table.ToolEndRecord) -> None:
         super()._result(result)
         if result.status == ANSWERED and self._over(result.value):
-            del self._messages[result.value]
+            del self._numbered.messages[result.value]
 
 
 _COMMON: frozenset[table.Kind] = frozenset(

@@ -288,12 +288,12 @@ class _Passing(Builder):
             kept = {name: more[name] for name in _TOLD if name in more} if more else None
             content = str(self._long(message.content))[:_SHOWN]
             super()._message(message._replace(content=content, more=kept))
-            while len(self._messages) > _RESULTS:
-                del self._messages[next(iter(self._messages))]
+            while len(self._numbered.messages) > _RESULTS:
+                del self._numbered.messages[next(iter(self._numbered.messages))]
 
     def _forget(self) -> None:
         super()._forget()
-        self._nodes = NoPrompts()
+        self._numbered.nodes = NoPrompts()
         for call in list(self._summary.waiting.values()):
             if isinstance(call, RecordedCall) and call.outcome is None:
                 self._over(call)
@@ -332,7 +332,7 @@ class _Passing(Builder):
     def _address(self, reference: Any) -> str:
         if not isinstance(reference, int):
             return str(checked(str, reference))
-        known = self._calls.get(reference)
+        known = self._numbered.calls.get(reference)
         return known.address if known is not None else str(reference)
 
     def _dispatch(self, dispatch: table.DispatchRecord) -> None:
@@ -355,7 +355,7 @@ class _Passing(Builder):
             self._summary.undelivered += 1
         del self._trace.by_address[call.address]
         if isinstance(reference, int):
-            del self._calls[reference]
+            del self._numbered.calls[reference]
 
     def _stream(self, call: RecordedCall, lengths: Any, texts: Any) -> None:
         """Ignore the pieces of a streamed answer, which are not shown."""
@@ -375,7 +375,7 @@ class _Passing(Builder):
 
     def _result(self, result: table.ToolEndRecord) -> None:
         _, reference, status, value, at = result
-        used = self._used.pop(reference, None)
+        used = self._numbered.used.pop(reference, None)
         if used is None:
             return
         self._let_go((table.ToolStartRecord, reference), value)
@@ -383,7 +383,7 @@ class _Passing(Builder):
         if status:
             used.error = self._error(value)
         else:
-            used.message, _ = self._messages.get(value, (None, ()))
+            used.message, _ = self._numbered.messages.get(value, (None, ()))
         used.ended = at
         self._over(used)
 

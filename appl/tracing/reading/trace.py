@@ -526,6 +526,27 @@ def _key(key: Any) -> str:
         return str(jsonable(key))
 
 
+class NumberedRecords:
+    """What the records of one process refer to by numbers, which count from 1 in each process.
+
+    Where a value has masked secrets their names follow it.
+    """
+
+    def __init__(self) -> None:
+        self.files: dict[int, str] = {}
+        self.lines: dict[int, tuple[str, int]] = {}
+        self.scopes: dict[int, str] = {}
+        self.pieces: dict[int, list[bytes]] = {}
+        self.media: dict[int, tuple[Media, tuple[str, ...]]] = {}
+        self.messages: dict[int, tuple[Message, tuple[str, ...]]] = {}
+        self.ropes: dict[int, tuple[Message, Rope, tuple[str, ...]]] = {}
+        self.nodes: dict[int, tuple[Messages, tuple[str, ...]]] = {}
+        self.parameters: dict[int, tuple[str, str, tuple[str, ...]]] = {}
+        self.calls: dict[int, RecordedCall] = {}
+        self.answer_masks: dict[int, tuple[str, ...]] = {}
+        self.used: dict[Any, ToolUse] = {}
+
+
 class Builder:
     """Puts the records of a file together; keeps the numbers of the current incarnation.
 
@@ -578,18 +599,7 @@ class Builder:
 
     def _forget(self) -> None:
         """Begin a new space of numbers: each process that writes counts from 1."""
-        self._files: dict[int, str] = {}
-        self._lines: dict[int, tuple[str, int]] = {}
-        self._scopes: dict[int, str] = {}
-        self._pieces: dict[int, list[bytes]] = {}
-        self._media: dict[int, tuple[Media, tuple[str, ...]]] = {}
-        self._messages: dict[int, tuple[Message, tuple[str, ...]]] = {}
-        self._ropes: dict[int, tuple[Message, Rope, tuple[str, ...]]] = {}
-        self._nodes: dict[int, tuple[Messages, tuple[str, ...]]] = {}
-        self._parameters: dict[int, tuple[str, str, tuple[str, ...]]] = {}
-        self._calls: dict[int, RecordedCall] = {}
-        self._answer_masks: dict[int, tuple[str, ...]] = {}
-        self._used: dict[Any, ToolUse] = {}
+        self._numbered = NumberedRecords()
 
     def block(self, raw: bytes, number: int) -> None:
         """Take in the records of one block. Raises ``TraceCorrupt``."""
@@ -682,10 +692,10 @@ class Builder:
         return max(len(self._trace.incarnations) - 1, 0)
 
     def _source_file(self, file: table.FileRecord) -> None:
-        self._files[checked(int, file.id)] = checked(str, file.name)
+        self._numbered.files[checked(int, file.id)] = checked(str, file.name)
 
     def _piece(self, piece: table.PieceRecord) -> None:
-        pieces = self._pieces.setdefault(checked(int, piece.id), [])
+        pieces = self._numbered.pieces.setdefault(checked(int, piece.id), [])
         if piece.place != len(pieces):
             raise ValueError(f"piece {piece.place} of a long text follows piece {len(pieces) - 1}")
         pieces.append(checked(bytes, piece.data))
@@ -695,7 +705,7 @@ class Builder:
         if not isinstance(value, dict):
             return value
         number, length, is_text = value["$blob"]
-        data = b"".join(self._pieces[number])
+        data = b"".join(self._numbered.pieces[number])
         self._allowance.spend(len(data))
         self._allowance.spend_text(data)
         if len(data) != length:
@@ -706,7 +716,7 @@ class Builder:
         above, leaf = self._scope_of(scope.parent), checked(str, scope.leaf)
         address = f"{above}/{leaf}" if scope.parent != "" else leaf
         self._allowance.spend(4 * len(address))
-        self._scopes[checked(int, scope.id)] = address
+        self._numbered.scopes[checked(int, scope.id)] = address
         self._trace.scopes.append(
             Scope(
                 address,
@@ -722,42 +732,44 @@ class Builder:
 
     def _scope_of(self, reference: Any) -> str:
         if isinstance(reference, int):
-            return self._scopes[reference]
+            return self._numbered.scopes[reference]
         return str(checked(str, reference))
 
     def _file(self, number: Any) -> str | None:
-        return None if number is None else self._files[number]
+        return None if number is None else self._numbered.files[number]
 
     def _medium(self, medium: table.MediumRecord) -> None:
         sort: type[Image | Audio] = {"image": Image, "audio": Audio}[medium.kind]
         content = checked(bytes, self._long(medium.data))
         url, detail = optional(str, medium.url), optional(str, medium.detail)
         made = sort.restored(url, content, checked(str, medium.mime), detail)
-        self._media[checked(int, medium.id)] = (made, self._masks)
+        self._numbered.media[checked(int, medium.id)] = (made, self._masks)
 
     def _message(self, message: table.MessageRecord) -> None:
         _, number, role, content, more = message
         if role not in ROLES:
             raise ValueError(f"unknown role {role!r}")
         if type(content) is int and role == "assistant" and more is None:
-            self._messages[checked(int, number)] = self._said_again(content)
+            self._numbered.messages[checked(int, number)] = self._said_again(content)
             return
         text = checked(str, self._long(content))
-        self._messages[checked(int, number)] = self._made(word(role), text, more)
+        self._numbered.messages[checked(int, number)] = self._made(word(role), text, more)
 
     def _said_again(self, call: int) -> tuple[Message, tuple[str, ...]]:
         """The answer of *call* as a message, and the secrets that were taken out of it."""
-        answered = self._calls[call]
+        answered = self._numbered.calls[call]
         if answered.response is None or not answered.response.samples:
             raise ValueError(f"a message is the answer of {answered.address}, which has none")
-        masks = self._masks + self._answer_masks.get(call, ())
+        masks = self._masks + self._numbered.answer_masks.get(call, ())
         return Message("assistant", answered.response.samples[0].text), masks
 
     def _made(self, role: Any, text: str, more: Any) -> tuple[Message, tuple[str, ...]]:
         """A message, and the secrets that were taken out of it."""
         if more is None:
             return Message(role, text), self._masks
-        media = [(checked(int, at), *self._media[each]) for at, each in more.get("media", ())]
+        media = [
+            (checked(int, at), *self._numbered.media[each]) for at, each in more.get("media", ())
+        ]
         message = Message(
             role,
             text,
@@ -771,10 +783,10 @@ class Builder:
 
     def _longer(self, longer: table.LongerRecord) -> None:
         """A message that goes on; it is put together when somebody reads it."""
-        if longer.message in self._ropes:
-            said, rope, masked = self._ropes[longer.message]
+        if longer.message in self._numbered.ropes:
+            said, rope, masked = self._numbered.ropes[longer.message]
         else:
-            said, masked = self._messages[longer.message]
+            said, masked = self._numbered.messages[longer.message]
             rope = Rope(None, said.content)
         outline, masks = self._made(said.role, "", longer.more)
         text = checked(str, self._long(longer.text))
@@ -782,7 +794,7 @@ class Builder:
         if before:  # what a message was that goes on is told where it does
             rope = Rope(None, said.content, before)
         masks = self._marks(masked, masks)
-        self._ropes[checked(int, longer.id)] = (outline, Rope(rope, text, own), masks)
+        self._numbered.ropes[checked(int, longer.id)] = (outline, Rope(rope, text, own), masks)
 
     def _spans(self, told: Any, rope: Rope | None, length: int) -> tuple[Spans, Spans]:
         """The origins of *rope*, if they are told, and of a text of *length* after it.
@@ -806,21 +818,24 @@ class Builder:
     def _origin(self, reference: Any) -> Origin:
         if not isinstance(reference, int):
             return cast(Origin, optional(str, reference))
-        site = self._lines.get(reference)
-        return site if site is not None else self._calls[reference].address
+        site = self._numbered.lines.get(reference)
+        return site if site is not None else self._numbered.calls[reference].address
 
     def _line(self, line: table.LineRecord) -> None:
-        self._lines[checked(int, line.id)] = (self._files[line.file], checked(int, line.line))
+        self._numbered.lines[checked(int, line.id)] = (
+            self._numbered.files[line.file],
+            checked(int, line.line),
+        )
 
     def _prompt(self, prompt: table.PromptRecord) -> None:
         _, number, parent, message, digest, origins = prompt
-        above, masks = (None, ()) if parent is None else self._nodes[parent]
-        roped = self._ropes.get(message)
+        above, masks = (None, ()) if parent is None else self._numbered.nodes[parent]
+        roped = self._numbered.ropes.get(message)
         if roped is not None:
             link = Messages.roped(above, *roped[:2], closed=False)
             masks += roped[2]
         else:
-            said, masked = self._messages[message]
+            said, masked = self._numbered.messages[message]
             spans = NOWHERE
             if origins is not None:
                 _, spans = self._spans(origins, None, len(said.content))
@@ -829,7 +844,7 @@ class Builder:
             link.has_digest(checked(bytes, digest))
         elif link.digest != digest:
             raise ValueError("a message is not what its digest says")
-        self._nodes[checked(int, number)] = (link, self._marks(masks) if masks else ())
+        self._numbered.nodes[checked(int, number)] = (link, self._marks(masks) if masks else ())
 
     def _marks(self, *masks: tuple[str, ...]) -> tuple[str, ...]:
         """All of *masks*, which grow with each message that a prompt has."""
@@ -842,15 +857,15 @@ class Builder:
         if not self._masks:
             checked(dict, json.loads(text))
         model = checked(str, params.model)
-        self._parameters[checked(int, params.id)] = (model, text, self._masks)
+        self._numbered.parameters[checked(int, params.id)] = (model, text, self._masks)
 
     def _start(self, start: table.StartRecord) -> None:
         (
             _, number, scope, leaf, ordinal, kind, prompt, params, n, sample, content, edges, file,
             line, at, timeout,
         ) = start  # fmt: skip
-        messages, masks = (None, ()) if prompt is None else self._nodes[prompt]
-        model, sampling, more = self._parameters[params]
+        messages, masks = (None, ()) if prompt is None else self._numbered.nodes[prompt]
+        model, sampling, more = self._numbered.parameters[params]
         masked = masks or more or self._masks
         self._allowance.spend(_EDGE * len(edges))
         call = RecordedCall(
@@ -873,7 +888,7 @@ class Builder:
             incarnation=self._incarnations,
         )
         self._positions += 1
-        self._calls[checked(int, number)] = call
+        self._numbered.calls[checked(int, number)] = call
         self._add(call)
 
     def _add(self, call: RecordedCall) -> None:
@@ -885,12 +900,16 @@ class Builder:
         self._trace.by_address[call.address] = call
 
     def _address(self, reference: Any) -> str:
-        return self._calls[reference].address if isinstance(reference, int) else str(reference)
+        return (
+            self._numbered.calls[reference].address
+            if isinstance(reference, int)
+            else str(reference)
+        )
 
     def _call(self, reference: Any) -> RecordedCall:
         """The call of *reference*; one that ended without having started begins to exist here."""
         if isinstance(reference, int):
-            return self._calls[reference]
+            return self._numbered.calls[reference]
         address = checked(str, reference)
         found = self._trace.by_address.get(address)
         if found is None:
@@ -937,7 +956,7 @@ class Builder:
             call.masked += self._masks
             call.lost += self._masks
             if isinstance(reference, int):
-                self._answer_masks[reference] = self._masks
+                self._numbered.answer_masks[reference] = self._masks
         self._ends += 1
         if about is not None:
             call.first = optional(int, about.get("first"))
@@ -978,13 +997,13 @@ class Builder:
             incarnation=self._incarnations,
         )
         self._positions += 1
-        self._used[checked(int, number)] = used
+        self._numbered.used[checked(int, number)] = used
         self._trace.tools.pop(used.address, None)
         self._trace.tools[used.address] = used
 
     def _use(self, reference: Any) -> ToolUse | None:
         if isinstance(reference, int):
-            return self._used.get(reference)
+            return self._numbered.used.get(reference)
         return self._trace.tools.get(checked(str, reference))
 
     def _result(self, result: table.ToolEndRecord) -> None:
@@ -993,7 +1012,7 @@ class Builder:
         if used is None:
             raise ValueError(f"a result is that of no tool call: {reference!r}")
         if status == record.ANSWERED:
-            used.message, masks = self._messages[value]
+            used.message, masks = self._numbered.messages[value]
             used.outcome, used.lost = "answered", masks
         elif status in (record.FAILED, record.CANCELLED):
             used.outcome = "failed" if status == record.FAILED else "cancelled"

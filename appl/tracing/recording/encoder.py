@@ -43,7 +43,7 @@ from appl.runtime.event import (
 )
 from appl.tracing.format import chunks, codec, record, table
 from appl.tracing.format.table import MASKED
-from appl.tracing.recording.memo import AnswerMemo, Memo, MessageMemo, Ropes
+from appl.tracing.recording.memo import Memo, WrittenContent
 from appl.tracing.recording.privacy import Redact
 from appl.tracing.recording.secret import Masker
 from appl.tracing.recording.sums import Sums
@@ -185,13 +185,9 @@ class EventEncoder:
         self._size = self._inline = 0
         self._failed: Callable[[str, Exception], None] = _unexpected
         self._ids = itertools.count(1)
-        self._texts, self._messages, self._nodes = Memo(), MessageMemo(), Memo()
-        self._answers = AnswerMemo()
+        self._written = WrittenContent()
         self._mark = object()
-        self._media, self._ropes = Memo(), Ropes()
-        self._sites: dict[tuple[int, int], tuple[Any, int]] = {}
         self._firsts: dict[str, int] = {}
-        self._lines: dict[tuple[str, int], int] = {}
         self._params, self._scopes, self._calls = Memo(), Memo(), Memo(1 << 17)
         self._last_params: tuple[Sampling | None, str, int] = (None, "", 0)
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -256,7 +252,7 @@ class EventEncoder:
             except Exception as error:
                 self._failed(f"a record {fields[0]}", error)
                 if isinstance(kept, table.EndRecord) and type(kept.call) is int:
-                    lost |= self._answers.without(kept.call)
+                    lost |= self._written.answers.without(kept.call)
 
     def first_chunk(self, address: str, at: int) -> None:
         """A chunk came; they are written when the call has ended, as they may yet be a secret."""
@@ -295,11 +291,11 @@ class EventEncoder:
 
     def _file_id(self, file: str) -> int:
         """The number of *file*, which may be new."""
-        number = self._texts.find(file)
+        number = self._written.texts.find(file)
         if number is None:
             number = next(self._ids)
             self._records.append(_file_row(number, file))
-            self._texts.put(file, number)
+            self._written.texts.put(file, number)
         return number
 
     def _started(self, event: CallStarted) -> None:
@@ -347,7 +343,7 @@ class EventEncoder:
 
     def _node(self, link: Messages, said: tuple[RoleName, str], parent: int | None) -> int:
         """The number of *link*, whose last message has a role and a short text alone."""
-        message, number = self._messages.find(said), None
+        message, number = self._written.messages.find(said), None
         is_new = message is None
         if message is None:
             message = self._short(said)
@@ -355,17 +351,17 @@ class EventEncoder:
         origins = self._origins(spans) if spans else None
         key = (parent, message, *origins) if origins else (parent, message)
         if not is_new:
-            number = self._nodes.find(key)
+            number = self._written.nodes.find(key)
         if number is None:
             number = next(self._ids)
             self._records.append(_prompt_row(number, parent, message, link.digest, origins))
-            self._nodes.put(key, number)
+            self._written.nodes.put(key, number)
         return number
 
     def _known_node(self, link: Messages, said: Message | None, parent: int | None) -> int:
         """The same for a message that is long or goes on: it is known again by its digest."""
         key = link.digest, link.trail
-        number = self._nodes.find(key)
+        number = self._written.nodes.find(key)
         if number is None:
             origins: list[Any] | None = None
             if said is not None:
@@ -375,7 +371,7 @@ class EventEncoder:
                 message = self._message(link.message) if self._whole else self._longer(link)
             number = next(self._ids)
             self._records.append(_prompt_row(number, parent, message, key[0], origins))
-            self._nodes.put(key, number)
+            self._written.nodes.put(key, number)
         return number
 
     def _longer(self, link: Messages) -> int:
@@ -383,18 +379,18 @@ class EventEncoder:
         self._inline = 0
         rope = link.rope
         later: list[Rope] = []
-        while rope.base is not None and rope not in self._ropes:
+        while rope.base is not None and rope not in self._written.ropes:
             later.append(rope)
             rope = rope.base
         later.reverse()
         added = "".join(each.added for each in later)
         if self._straddles(rope, added):
             return self._message(link.message)
-        base = self._ropes.get(rope)
+        base = self._written.ropes.get(rope)
         if base is None:
             first = Message(link.outline.role, str(rope), name=link.outline.name)
             base = self._message(first)
-            self._ropes.put(rope, base)
+            self._written.ropes.put(rope, base)
             later.insert(0, rope)  # of the message that goes on, the origins are told here
         masks: list[str] = []
         more = self._more(link.outline, masks) if not link.outline.bare else {}
@@ -404,7 +400,7 @@ class EventEncoder:
         number, stored = next(self._ids), self._long(added, masks)
         fields = _longer_row(number, base, stored, more or None)
         self._records.append(_masked(fields, masks))
-        self._ropes.put(link.rope, number)
+        self._written.ropes.put(link.rope, number)
         return number
 
     def _origins(self, spans: Spans) -> list[Any] | None:
@@ -425,20 +421,20 @@ class EventEncoder:
         if not isinstance(origin, tuple):
             return self._call(origin) if origin is not None else None
         key = (id(origin[0]), origin[1])
-        known = self._sites.get(key)
+        known = self._written.sites.get(key)
         if known is None:
             file, line = line_of(origin) or ("", 0)
             known = origin[0], self._line(file, line)  # held, so that its id stays its own
-            self._sites[key] = known
+            self._written.sites[key] = known
         return known[1]
 
     def _line(self, file: str, line: int) -> int:
-        number = self._lines.get((file, line))
+        number = self._written.lines.get((file, line))
         if number is None:
             of = self._file_id(file)
             number = next(self._ids)
             self._records.append(_line_row(number, of, line))
-            self._lines[file, line] = number
+            self._written.lines[file, line] = number
         return number
 
     def _straddles(self, rope: Rope, added: str) -> bool:
@@ -450,31 +446,31 @@ class EventEncoder:
         content = message.content
         if len(content) <= _SHORT_TEXT and message.bare:
             said = message.role, content
-            return self._messages.find(said) or self._short(said)
+            return self._written.messages.find(said) or self._short(said)
         key = (digest_of(*message.fields()),)
-        number = self._messages.find(key)
+        number = self._written.messages.find(key)
         if number is None:
-            answer = self._answers.find(content) if message.bare else None
+            answer = self._written.answers.find(content) if message.bare else None
             number = next(self._ids)
             if answer is not None and message.role == "assistant":
                 self._records.append(_message_row(number, "assistant", answer))
             else:
                 self._records.append(self._unusual(number, message))
-            self._messages.put(key, number)
+            self._written.messages.put(key, number)
         return number
 
     def _short(self, said: tuple[RoleName, str]) -> int:
         """The number of a new message that has a role and a short text alone."""
         role, content = said
         number = next(self._ids)
-        answer = self._answers.find(content) if role == "assistant" else None
+        answer = self._written.answers.find(content) if role == "assistant" else None
         if answer is not None:
             self._records.append(_message_row(number, role, answer))
         elif self.redact is None:
             self._records.append(_message_row(number, role, content))
         else:
             self._records.append(self._unusual(number, Message(role, content)))
-        self._messages.put(said, number)
+        self._written.messages.put(said, number)
         return number
 
     def _unusual(self, number: int, message: Message) -> tuple[Any, ...]:
@@ -505,7 +501,7 @@ class EventEncoder:
 
     def _medium(self, medium: Media) -> int:
         """The number of an image or a sound, which is written once however often it is said."""
-        number = self._media.find(medium.digest)
+        number = self._written.media.find(medium.digest)
         if number is None:
             masks: list[str] = []
             data = self._long(medium.data, masks)
@@ -513,7 +509,7 @@ class EventEncoder:
             about = medium.kind, medium.url, data, medium.mime, medium.detail
             fields = _medium_row(number, *about)
             self._records.append(_masked(fields, masks))
-            self._media.put(medium.digest, number)
+            self._written.media.put(medium.digest, number)
         return number
 
     def redacted(self, message: Message, masks: list[str]) -> Message:
@@ -606,7 +602,7 @@ class EventEncoder:
         ended = _end_row(call or address, record.ANSWERED, data, at, lengths, None, about)
         self._records.append(ended)
         if call is not None and len(text) > _TINY and not self._whole:
-            self._answers.put(text, call)
+            self._written.answers.put(text, call)
 
     def _ended_otherwise(self, event: CallEnded, response: Response) -> None:
         """An answer that is long, or is redacted."""

@@ -75,3 +75,19 @@ class Ropes(weakref.WeakKeyDictionary[Rope, int]):
     """The records of growing texts, as long as somebody holds the texts."""
 
     put = weakref.WeakKeyDictionary.__setitem__
+
+
+class WrittenContent:
+    """What a trace has records of already, so that it is not written again.
+
+    ``texts`` are names of files, ``nodes`` links of prompts, ``sites`` and ``lines`` the source
+    lines that texts came from, by code object and by file.
+    """
+
+    __slots__ = ("answers", "lines", "media", "messages", "nodes", "ropes", "sites", "texts")
+
+    def __init__(self) -> None:
+        self.texts, self.messages, self.nodes = Memo(), MessageMemo(), Memo()
+        self.answers, self.media, self.ropes = AnswerMemo(), Memo(), Ropes()
+        self.sites: dict[tuple[int, int], tuple[Any, int]] = {}
+        self.lines: dict[tuple[str, int], int] = {}
