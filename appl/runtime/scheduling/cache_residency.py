@@ -15,11 +15,14 @@ from __future__ import annotations
 import heapq
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from appl.runtime.answers.call import Call
 from appl.runtime.scheduling.demand_forecast import Age, DemandForecast, activation_of
 from appl.runtime.scheduling.prefixes import Cache, Footprint
 from appl.runtime.scheduling.timers import Clock
+
+if TYPE_CHECKING:
+    from appl.runtime.answers.call import Call
 
 _FEW = 64
 

@@ -14,11 +14,13 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from appl.runtime.answers.call import Call
 from appl.runtime.scheduling.order import program_of
 from appl.runtime.scheduling.prefixes import Footprint
+
+if TYPE_CHECKING:
+    from appl.runtime.answers.call import Call
 
 Age = tuple[int, int]
 """The numbers of the program of a call and of its activation; smaller is older."""

@@ -9,11 +9,13 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from appl.prompt import PromptNode
-from appl.runtime.answers.call import Call
 from appl.runtime.scheduling.policy import Policy
+
+if TYPE_CHECKING:
+    from appl.runtime.answers.call import Call
 
 
 class Order(Protocol):

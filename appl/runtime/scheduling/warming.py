@@ -13,10 +13,9 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from itertools import chain, count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from appl.backend import PrefixCaching
-from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Value
 from appl.runtime.scheduling.cache_room import Room, RoomTurn, room_of
@@ -26,6 +25,9 @@ from appl.runtime.scheduling.order import Order, program_of
 from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.prefixes import Footprint, Prefixes
 from appl.runtime.scheduling.timers import LoopClock, Timer
+
+if TYPE_CHECKING:
+    from appl.runtime.answers.call import Call
 
 _LARGE = 256
 _LOOKS = 20
