@@ -15,7 +15,7 @@ from appl.cli.terminal import say
 def require_user(given: Options, what: str) -> None:
     """Raise ``UsageError`` if *what* needs consent and nobody can be asked."""
     if not given.yes and (given.json or not sys.stdin.isatty()):
-        raise UsageError(f"nobody can be asked here whether to {what}; give --yes")
+        raise UsageError(f"there is no terminal to ask whether to {what}; give --yes to do it")
 
 
 def user_agrees(given: Options, question: str) -> bool:

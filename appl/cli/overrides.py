@@ -49,7 +49,9 @@ def budget_of(given: Options) -> dict[str, Any]:
     for name, amount in limits.items():
         if name not in keys:
             known = ", ".join(keys)
-            raise UsageError(f"--budget knows no {name!r}{nearest(name, keys)} (known: {known})")
+            raise UsageError(
+                f"--budget has no limit {name!r}{nearest(name, keys)} (known: {known})"
+            )
         try:
             keys[name].read(amount)
         except ValueError as error:

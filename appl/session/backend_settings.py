@@ -50,7 +50,8 @@ def _check_type(name: str, kind: Any, known: Collection[str]) -> None:
         )
     if name in known and name != kind:
         raise ConfigError(
-            f"[backends.{name}] is the backend {name!r}: give type = {kind!r} to another name"
+            f"[backends.{name}] is always the backend {name!r}; for type = {kind!r} choose another "
+            f"name, as in [backends.my-{name}]"
         )
 
 

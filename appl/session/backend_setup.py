@@ -192,7 +192,8 @@ def _check_model(profile: Profile, choice: Choice, names: Iterable[str]) -> None
     model = choice.model
     if model is None or not profile.models or model in profile.models:
         return
-    hint = similar(model, [*profile.models, *backends()], names)
+    alone = model in backends()  # its own name is no hint
+    hint = "" if alone else similar(model, [*profile.models, *backends()], names)
     raise ModelNotFound(
         f"the backend {choice.backend!r} has no model {model!r}"
         f"{hint or written_elsewhere(model, backends())} "

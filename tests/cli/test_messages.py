@@ -74,7 +74,7 @@ def test_a_target_that_is_no_program_is_told_in_a_sentence(
     [
         (
             "token=3",
-            "--budget knows no 'token'; did you mean 'tokens'? (known: cost, tokens, calls)",
+            "--budget has no limit 'token'; did you mean 'tokens'? (known: cost, tokens, calls)",
         ),
         ("tokens=few", "--budget tokens must be a whole number of at least 1, got 'few'"),
     ],
@@ -84,6 +84,11 @@ def test_a_budget_that_is_none_is_named_as_it_was_written(
 ) -> None:
     told = project.run("ask", "--budget", budget)
     assert (told.code, told.err) == (2, f"appl: {problem}\n")
+
+
+def test_a_backend_in_place_of_a_model_is_told_as_one(project: Project) -> None:
+    told = project.appl("run", "prog.py:ask", "--model", "sglang")
+    assert "'sglang' is a backend: write sglang/MODEL" in told.err
 
 
 def test_a_parameter_that_may_be_repeated_says_so_beside_its_name(project: Project) -> None:

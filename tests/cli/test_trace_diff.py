@@ -86,7 +86,7 @@ def test_what_cannot_be_compared_has_a_code_of_its_own(project: Project) -> None
     assert project.appl("trace", "diff", before, "nothing").code == 2
     wrong = project.appl("trace", "diff", before, "--ignore", "words")
     assert wrong.code == 2
-    assert "--ignore knows no 'words'" in wrong.err
+    assert "--ignore takes no 'words'" in wrong.err
     project.traces[0].write_bytes(b"\x1b[2Jnot a trace")
     broken = project.appl("trace", "diff", before)
     assert (broken.code, "\x1b" in broken.err) == (2, False)

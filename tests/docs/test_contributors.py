@@ -75,14 +75,15 @@ def test_a_name_stands_in_the_file_that_a_page_gives_for_it(page: Path) -> None:
 
 
 def test_the_rooms_may_import_what_the_page_says() -> None:
-    """When it fails, write the rows as the table ``MAY`` of ``tests/test_imports.py`` has them."""
     rows = {
         name: "" if may == "nothing" else may
         for rooms, may in ROW.findall(ARCHITECTURE.read_text("utf-8"))
         if may != "all" and "room of" not in rooms
         for name in re.findall(r"`(\w[\w.]*)`", rooms)
     }
-    assert rows == {room: ", ".join(others) for room, others in MAY.items()}
+    expected = {room: ", ".join(others) for room, others in MAY.items()}
+    wanted = [f"{room} | {may or 'nothing'}" for room, may in expected.items()]
+    assert rows == expected, "\n".join(["the rows of ARCHITECTURE.md:", *wanted])
 
 
 def test_the_rooms_that_may_import_all_are_on_the_page() -> None:

@@ -60,7 +60,7 @@ def test_a_port_that_is_taken_is_told(path: Path, capsys: pytest.CaptureFixture[
     with socket.create_server(("127.0.0.1", 0)) as other:
         number = str(other.getsockname()[1])
         assert main(["trace", "view", str(small_trace(path)), "--no-open", "--port", number]) == 2
-    assert f"port {number} cannot be had" in capsys.readouterr().err
+    assert f"port {number} cannot be used" in capsys.readouterr().err
 
 
 def test_a_port_that_there_is_not_is_refused(

@@ -61,7 +61,9 @@ def command(given: Options) -> int:
 
 
 def _no_good() -> str:
-    raise UsageError("the run does not say of which commit it is; give --good REV")
+    raise UsageError(
+        "the run names no git commit; give --good REV, a commit that asks what it recorded"
+    )
 
 
 # -- git, without its state

@@ -62,7 +62,7 @@ def command(given: Options) -> int:
         unknown = sorted(set(ignore) - set(differ.ASPECTS))
         if unknown:
             known = ", ".join(differ.ASPECTS)
-            raise UsageError(f"--ignore knows no {unknown[0]!r}; write one or more of {known}")
+            raise UsageError(f"--ignore takes no {unknown[0]!r}; write one or more of {known}")
         with Passes(run_path(given.a)) as a, Passes(run_path(given.b)) as b:
             found: Diff = differ.compare(a, b, ignore)
         differs = bool(found.differences)

@@ -70,7 +70,8 @@ def command(given: Options) -> int:
         wanted = [form for form in _FORMS if getattr(given, form)]
         if not wanted and not given.otel and not given.html:
             raise UsageError(
-                "say where to: --otel URL, or --otel-file, --chrome, --jsonl, …; --help lists all"
+                "name the form of the export: --otel URL, --otel-file, --chrome, --jsonl, …; "
+                "--help lists all"
             )
         if given.follow and (not given.otel or wanted or given.html):
             raise UsageError(

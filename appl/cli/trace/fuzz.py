@@ -115,7 +115,9 @@ def _plans(trace: Trace, given: Options) -> list[Plan]:
     """The plans to try. Raises ``UsageError``."""
     if given.fault is None:
         if given.call is not None:
-            raise UsageError("--call says where a fault is: write which, with --fault KIND")
+            raise UsageError(
+                "--call names the call that a fault strikes: give --fault KIND with it"
+            )
         if given.seeds < 1:
             raise UsageError(f"--seeds is a number of runs from 1 on, got {given.seeds}")
         seeds = range(given.seeds) if given.seed is None else [given.seed]

@@ -42,7 +42,7 @@ def gc(given: Options) -> int:
         retention = _retention(given, automatic_removal.retention_of(config))
         if not retention.limits:
             raise UsageError(
-                "nothing says how much is to be kept; give --age, --runs or --size, or set "
+                "there is no limit on the runs to keep; give --age, --runs or --size, or set "
                 "keep_age, keep_runs or keep_size"
             )
         going = removals(index.rows(config.home), retention, datetime.now(UTC))

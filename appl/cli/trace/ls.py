@@ -58,7 +58,7 @@ def command(given: Options) -> int:
         elif not every:
             say(f"appl: no run is recorded in {home / 'runs'}")
         elif not runs:
-            say(f"appl: none of {len(every)} runs is like that")
+            say(f"appl: none of {len(every)} runs matches")
         else:
             out("\n".join(columns(_table(runs, given.sort))))
     return failure.code

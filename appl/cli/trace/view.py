@@ -100,7 +100,7 @@ def _server(viewer: Any, views: Any, port: int) -> Any:
         return viewer.ViewerServer(views, port=port)
     except (OSError, OverflowError) as error:
         raise UsageError(
-            f"port {port} cannot be had: {error}; without --port a free one is taken"
+            f"port {port} cannot be used: {error}; leave out --port, and a free one is taken"
         ) from None
 
 

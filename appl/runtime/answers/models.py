@@ -6,7 +6,7 @@ That of a model elsewhere begins with its backend, and that of a list names all 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, NamedTuple
@@ -280,8 +280,10 @@ def similar(name: str, known: Iterable[str], names: Iterable[str] = ()) -> str:
     return nearest(name, names) or nearest(name, known, _VERY_LIKE)
 
 
-def written_elsewhere(name: str, backends: Iterable[str]) -> str:
+def written_elsewhere(name: str, backends: Collection[str]) -> str:
     """``; …`` with how a model of another of *backends* is written, for a *name* not known here."""
+    if name in backends:
+        return f"; {name!r} is a backend: write {name}/MODEL"
     head, slash, rest = name.partition("/")
     close = get_close_matches(head, list(backends), n=1, cutoff=_LIKE) if slash else []
     if close:
