@@ -1,6 +1,7 @@
 """The generator of the model's training text: seeded, right by its own checks, and honest about what is withheld."""
 
 import gc
+import hashlib
 import sys
 from itertools import islice
 from pathlib import Path
@@ -71,3 +72,15 @@ def test_an_outline_with_a_heading_twice_does_not_pass():
 
     assert passed(example.check, "\n".join(lines))
     assert not passed(example.check, "\n".join(again))
+
+
+def test_the_generator_writes_the_text_that_it_always_wrote():
+    import generator
+
+    texts = (
+        repr([generator.conversation(e) for e in generator.held_out(skill, 40)])
+        for skill in generator.SKILLS
+    )
+    trained = [generator.conversation(e) for e in generator.training(11, 1000)]
+    digest = hashlib.sha256("\n".join([*texts, repr(trained)]).encode()).hexdigest()
+    assert digest == "a65b64e6aeccdd193c91db4453f307cf76f20f037e2d22ece4fd107bf84186c5"

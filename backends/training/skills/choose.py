@@ -4,152 +4,26 @@ from __future__ import annotations
 
 from skills import knowledge, words
 from skills.core import Draw, Example, Message, Pool, equals, system
+from skills.phrases import Phrases
+
+PHRASES = Phrases("choose")
 
 ENDING = Pool(
     "choose.ending",
-    """
-Choose one of: {o}
-Choose one of: {o}.
-Choose: {o}
-Options: {o}
-Choose between {o2}.
-[Pick|Select] one[ of|:|] {o}
-Answer with one of: {o}
-Choose one of {o}.
-[Reply|Answer] with one of these: {o}
-The options are: {o}
-Possible answers: {o}
-Is it {o3}?
-{O3}?
-[Choose|Select] from: {o}
-One of: {o}
-Which one: {o3}?
-Options: {o}\\nAnswer:
-Your options: {o}. Answer with the option only.
-({o1})
-""",
+    PHRASES.text("choose.ending"),
 )
 LETTERS_END = Pool(
     "choose.letters",
-    """
-Answer with the letter.
-Answer with the letter only.
-[Reply|Answer] with [A, B or C|one letter|the letter].
-[Which letter|Which letter is right]?
-Give only the letter.
-[Choose|Pick] one letter.
-Answer:
-Reply with the letter of the [right|correct|best] option.
-The letter only, please.
-[Just|Only] the letter.
-""",
+    PHRASES.text("choose.letters"),
 )
 SENTIMENT_ASK = Pool(
     "choose.sentiment",
-    """
-Is this review positive or negative?
-What is the sentiment of this [review|text|comment]?
-[Classify|Label] this [review|comment].
-How does the writer feel?
-Did the customer like it?
-Sentiment of the review:
-Decide whether this [review|opinion|comment] is [positive or negative|good or bad].
-[Rate|Judge] the mood of this [text|review].
-Read this review and choose its sentiment.
-Is the following [opinion|text] positive or negative?
-[Classify|Label] the sentiment[ of the text|].
-""",
+    PHRASES.text("choose.sentiment"),
 )
-GOOD = _GOOD = [
-    "good",
-    "great",
-    "lovely",
-    "wonderful",
-    "excellent",
-    "fantastic",
-    "perfect",
-    "delicious",
-    "friendly",
-    "clean",
-    "fast",
-    "fresh",
-    "beautiful",
-    "helpful",
-    "kind",
-    "warm",
-    "amazing",
-    "brilliant",
-    "nice",
-    "superb",
-    "pleasant",
-    "charming",
-    "tasty",
-    "comfortable",
-    "useful",
-]
-BAD = [
-    "bad",
-    "terrible",
-    "awful",
-    "horrible",
-    "rude",
-    "dirty",
-    "slow",
-    "cold",
-    "broken",
-    "disappointing",
-    "boring",
-    "poor",
-    "ugly",
-    "noisy",
-    "stale",
-    "useless",
-    "expensive",
-    "late",
-    "burnt",
-    "nasty",
-    "unfriendly",
-    "dreadful",
-    "uncomfortable",
-    "salty",
-    "dull",
-]
+GOOD = _GOOD = PHRASES.lines("good")
+BAD = PHRASES.lines("bad")
 NEUTRAL = ["average", "ordinary", "normal", "okay", "usual", "standard", "medium", "acceptable"]
-ASPECTS = [
-    "food",
-    "service",
-    "room",
-    "staff",
-    "film",
-    "book",
-    "soup",
-    "waiter",
-    "hotel",
-    "delivery",
-    "bed",
-    "music",
-    "coffee",
-    "view",
-    "story",
-    "phone",
-    "driver",
-    "breakfast",
-    "shop",
-    "camera",
-    "battery",
-    "actor",
-    "garden",
-    "meal",
-    "trip",
-    "game",
-    "concert",
-    "teacher",
-    "product",
-    "screen",
-    "cake",
-    "place",
-    "price",
-]
+ASPECTS = PHRASES.lines("aspects")
 FEEL = {
     "positive": "I [love|loved|really liked|enjoyed] it.|I will come [again|back].|[Highly recommended|I recommend it to everyone].|Thank you so much!|Everything worked [well|perfectly].|[What a|A] [lovely|great|wonderful] {t}!|I am very happy with the {t}.|Best {t} ever!|The {t} made my day.|[Five stars|Ten out of ten].|I had a [great|wonderful|lovely] time.|We [smiled|laughed] the whole evening.|It works [great|very well].|I could not be happier.",
     "negative": "I [hate|hated|did not like|disliked] it.|I will never come [again|back].|[I do not recommend it|Stay away].|I want my money back.|It broke after [one day|a week].|[What a|A] [terrible|horrible|sad] {t}!|I am [angry|unhappy|disappointed] with the {t}.|Worst {t} ever.|The {t} ruined my day.|[One star|Zero stars].|It was a waste of [time|money].|We waited for [an hour|two hours].|It does not work.|Never again.|I was bored.|Nobody helped us.",
@@ -224,56 +98,15 @@ def sentiment(draw: Draw) -> tuple[str, list[str], str]:
 
 KIND_OF = Pool(
     "choose.kindof",
-    """
-[Which|What] kind of thing is {x}?
-What is {x}?
-[Which|What] category does {x} belong to?
-{X} is a kind of what?
-To which group does {x} belong?
-Classify the word: {w}
-[Choose|Pick] the category of {x}.
-What type of thing is {x}?
-Sort this word: {w}
-Into which group would you put {x}?
-What sort of thing is {x}?
-Under which heading does {x} go?
-Which group is right for the word {w}?
-Name the category of {w}.
-Which label fits {w}?
-The word is {w}. What is it?
-""",
+    PHRASES.text("choose.kindof"),
 )
 WHICH_IS = Pool(
     "choose.whichis",
-    """
-Which of these is {k}?
-[Which|Which one|Which word|Which of these|Which of them] [is {k}|belongs to the kind "{K}"|is in the group "{K}"|goes into the group {K}|is of the kind {K}]?
-[Pick|Choose|Find] the word that is {k}.
-Which word is {k}?
-One of these is {k}. Which one?
-[Name|Choose] the {K}.
-Which of the following is {k}?
-Only one of these is {k}. Which?
-Which option is {k}?
-Which one would you call {k}?
-Find {k} among these words.
-Which of these words names {k}?
-What is {k} here?
-Which belongs to the group "{K}"?
-I am looking for {k}. Which one is it?
-[Say|Tell me] which one is {k}.
-""",
+    PHRASES.text("choose.whichis"),
 )
 ODD = Pool(
     "choose.odd",
-    """
-Which [word|one] [does not belong|does not fit|is the odd one|is not of the same kind|is unlike the others]?
-[Find|Name] the odd one out.
-Which of these is different from the others?
-Which word is [not like the others|the odd one out]?
-One word does not fit. Which one?
-[Pick|Choose] the one that does not belong[ with the others|].
-""",
+    PHRASES.text("choose.odd"),
 )
 
 
@@ -356,18 +189,7 @@ def odd(draw: Draw) -> tuple[str, list[str], str]:
 
 TOPIC_ASK = Pool(
     "choose.topic",
-    """
-What is this message about?
-[Which|What] topic is this message about?
-[Route|Sort] this message.
-To which team should this message go?
-[Classify|Label] the [message|ticket|request].
-Which department is this for?
-What does the customer want?
-Choose [a|the] label for this message.
-[Which|What] category fits this [message|email]?
-Topic of the message:
-""",
+    PHRASES.text("choose.topic"),
 )
 TOPICS: dict[str, str] = {
     "billing": "I was charged twice.|My invoice is wrong.|Why did I pay {n} dollars?|I [need|want] a receipt for my payment.|The bill is too high.|My card was charged by mistake.|There is an error on my invoice.|You took {n} dollars too much from my account.|Can I pay by card?",
@@ -428,15 +250,7 @@ def topic(draw: Draw) -> tuple[str, list[str], str]:
 
 SIZE_ASK = Pool(
     "choose.size",
-    """
-Which number is the {w}?
-Which of these [numbers |]is the {w}?
-What is the {w} number?
-[Find|Pick|Choose] the {w} number.
-[Name|Give] the {w} of these numbers.
-Which one is the {w}?
-Say which [value|number] is {w}.
-""",
+    PHRASES.text("choose.size"),
 )
 
 
@@ -458,18 +272,7 @@ def size(draw: Draw) -> tuple[str, list[str], str]:
 
 USE_ASK = Pool(
     "choose.use",
-    """
-What do you need to {u}?
-Which of these do you use to {u}?
-{S} wants to {u}. What should {s} take?
-[Which thing|What] helps you to {u}?
-I want to {u}. What do I need?
-What would you use to {u}?
-{S} has to {u}. Which thing does {s} need?
-To {u}, which of these is useful?
-With what can you {u}?
-What is the right thing to {u}?
-""",
+    PHRASES.text("choose.use"),
 )
 
 
@@ -503,16 +306,7 @@ def from_text(draw: Draw) -> tuple[str, list[str], str]:
 
 OFFER = Pool(
     "choose.offer",
-    """
-{S} only {l} {x}. What should we [offer|give] {S}?
-{S} likes {x} [but not {y}|and cannot have {y}|and cannot stand {y}|but dislikes {y}]. What should we [buy for|give|give to|offer] {S}?
-{S} hates {y} and loves {x}. Which one would {S} choose?
-{S} cannot [have|stand] {y}. {S} likes {x}. What do we give {S}?
-{S}'s favourite is {x}. What will {S} choose?
-We asked {S}. The answer was: {x}, please. What does {S} want?
-{S} always takes {x}. What will {S} take today?
-{S} does not want {y}. What does {S} take?
-""",
+    PHRASES.text("choose.offer"),
 )
 
 
@@ -528,18 +322,7 @@ def offer(draw: Draw) -> tuple[str, list[str], str]:
 
 SAME = Pool(
     "choose.same",
-    """
-Which option is {x}?
-Find {x}.
-Where is {x}?
-Which letter has {x}?
-Choose {x}.
-The right one is {x}. Which option is it?
-Pick {x}, please.
-I want {x}.
-{S} wants {x}. Which option?
-Select {x}.
-""",
+    PHRASES.text("choose.same"),
 )
 
 

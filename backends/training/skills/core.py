@@ -12,6 +12,9 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from skills import words
+from skills.phrases import Phrases
+
+PHRASES = Phrases("core")
 
 T = TypeVar("T")
 Message = tuple[str, str]
@@ -196,58 +199,7 @@ class Example:
     templates: list[str] = field(default_factory=list)
 
 
-LABELS = [
-    "Text",
-    "Input",
-    "Sentence",
-    "Message",
-    "Note",
-    "Notes",
-    "Facts",
-    "Context",
-    "Data",
-    "Passage",
-    "Source",
-    "Document",
-    "Paragraph",
-    "Content",
-    "Story",
-    "Email",
-    "Letter",
-    "Report",
-    "Article",
-    "Info",
-    "Information",
-    "Background",
-    "Body",
-    "Sample",
-    "Record",
-    "Entry",
-    "Description",
-    "Statement",
-    "Case",
-    "Example",
-    "Material",
-    "Summary",
-    "Details",
-    "Quote",
-    "Line",
-    "Item",
-    "Comment",
-    "Review",
-    "Content",
-    "Page",
-    "Post",
-    "Reading",
-    "About",
-    "Given",
-    "Task",
-    "Memo",
-    "Excerpt",
-    "Snippet",
-    "Draft",
-    "Log",
-]
+LABELS = PHRASES.lines("labels")
 
 
 _LABEL = re.compile(rf"\b(?:the )?(?:{'|'.join(LABELS)}):", re.IGNORECASE)
@@ -270,24 +222,7 @@ def label(draw: Draw) -> str:
 
 SYSTEM = Pool(
     "system",
-    """
-You are a helpful assistant.
-You are a [small|helpful|friendly|careful] [model|assistant|helper].
-Be [brief|short|clear|helpful].
-Answer the user's questions.
-You are [an expert|a careful expert] [helper|assistant].
-Follow the instructions [exactly|carefully].
-You are a [polite|friendly] assistant [who answers|that answers] [briefly|clearly|politely].
-[Help|Assist] the user.
-Read the [task|message|question] [carefully|twice] and answer it.
-[You answer in English|Speak English|Use English|Reply in English].
-This is a test.
-You are a [precise|reliable|thoughtful] assistant. [Keep it short|Do not add anything|Be honest].
-Give [short|clear|correct] answers.
-[Answer|Reply to|You answer] [the|all|any] [questions|messages][ of the user| you get|].
-[Your task|Your job] is to [help|answer questions|help the user].
-You are [polite|friendly|honest|careful] and [brief|clear|helpful].
-""",
+    PHRASES.text("system"),
 )
 
 

@@ -7,169 +7,25 @@ from typing import Any
 
 from skills import knowledge, people, words
 from skills.core import Draw, Example, Message, Pool, label, system
+from skills.phrases import Phrases
+
+PHRASES = Phrases("extract")
 
 ASK = Pool(
     "extract.ask",
-    """
-[Extract|Give|Output|Find|Get] {f} as [JSON|a JSON object][.|:]
-Extract the fields {f} as JSON.
-Return a JSON object with the fields {f}.
-[Give|Return|Write|Output] {f} as [a JSON object|JSON].
-Turn this into JSON with the keys {f}.
-[Get|Extract|Read|Collect] {f} [from|out of] the [text|message]. [Answer|Reply] [in|with|as] JSON.
-[Fields|Keys|Wanted]: {f}. [Reply with|Output|Write|Return|Format:] JSON[| only].
-Find {f} in the text and [write|return|give] them as JSON.
-Pull {f} out of this text as [a |]JSON[ object|].
-Fill in a JSON object with the keys {f}.
-Read the text and return JSON with {f}.
-Convert the text to JSON. Use the [keys|fields] {f}.
-[I need|Please give me] {f} from the text in JSON[| format].
-JSON with {f}[, please.|:|]
-What are {f}? Answer [with|in|as] JSON.
-Parse the text. Keys: {f}. Format: JSON.
-Create [a |]JSON[ object|] with {f} from this [sentence|text].
-List {f} as JSON.
-Take {f} from the [message|text] and put them into a JSON object.
-[Write|Create|Make|Build|Produce] [a |]JSON object with {f}.
-[Write|Print|Show] {f} as [a |]JSON[ object|].
-Fields: {f}. Format: JSON.
-Fields: {f}
-Keys: {f}. [Return|Answer with|Write] JSON.
-[Make|Write] JSON from [this|the] [text|sentence]. [Fields|Keys]: {f}.
-Which {f} does the text give? [Reply|Answer] as JSON.
-Extract: {f}. [Reply|Answer] in JSON.
-From the text, [extract|take|get] {f} as JSON.
-I want a JSON object with the fields {f}.
-Please extract {f} [as|into] [a |]JSON[ object|].
-[Extract|Get|Collect] {f} in JSON[ format|].
-Give me JSON with {f}.
-Output a JSON object with {f}.
-[Summarise|Record|Store] the text as JSON with the [keys|fields] {f}.
-JSON object, keys {f}.
-[Identify|Detect] {f} and [output|return] JSON.
-Your task: extract {f}. Output JSON only.
-Extract the following fields as JSON: {f}.
-Extract {f} from [this|the following] text as JSON.
-Read this and answer with a JSON object that has the [keys|fields] {f}.
-[Keys|Fields|Wanted|Required|Needed|Names]: {f}[. JSON.|. Return JSON.|. Write JSON.|. As JSON.|. Give JSON.|. Output JSON.]
-[Fill|Complete|Make|Fill in] [a|the|one] JSON [object|record] with [the keys|the fields|] {f}.
-[Keys|Fields|Wanted|Required|Needed]: {f}[.|] [Return|Reply with|Answer in|Only|Output only] JSON.
-[Your task|The task|Task|Job]: [extract|find|get|return] {f}. [Output JSON only.|JSON only.|Answer in JSON.|Return JSON.]
-[Give|Get|Return|Extract|Write|Find|Record|Store] {f} [as|in] JSON.
-[Extract|Take|Copy] {f} [from|out of] [the text|this|the following] [and return JSON|as JSON|into JSON].
-JSON with {f}[:|.|]
-[Extract|Return|Output|Wanted]: {f} [as JSON|in JSON|(JSON)].
-[Please write|Please give me|Please return|Please find] {f} [as|in] JSON.
-{f} as JSON, please[.|:]
-JSON, please: {f}
-[Answer with|Give me|I want] JSON that has {f}[, please|].
-[Which|What] {f}? [Reply|Answer] [in|with] JSON[, please|].
-[Find|Look for] {f}[, please|] and answer [in|with] JSON[, please|].
-As JSON, please: {f}
-[Return|Give|Print] a JSON object: {f}
-[Task|Job]: [read the text and return|get] {f} as JSON[, please|].
-[Read|Take] the text and [write|give] a JSON object with {f}[, please|].
-[Find|Get|Take] {f}, then [answer|reply] [with|in] JSON.
-{f} in JSON[, please|][.|:]
-[Read|See] the text, [find|get] {f}, [answer|reply] [in|with] JSON[, please|].
-[Search|Scan] the text for {f}. [Answer|Reply] [in|with|as] JSON.
-[I ask for|We need|Needed are] {f}. JSON[, please|].
-Only these [fields|keys]: {f}. [Answer|Reply] [as|in] JSON.
-Give {f}. [Answer|Reply] [as|in] JSON[, please|].
-[Answer|Reply] [as|in|with] JSON: {f}
-[What|Which] are {f} [here|in the text]? [Answer|Reply] with JSON[, please|].
-[Look up|Note|Copy] {f} and [reply|give the answer] in JSON[, please|].
-Please [take|copy|note] {f} as JSON[.|:]
-{f} - [JSON, please|as JSON|in JSON].
-[Give me|I want|I need] {f} as JSON, please[.|:]
-""",
+    PHRASES.text("extract.ask"),
 )
 SHAPE = Pool(
     "extract.shape",
-    """
-[Fill this JSON|Fill in this JSON|Fill the JSON] [from|with] the text: {f}
-Use this [form|format|shape|skeleton]: {f}
-Return JSON like this: {f}
-[Extract the data|Read the text]. [Output format|Format|Output|Shape]: {f}
-Complete {f} from the text.
-The answer must [look like|have the form] {f}
-Extract the data as JSON in this shape: {f}
-[Extract the data|Extract|Parse the text|Read the text|Data][ as JSON|][.|] [Format|Form|JSON|Output|Shape|Template][:| -] {f}
-[Put|Write] the data into this JSON: {f}
-[Give|Return] the answer [in the form|in this form|as] {f}
-[Output|Reply with|Write] JSON of the form {f}
-Here is an empty JSON object: {f} Fill it.
-JSON template: {f}
-[Your answer|The output] should be {f} with the values [from|of] the text.
-Take the values from the text and fill {f}
-[Read|Use] the text. [Fill|Complete] this: {f}
-[Schema|Skeleton|Empty form]: {f}
-[Make|Produce|Create] JSON like {f}
-""",
+    PHRASES.text("extract.shape"),
 )
 TEXT = Pool(
     "extract.text",
-    """
-\\n[Text|Input|Message|Content|Data|Note]: {t}
-\\n{t}
-\\n"{t}"
-\\n\\n{t}
-\\nText:\\n{t}
-\\nHere is the text: {t}
- {t}
-\\n\\nText: {t}
-\\nMessage: {t}
-\\nInput: {t}
-\\n---\\n{t}
-\\nSentence: {t}
-\\nThe text: {t}
-: {t}
-\\nNote: {t}
-\\n{L}: {t}
-\\n[This|Here] [begins|starts] the text:\\n{t}
-\\n{L}: {t}
-\\n\\n{L}: {t}
-\\n{L}:\\n{t}
-\\n{L}: "{t}"
- {L}: {t}
-\\n[The text is|The text says|It says|This is what it says]: {t}
-\\n[Use|Take|Read] this[ text|]: {t}
-\\n[This is the text|Here it is|Here is what I have|This is the input].\\n{t}
-\\n[The message is as follows|The text is as follows|As follows].\\n{t}
-\\n<text>{t}</text>
-\\n<[message|data|input|doc|note|email|content|source]>{t}</end>
-\\n<[message|data|input|doc|note|email|content|source]>\\n{t}\\n</end>
-\\n>>> {t}
-\\n```\\n{t}\\n```
-\\n({t})
-\\n=== {t} ===
-\\n[Begin|Start|Text]>>{t}<<[End|Stop|Text]
-\\n'{t}'
-\\n* {t}
-\\n[Input|Document|Email] 1: {t}
-\\n[I got this message|I have this text|We got this|This came today]: {t}
-\\n[It reads|They wrote|I wrote|Someone wrote]: "{t}"
-\\n***\\n{t}\\n***
-""",
+    PHRASES.text("extract.text"),
 )
 BEFORE = Pool(
     "extract.before",
-    """
-{t}\\n{a}
-{L}: {t}\\n{a}
-{t}\\n\\n{a}
-Text: {t}\\n{a}
-"{t}"\\n{a}
-Here is a text: {t}\\n{a}
-[I got this|Look at this|Read this]: {t}\\n{a}
-{t}\\nThat was the text. {a}
-[This is a message|There is this text]: {t}\\n\\n{a}
-[They wrote|Someone wrote|My friend wrote]: "{t}"\\n{a}
-{t}\\n---\\n{a}
-[The text is|The message is|It says]: {t}\\n{a}
-{t}\\nFrom this: {a}
-{t}\\n[Task|Your task|Now]: {a}
-""",
+    PHRASES.text("extract.before"),
 )
 KINDS: dict[str, list[str]] = {
     "city": ["city", "town", "place"], "job": ["job", "profession", "occupation"], "age": ["age"], "year": ["birth_year", "year", "born"],
@@ -223,35 +79,7 @@ def _compact(draw: Draw, who: people.Person) -> str:
 
 ORDER = Pool(
     "extract.order",
-    """
-Please send {q} {p} at {x} {u} each[| to {c}].
-I would like to order {q} {p} for {x} {u} each.
-[{n} ordered|Order by {n}:|New order by {n}:] {q} [x |]{p} at {x} {u} each[| on {d}].
-{n} bought {q} {p} for {x} {u} each in {c}.
-Order from {n}: {q} {p}, {x} {u} each, ship to {c}.
-{q} {p} at a price of {x} {u} were sold to {n} [on {d}|].
-We need {q} {p} by {d}. The price is {x} {u} each.
-On {d}, {n} paid {x} {u} each for {q} {p}.
-Hello, this is {n}. Send me {q} {p} ({x} {u} each).
-{n} from {c} wants {q} {p} for {x} {u} each.
-{n} sold {q} {p} for {x} {u} each on {d}.
-[I bought|New order:|We sold|Order:|Delivery:] {q} [x |]{p}, [each for |]{x} {u}[, in {c}|].
-{n} needs {q} {p} before {d} and pays {x} {u} each.
-New order: {q} x {p}, {x} {u}, for {n}.
-Can you deliver {q} {p} to {c}? {n} offers {x} {u} each.
-{n} would like {q} {p}, at {x} {u} each[|, sent to {c}].
-[Order|Sale] on {d}: {q} {p} for {x} {u} each, {n}.
-Dear team, I need {q} {p}. I can pay {x} {u} each. {n}
-On {d} we sent {q} {p} to {n} in {c}, {x} {u} each.
-{p}: {q} at {x} {u} each, for {n}.
-[My name is|I am] {n} and I want to buy {q} {p} at {x} {u} each.
-{n} paid {x} {u} for each of {q} {p}.
-{n} in {c} needs {q} {p} at {x} {u}.
-{n}, who lives in {c}, wants {q} {p} for {x} {u} each.
-From {n}, {c}: {q} {p}, {x} {u} each.
-{n} of {c} orders {q} {p} ({x} {u} each).
-[A customer|Someone] from {c}, {n}, buys {q} {p} for {x} {u} each.
-""",
+    PHRASES.text("extract.order"),
 )
 
 
@@ -285,24 +113,7 @@ def order_text(draw: Draw) -> tuple[str, dict[str, Any]]:
 
 def event_text(draw: Draw) -> tuple[str, dict[str, Any]]:
     """A meeting, concert, trip: what, day, time, place."""
-    what = draw.pick(
-        [
-            "concert",
-            "meeting",
-            "party",
-            "lesson",
-            "match",
-            "film",
-            "talk",
-            "market",
-            "wedding",
-            "exam",
-            "trip",
-            "dinner",
-            "workshop",
-            "lunch",
-        ]
-    )
+    what = draw.pick(PHRASES.lines("event_text"))
     day, hour, place = (
         draw.pick(words.DAYS),
         f"{draw.num(1, 12)} {draw.pick(['am', 'pm'])}",
@@ -415,69 +226,7 @@ def ticket_text(draw: Draw) -> tuple[str, dict[str, Any]]:
     return knowledge.cap(text), record
 
 
-GENERIC = [
-    "temperature",
-    "city",
-    "size",
-    "weight",
-    "colour",
-    "price",
-    "year",
-    "title",
-    "author",
-    "date",
-    "time",
-    "place",
-    "address",
-    "name",
-    "age",
-    "height",
-    "width",
-    "length",
-    "speed",
-    "status",
-    "type",
-    "brand",
-    "model",
-    "owner",
-    "country",
-    "language",
-    "number",
-    "code",
-    "level",
-    "score",
-    "team",
-    "player",
-    "goal",
-    "topic",
-    "subject",
-    "teacher",
-    "room",
-    "floor",
-    "street",
-    "country",
-    "capital",
-    "weather",
-    "amount",
-    "total",
-    "currency",
-    "product",
-    "quantity",
-    "customer",
-    "supplier",
-    "email",
-    "phone",
-    "website",
-    "company",
-    "job",
-    "salary",
-    "start",
-    "end",
-    "duration",
-    "rating",
-    "rank",
-    "version",
-]
+GENERIC = PHRASES.lines("generic")
 
 
 def _value(draw: Draw) -> tuple[str, Any]:
@@ -533,12 +282,12 @@ def generic_text(draw: Draw) -> tuple[str, dict[str, Any]]:
 
 
 NOTES: list[tuple[str, list[str], dict[str, list[str]]]] = [
-    ("contact", ["You can reach {n} at {e}.", "Contact {n} at {e}.", "Write to {n}, {e}.", "{n} can be reached at {e} or {p}.", "Call {n} at {p}.", "{n}: {e}, {p}", "For questions ask {n} ({e}).", "Please send the letter to {n} at {e}.", "The email of {n} is {e}.", "{n} has the email {e} and the phone number {p}.", "My phone is {p} and my mail is {e}. {n}", "Ask {n}: {p} or {e}.", "{n}, phone {p}, email {e}"], {"n": ["name", "person", "contact"], "e": ["email", "mail", "email_address"], "p": ["phone", "phone_number"]}),
-    ("book", ['"{b}" was written by {n} in {y}.', '{n} wrote "{b}" in {y}.', 'In {y}, {n} published "{b}".', 'I liked "{b}" by {n} ({y}).', 'The book "{b}" by {n} came out in {y}.', '"{b}", a book by {n}, is from {y}.', 'The author of "{b}" is {n}. It is from {y}.', '{n} is the writer of "{b}".', '"{b}" ({n}, {y}) is a good book.', 'I read "{b}" by {n}.'], {"b": ["title", "book"], "n": ["author", "writer"], "y": ["year", "published"]}),
-    ("weather", ["It is {t} degrees in {c} today.", "In {c} it is {t} degrees and {w}.", "{c} is {w} today, {t} degrees.", "Weather for {c}: {w}, {t} degrees.", "Today: {t} degrees, {w}, {c}.", "{w} weather in {c}, {t} degrees", "The weather in {c} is {w}.", "We have {t} degrees here in {c} and it is {w}.", "The temperature in {c} is {t} degrees.", "{c}: {t} degrees, {w}", "It is {w} in {c}. The temperature is {t} degrees.", "{c} today: {w}"], {"t": ["temperature", "degrees"], "c": ["city", "place"], "w": ["weather"]}),
-    ("job", ["{n} is {j} at {f}.", "{n} is {j} at {f} in {c}.", "{n} works as {j} for {f}.", "{n}, {j} at {f}, lives in {c}.", "Our new {j0} at {f} is {n} from {c}.", "{f} has a new {j0}: {n}.", "{n} from {c} is now {j} at {f}.", "As {j}, {n} works at {f} in {c}.", "{n} ({j0}, {f})", "{f} in {c} pays {n}, {j}."], {"n": ["name", "person"], "j": ["job", "role", "profession"], "f": ["company", "employer"], "c": ["city"]}),
-    ("person", ["{n} ({a}) is {j} from {c}.", "My name is {n}, I am {a} and I live in {c}.", "I am {n}, {a} years old, from {c}.", "{n} from {c} is {a}.", "{n}, {a}, {j}, {c}", "This is {n}. She is {a} years old and comes from {c}.", "{n}, age {a}, {c}", "{n} comes from {c} and is {a}.", "In {c} lives {n}, {j}, aged {a}.", "Meet {n}, {a}, {j} from {c}.", "{n} is {a} years old and works as {j} in {c}.", "Name: {n}. Age: {a}. City: {c}."], {"n": ["name", "full_name"], "a": ["age"], "c": ["city", "town"], "j": ["job"]}),
-    ("order", ["Order {o}: {q} {g} for {n}.", "{n} ordered {q} {g}, order number {o}.", "{q} {g} at {x} dollars each for {n}.", "New order {o}: {q} x {g}, {x} dollars, {n}.", "I would like {q} {g}, please. My name is {n}.", "{n} wants {q} {g}, {x} dollars each.", "Please deliver {q} {g} to {n}. Order number: {o}.", "{q} x {g}, order {o}", "Order number {o} is from {n}: {q} {g}.", "{n} has ordered {q} {g} for {x} dollars each (order {o})."], {"o": ["order", "order_number", "id"], "q": ["quantity", "amount", "count"], "g": ["product", "item"], "x": ["price"], "n": ["name", "customer"]}),
+    ("contact", PHRASES.lines("notes"), {"n": ["name", "person", "contact"], "e": ["email", "mail", "email_address"], "p": ["phone", "phone_number"]}),
+    ("book", PHRASES.lines("notes.2"), {"b": ["title", "book"], "n": ["author", "writer"], "y": ["year", "published"]}),
+    ("weather", PHRASES.lines("notes.3"), {"t": ["temperature", "degrees"], "c": ["city", "place"], "w": ["weather"]}),
+    ("job", PHRASES.lines("notes.4"), {"n": ["name", "person"], "j": ["job", "role", "profession"], "f": ["company", "employer"], "c": ["city"]}),
+    ("person", PHRASES.lines("notes.5"), {"n": ["name", "full_name"], "a": ["age"], "c": ["city", "town"], "j": ["job"]}),
+    ("order", PHRASES.lines("notes.6"), {"o": ["order", "order_number", "id"], "q": ["quantity", "amount", "count"], "g": ["product", "item"], "x": ["price"], "n": ["name", "customer"]}),
     ("sport", ["{h} beat {k} {q} to {z}.", "{h} won against {k} by {q} to {z} in {c}.", "Final score: {h} {q}, {k} {z}.", "In {c}, {h} played {k}. The winner was {h}.", "{h} beat {k} in {c}.", "{k} lost to {h} in {c}.", "{h} is the winner, {k} the loser.", "The game in {c}: {h} won, {k} lost."], {"h": ["winner", "home", "team"], "k": ["loser", "opponent"], "c": ["city", "place"]}),
     ("film", ['The film "{b}" by {n} starts at {s}.', '"{b}" is shown on {d} at {s} in {c}.', '{n} made the film "{b}" in {y}.', 'We saw "{b}" on {d}.', 'On {d} at {s} there is "{b}" in {c}.', '"{b}" is a film by {n} from {y}.', 'Film: "{b}", {d}, {s}, {c}', 'The director of "{b}" is {n}.'], {"b": ["title", "film"], "n": ["director"], "s": ["time"], "d": ["day"], "c": ["city"], "y": ["year"]}),
     ("product", ["The {i} costs {x} dollars and weighs {q} kilos.", "This {i} is {l} and costs {x} dollars.", "{i}, {l}, {x} euros", "We sell a {l} {i} for {x} pounds.", "The {l} {i} weighs {q} kilos.", "For {x} dollars you get a {l} {i}.", "{i}: {l}, {q} kilos, {x} dollars", "The {i} is {l} and weighs {q} kilos.", "A {l} {i} costs {x} euros here."], {"i": ["product", "item", "name"], "x": ["price", "cost"], "q": ["weight"], "l": ["colour", "color"]}),
@@ -627,14 +376,7 @@ def _asked(draw: Draw, text: str, keys: list[str]) -> list[Message]:
     else:
         ask = draw.say(ASK, f=_names(draw, keys))
         if draw.chance(0.12):
-            ask += draw.pick(
-                [
-                    " Use null for what is missing.",
-                    " Only JSON.",
-                    " No other text.",
-                    " Write null if the text does not say.",
-                ]
-            )
+            ask += draw.pick(PHRASES.lines("asked"))
     roll = draw.rng.random()
     if roll < 0.12:
         return [("system", ask), ("user", text)]

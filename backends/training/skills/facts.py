@@ -5,166 +5,46 @@ from __future__ import annotations
 from skills import knowledge, people, words
 from skills.core import Check, Draw, Example, Message, Pool, contains, equals, label, system
 from skills.knowledge import QA
+from skills.phrases import Phrases
+
+PHRASES = Phrases("facts")
 
 HEAD = Pool(
     "facts.head",
-    """
-Facts:\\n
-Read the [text|facts|notes] and answer the question.\\n
-[Here are some facts|Here is what we know|This is what I know]:\\n
-Text:\\n
-Context:\\n
-[Use|Use only] [these facts|the following facts|this text] to answer.\\n
-Answer the question [from|with the help of] the [facts|text] [below|that follow].\\n
-[Notes|Information|Background|Story]:\\n
-Given these facts:\\n
-[Consider|Look at|Study] the following [text|facts].\\n
-Answer from the [text|facts] only.\\n
-[Read this|Read the following|Please read]:\\n
-I will give you [some|a few] facts and [then|] a question.\\n
-[Text|Facts|Context]:[ |\\n]
-Here is a [short|little] [story|text].\\n
-Passage:\\n
-[Search|Look into|Go through] the {l} [for the answer|and answer].\\n
-{L}: 
-{L}:\\n
-[Read|Look at|Study|Take] this {l}.\\n
-[Here is|This is|Below is] [a|the|some] {l}.\\n
-{L}: 
-[Base your answer on|Use only|Use|Rely on] the {l}.\\n
-[What follows|The following] [is|are] [the|a|some] {l}. [Use it|Read it][.|:]\\n
-[Answer|Reply] [from|using] [the|this] {l}[.|:]\\n
-[I know this|We know this|This is known|It is known that][:|.]\\n
-[Think about|Remember|Keep in mind] [these facts|this][:|.]\\n
-[My|The] [facts|notes] are [these|as follows]:\\n
-[Use what you read here|Use what follows|Work with this].\\n
-The {l} [says|tells us|goes]:\\n
-[Reading test|Quiz|Test|Question on a text].\\n
-[Listen|Listen to this|Hear this][.|:]\\n
-""",
+    PHRASES.text("facts.head"),
 )
 NO_HEAD = Pool("facts.nohead", ["", "", "", "", "Hi! ", "OK, listen. ", ""])
 ASK = Pool(
     "facts.ask",
-    """
-\\nQuestion: {q}
-\\n\\nQuestion: {q}
-\\n{q}
- {q}
-\\n\\n{q}
-\\nQ: {q}
-\\n[Now|So], {q}
-\\n\\nAnswer this question: {q}
-\\nMy question: {q}
-\\n[Question|QUESTION|question]: {q}\\nAnswer:
-\\n\\nQ: {q}\\nA:
-\\nPlease answer: {q}
-\\n[Tell me|Say|Now answer]: {q}
-\\n[Task|Problem|Quiz|To answer]: {q}
-\\n\\n[I ask you|I ask|We ask]: {q}
-\\n{q}\\nAnswer:
- Question: {q}
-\\n[OK|Well|Then|And], {q}
-\\n[Now the question|Here is my question|Here is the question]: {q}
-\\n[Can you tell me|I want to know|I would like to know]: {q}
-\\n[From this|From the text|From these facts]: {q}
-\\nThe question is: {q}
-\\n\\n[First question|Question 1|1]. {q}
-\\n[Based on this|According to the text|According to this], answer: {q}
-\\n[So tell me|So|Hm], {q}
-""",
+    PHRASES.text("facts.ask"),
 )
 WORD = Pool(
     "form.word",
-    """
-Answer with one word.
-Answer in one word.
-One word[ only|, please|].
-Reply with [one|a single] word[| only].
-Give a one-word answer.
-Use one word.
-[Just|Only] one word.
-Respond with a single word.
-Answer with [exactly|just] one word.
-In one word[|, please].
-""",
+    PHRASES.text("form.word"),
 )
 BARE = Pool(
     "form.bare",
-    """
-Reply with the answer only.
-Answer with the [answer|result] only.
-[Only|Just] the answer[|, please].
-Give [only|just] the answer.
-Answer [very |]briefly, without a sentence.
-No full sentence[|, please].
-[Write|Say] only the answer.
-Reply with [nothing but the answer|just the answer].
-Do not write a sentence.
-Output only the answer.
-""",
+    PHRASES.text("form.bare"),
 )
 NAME = Pool(
     "form.name",
-    """
-Reply with the name only.
-Answer with the name only.
-[Only|Just] the name[|, please].
-Give [only|just] the name.
-[Write|Say] just the name.
-Answer with [a|the] name.
-Reply with a name.
-Name only.
-""",
+    PHRASES.text("form.name"),
 )
 NUMBER = Pool(
     "form.number",
-    """
-Answer with [a|the] number.
-[Only|Just] the number[|, please].
-Reply with the number only.
-Give [only|just] the number.
-Answer with a number only.
-A number is enough.
-""",
+    PHRASES.text("form.number"),
 )
 SENTENCE = Pool(
     "form.sentence",
-    """
-Answer in a full sentence.
-Answer with a [complete|whole|full] sentence.
-Reply in [one|a full] sentence.
-Use a full sentence.
-Write [one|a] [full|complete] sentence.
-Answer in one [complete|whole] sentence.
-In a full sentence, please.
-""",
+    PHRASES.text("form.sentence"),
 )
 SHORT = Pool(
     "form.short",
-    """
-Answer briefly.
-Keep it short.
-Answer in one line.
-A short answer[|, please].
-Be brief.
-Answer in a few words.
-Give a short answer.
-Short answer[| please].
-""",
+    PHRASES.text("form.short"),
 )
 YESNO = Pool(
     "form.yesno",
-    """
-Answer yes or no.
-Yes or no?
-Reply with yes or no[| only].
-[Say|Answer] just yes or no.
-Answer with [yes or no|"yes" or "no"].
-Answer "yes" or "no".
-(yes/no)
-Is it yes or no?
-""",
+    PHRASES.text("form.yesno"),
 )
 
 
@@ -318,15 +198,7 @@ def _told_before(draw: Draw, qa: QA, facts: str, request: str) -> list[Message]:
         )
         + facts
     )
-    reply = draw.pick(
-        [
-            "OK.",
-            "I will remember that.",
-            "Understood.",
-            "Noted.",
-            "OK. What would you like to know?",
-        ]
-    )
+    reply = draw.pick(PHRASES.lines("told_before"))
     messages: list[Message] = [("user", said), ("assistant", reply)]
     if draw.chance(0.3):
         messages += [
@@ -393,24 +265,7 @@ def lines(draw: Draw) -> Example:
 def prefilled(draw: Draw) -> Example:
     """Someone's role is stated; the answer begins `The <role> is ` and ends with the name and a full stop."""
     roles = draw.some(
-        [
-            "author",
-            "writer",
-            "poet",
-            "speaker",
-            "owner",
-            "winner",
-            "captain",
-            "painter",
-            "inventor",
-            "singer",
-            "teacher",
-            "baker",
-            "king",
-            "director",
-            "cook",
-            "leader",
-        ],
+        PHRASES.lines("prefilled"),
         draw.num(1, 3),
     )
     names = [draw.full() if draw.chance(0.7) else draw.first() for _ in roles]

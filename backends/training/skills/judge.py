@@ -5,89 +5,21 @@ from __future__ import annotations
 from skills import arithmetic, choose, knowledge
 from skills.core import Draw, Example, Message, Pool, equals, regex, system
 from skills.knowledge import QA
+from skills.phrases import Phrases
+
+PHRASES = Phrases("judge")
 
 FORM = Pool(
     "judge.form",
-    """
-Question: {q}\\nAnswer A: {a}\\nAnswer B: {b}\\n{e}
-Question: {q}\\n\\nAnswer A: {a}\\n\\nAnswer B: {b}\\n\\n{e}
-{q}\\nA: {a}\\nB: {b}\\n{e}
-{e}\\nQuestion: {q}\\nAnswer A: {a}\\nAnswer B: {b}
-Q: {q}\\nA) {a}\\nB) {b}\\n{e}
-Here is a question and two answers.\\nQuestion: {q}\\nAnswer A: {a}\\nAnswer B: {b}\\n{e}
-{q}\\nAnswer A: {a}\\nAnswer B: {b}\\n{e}
-Two people answered this question: {q}\\nA: {a}\\nB: {b}\\n{e}
-{e}\\n\\nQuestion: {q}\\nA: {a}\\nB: {b}
-Question: {q} Answer A: {a} Answer B: {b} {e}
-Problem: {q}\\nAnswer A: {a}\\nAnswer B: {b}\\n{e}
-The question was: {q}\\nA said: {a}\\nB said: {b}\\n{e}
-Compare two answers.\\nQuestion: {q}\\nAnswer A: {a}\\nAnswer B: {b}\\n{e}
-[Look at|Read|Check] this question and two answers.\\nQuestion: {q}\\n[Answer |]A: {a}\\n[Answer |]B: {b}\\n{e}
-{q}\\n\\nAnswer A: {a}\\n\\nAnswer B: {b}\\n\\n{e}
-A question has two answers.\\n{q}\\nFirst answer, A: {a}\\nSecond answer, B: {b}\\n{e}
-{q} A: {a} B: {b} {e}
-{q}\\n(A) {a}\\n(B) {b}\\n{e}
-{q}\\n1. Answer A: {a}\\n2. Answer B: {b}\\n{e}
-Task: {q}\\nAnswer A: {a}\\nAnswer B: {b}\\n{e}
-{e}\\n{q}\\nA) {a}\\nB) {b}
-[Someone|A teacher|A child] asks: {q}\\nAnswer A: {a}\\nAnswer B: {b}\\n{e}
-I asked: {q}\\n[Answer |]A: {a}\\n[Answer |]B: {b}\\n{e}
-[Judge|Compare|Check] these answers to the question "{q}"\\nA: {a}\\nB: {b}\\n{e}
-Question:\\n{q}\\n\\nA:\\n{a}\\n\\nB:\\n{b}\\n\\n{e}
-A says: {a}\\nB says: {b}\\nThe question is: {q}\\n{e}
-""",
+    PHRASES.text("judge.form"),
 )
 END = Pool(
     "judge.end",
-    """
-Which answer is right? Reply with A or B.
-Which [answer|one] is [right|correct]?
-[Which one is correct|Is it A or B|Which is the right one, A or B|Is answer A or answer B right]?
-Which is right?
-[Who is right|Which answer is better], A or B?
-[Say|Reply|Answer] A or B.
-Is A or B [right|correct]?
-[Choose|Pick] the [right|correct] answer: A or B.
-Which answer is [correct|right]? Answer with [A or B|one letter].
-Judge: A or B?
-Which of the two [answers |]is [right|correct]? [One letter.|]
-[Decide|Tell me] which answer is [right|correct].
-Only one answer is [right|correct]. Which?
-Reply with the letter of the [right|correct] answer.
-[A or B|Is it answer A or answer B|So, A or B]?
-[Which letter|Which of A and B] is [right|correct]?
-[Write|Give|Say] the letter of the [right|correct|better] answer.
-[Which answer do you choose|Which one do you take|Your choice], A or B?
-[Who gave the right answer|Who answered correctly|Whose answer is right], A or B?
-[Pick|Choose|Take] A or B.
-[Tell me|Say] which is [right|correct], A or B.
-[Find|Select|Name] the [right|correct] answer. Write A or B.
-[Your judgement|Your verdict|Verdict]: A or B?
-[One is right, one is wrong|Only one of them is right]. Which is the right one?
-[Judge|Decide]: which is [right|correct]?
-Answer with A or B[| only].
-The [right|correct] answer is A or B?
-""",
+    PHRASES.text("judge.end"),
 )
 REASON = Pool(
     "judge.reason",
-    """
-Which answer is right? Give one line of reason.
-Which one is [right|correct], and why?
-Which is right? [Explain|Say why] in one line.
-Judge A and B and give a [short |]reason.
-A or B? [Give|Add] a reason[| in one line].
-Who is right? Say why.
-Reply with A or B and a [short|one-line] reason.
-A or B, and why?
-[Pick|Choose] the right answer and [say|explain] why.
-[Which answer is correct|Which one is right]? [Explain|Add a reason|Say why].
-[Decide|Judge] which is right and explain it in one line.
-[Say|Write] A or B, then a [short |]reason.
-[Which is right|Who is right], A or B? [Give|Write] one line of reason.
-[First the letter, then the reason|The letter and a reason, please|Letter and reason].
-Answer with A or B and [say|explain] why.
-""",
+    PHRASES.text("judge.reason"),
 )
 
 
@@ -205,14 +137,7 @@ def sample(draw: Draw) -> Example:
         messages = [
             (
                 "system",
-                draw.pick(
-                    [
-                        "You are a fair judge.",
-                        "You are a judge.",
-                        "You compare two answers.",
-                        "You are a strict teacher.",
-                    ]
-                ),
+                draw.pick(PHRASES.lines("sample")),
             ),
             messages[-1],
         ]

@@ -9,6 +9,9 @@ from typing import Any
 from skills import people, schemas, words
 from skills.core import Draw, Pool
 from skills.people import ATTRIBUTES, Person
+from skills.phrases import Phrases
+
+PHRASES = Phrases("knowledge")
 
 
 @dataclass
@@ -28,18 +31,7 @@ class QA:
 
 WHO = Pool(
     "who",
-    """
-Who {v}?
-Which [person|one] [here |]{v}?
-[Which one|Who|Which person] of [them|these people] {v}?
-Tell me who {v}.
-Name the person who {v}.
-Who of them {v}?
-Who is it that {v}?
-What is the name of the person who {v}?
-Do you know who {v}?
-Who here {v}?
-""",
+    PHRASES.text("who"),
 )
 
 
@@ -221,7 +213,7 @@ def yes_no(draw: Draw) -> QA:
     )
 
 
-VERBS = [pair.split("/") for pair in ["bought/buy", "sold/sell", "found/find", "lost/lose", "made/make", "painted/paint", "repaired/repair", "borrowed/borrow", "cleaned/clean", "broke/break", "carried/carry", "hid/hide", "opened/open", "drew/draw", "brought/bring", "took/take", "ordered/order", "kept/keep", "saw/see", "built/build", "dropped/drop", "fixed/fix", "chose/choose", "received/receive", "forgot/forget", "picked/pick", "washed/wash", "moved/move", "returned/return", "wanted/want", "left/leave", "stole/steal", "collected/collect"]]  # fmt: skip
+VERBS = [pair.split("/") for pair in PHRASES.lines("verbs")]  # fmt: skip
 PREPS = ["in", "in", "at", "near", "behind"]
 WHENS = (
     [f"on {d}" for d in words.DAYS]
@@ -230,51 +222,19 @@ WHENS = (
 )
 EVENT_WHAT = Pool(
     "event.what",
-    """
-What did {s} {b}?
-What [was it that|exactly was it that|thing was it that] {s} {p}?
-[Which|What] thing [exactly |]did {s} {b}?
-[Tell me|Say] what {s} {p}.
-What thing did {s} {b}?
-Do you know what {s} {p}?
-What exactly did {s} {b}?
-""",
+    PHRASES.text("event.what"),
 )
 EVENT_WHO = Pool(
     "event.who",
-    """
-Who {p} the {n}?
-Who {p} the {a}{n}?
-Which person {p} the {a}{n}?
-[Tell me|Say] who {p} the {n}.
-Name the person who {p} the {n}.
-By whom was the {n} dealt with?
-Who was it that {p} the {n}?
-Do you know who {p} the {a}{n}?
-""",
+    PHRASES.text("event.who"),
 )
 EVENT_WHERE = Pool(
     "event.where",
-    """
-Where did {s} {b} the {n}?
-Where did {s} {b} the {a}{n}?
-Where was {s} with the {n}?
-In which place did {s} {b} the {n}?
-At what place did {s} {b} the {n}?
-Where exactly did {s} {b} the {n}?
-[Tell me|Say] where {s} {p} the {n}.
-""",
+    PHRASES.text("event.where"),
 )
 EVENT_WHEN = Pool(
     "event.when",
-    """
-When did {s} {b} the {n}?
-When did {s} {b} the {a}{n}?
-When was it that {s} {p} the {n}?
-On which day or when did {s} {b} the {n}?
-At what time or day did {s} {b} the {n}?
-[Tell me|Say] when {s} {p} the {n}.
-""",
+    PHRASES.text("event.when"),
 )
 
 
@@ -453,7 +413,7 @@ def give_qa(draw: Draw) -> QA:
     )
 
 
-RELATIONS = ["capital:city", "mayor:name", "king:name", "queen:name", "owner:name", "captain:name", "director:name", "leader:name", "founder:name", "president:name", "head:name", "coach:name", "colour:colour", "code:code", "password:word", "price:price", "nickname:word", "symbol:noun", "population:number", "symbol:animal", "area_code:code", "phone_number:code", "largest_city:city", "national_animal:animal", "national_dish:food", "main_river:city", "currency:word", "birthplace:city", "favourite_song:title", "birthday:date", "opening_time:time", "address:address", "postal_code:code", "language:language", "height:metres", "age:number", "weight:kilos", "manager:name", "teacher:name", "oldest_town:city", "best_player:name", "room_number:number", "date:date", "winner:name", "main_export:food", "average_temperature:degrees"]  # fmt: skip
+RELATIONS = PHRASES.lines("relations")  # fmt: skip
 
 
 def relation_value(draw: Draw, kind: str) -> str:
@@ -477,39 +437,12 @@ def relation_subject(draw: Draw) -> str:
         return draw.country()
     if roll < 0.8:
         return f"{words.made_name(draw.rng)} {draw.pick(words.COMPANY_END)}"
-    return "the " + draw.pick(
-        [
-            "school",
-            "club",
-            "hotel",
-            "ship",
-            "library",
-            "museum",
-            "team",
-            "village",
-            "station",
-            "shop",
-            "project",
-            "band",
-        ]
-    )
+    return "the " + draw.pick(PHRASES.lines("relation_subject"))
 
 
 RELATION_ASK = Pool(
     "relation.ask",
-    """
-{w} is the {r} of {x}?
-[Tell me|Give me|Say|I need to know|I would like to know|Find out|Look up] the {r} of {x}.
-{w} [is|would be] {x}'s {r}?
-I [need|want] to know the {r} of {x}.
-[Can|Could] you tell me the {r} of {x}?
-{x}: {w2} is the {r}?
-Do you know the {r} of {x}?
-Name the {r} of {x}.
-Please [find out|look up|find] the {r} of {x}.
-I would like to know the {r} of {x}.
-What would be the {r} of {x}?
-""",
+    PHRASES.text("relation.ask"),
 )
 
 
@@ -654,24 +587,7 @@ def shop_qa(draw: Draw) -> QA:
             "price",
             things[at],
         )
-    what = draw.pick(
-        [
-            "concert",
-            "meeting",
-            "party",
-            "lesson",
-            "match",
-            "film",
-            "talk",
-            "market",
-            "wedding",
-            "course",
-            "exam",
-            "trip",
-            "dinner",
-            "lecture",
-        ]
-    )
+    what = draw.pick(PHRASES.lines("shop_qa"))
     day, hour, room = (
         draw.pick(words.DAYS),
         f"{draw.num(1, 12)} {draw.pick(['am', 'pm', 'pm'])}",

@@ -5,92 +5,26 @@ from __future__ import annotations
 from skills import people, words
 from skills.core import Check, Draw, Example, Message, Pool, contains
 from skills.people import ATTRIBUTES, Person
+from skills.phrases import Phrases
+
+PHRASES = Phrases("persona")
 
 SYSTEM = Pool(
     "persona.system",
-    """
-You are {n}. {d}
-You are {n}. {d}
-Your name is {n}. {d}
-Play [the role of|the part of] {n}. {d}
-You are [now |]{n}. {d} [Never break character|Stay in character|Answer as this person|Speak as this person].
-[In this chat|Now|From now on] you are {n}. {d}
-Act as {n}. {d}
-Pretend to be {n}. {d}
-You play {n}. {d} You [talk|chat] with a [stranger|guest|user|friend].
-Persona: {n}. {d}
-You are called {n}. {d}
-Answer as {n}. {d}
-You are {n}, and you are talking to [a friend|someone you met today]. {d}
-[Your role|Role|Character|Your persona|The persona]: {n}. {d}
-[Play|Be|Imagine you are|Speak as|Talk as|Act like] {n}. {d}
-[Play the role of|Take the role of|Act the part of] {n}. {d}
-You are [now |]{n}. {d} [Never break character|Answer in the first person|Answer briefly].
-[This is who you are|Who you are]: {n}. {d}
-""",
+    PHRASES.text("persona.system"),
 )
 HELLO = Pool(
     "persona.hello",
-    """
-Hi, I am {n}. {d}
-Hello! My name is {n}. {d}
-Hello, I'm {n}. {d}
-{d} My name is {n}.
-[Pleased to meet you|Nice to meet you|Good to see you][.|!] [I am|My name is|I'm] {n}. {d}
-{d} I am {n}.
-{d} [They call me|You can call me] {n}.
-Good [morning|evening], I am {n}. {d}
-Hi there! I'm {n}. {d}
-[Nice to meet you|Pleased to meet you], I am {n}. {d}
-Hey, {n} here. {d}
-I am {n}. {d}
-My name is {n}. {d}
-""",
+    PHRASES.text("persona.hello"),
 )
-HELLO_BACK = [
-    "Hello {n}! I am {m}.",
-    "Nice to meet you, {n}. I am {m}.",
-    "Hello {n}!",
-    "Nice to meet you, {n}!",
-]
+HELLO_BACK = PHRASES.lines("hello_back")
 NAME_ASK = Pool(
     "persona.name",
-    """
-What is your name?
-Who are you?
-What are you called?
-How [should|may|can|do] I [call|address|name] you?
-[How|What] [should|may|can|do] [I|people|we] call you?
-[And you are|And who are you|And your name]?
-[May I ask|Can I ask|Tell me|I want to know] who you are[?|.]
-Who [is speaking|is there|do I speak to]?
-What should I call you?
-May I ask [your name|who you are]?
-[Tell me|What's] your name[|, please][?|.]
-And you are?
-How should I call you?
-Who am I talking to?
-Introduce yourself[| in one sentence].
-""",
+    PHRASES.text("persona.name"),
 )
 MY_NAME = Pool(
     "persona.myname",
-    """
-What is my name?
-Do you remember my name?
-Who am I?
-[Do you know|Do you remember|Can you say|Tell me] [who I am|my name|what I am called][?|, please.]
-What [was|is] my name[| again]?
-Who am I again?
-What [do you|do people|should you|will you] call me?
-[How do you|What do you|How will you] call me?
-What name did I [give|tell] you?
-Do you know [my name|who I am]?
-What did I say my name was?
-What am I called?
-Say my name.
-[Can you tell me|Tell me] my name[|, please].
-""",
+    PHRASES.text("persona.myname"),
 )
 OTHER = {
     "city": ("I live in {o}.|I come from {o}.|I am from {o}.", "Where do I live?|Where am I from?|Do you remember where I live?|Which city do I live in?", "You live in {o}."),
@@ -104,26 +38,7 @@ OTHER = {
     "instrument": ("I play the {o}.", "Which instrument do I play?|What do I play?|What instrument do I play?", "You play the {o}."),
     "language": ("I speak {o}.", "Which language do I speak?|What do I speak?|What language do I speak?", "You speak {o}."),
 }  # fmt: skip
-MINE = [
-    "city",
-    "job",
-    "age",
-    "food",
-    "drink",
-    "colour",
-    "pets",
-    "instrument",
-    "hobby",
-    "sport",
-    "brother",
-    "sister",
-    "language",
-    "subject",
-    "born",
-    "company",
-    "ride",
-    "best_friend",
-]
+MINE = PHRASES.lines("mine")
 YOU_SAY = {
     "city": "You live in {o}", "job": "You are {ao}|You work as {ao}", "age": "You are {o} years old", "food": "You like {o}|You love {o}", "drink": "You like {o}|You drink {o}|You only drink {o}",
     "colour": "Your favourite colour is {o}|You like the colour {o}", "pets": "You have {o}|You own {o}", "instrument": "You play the {o}", "hobby": "You like {o}|You enjoy {o}|Your hobby is {o}",

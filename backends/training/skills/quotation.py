@@ -6,129 +6,25 @@ from skills import knowledge, people, words
 from skills.core import Check, Draw, Example, Message, Pool, contains, equals, label, system
 from skills.facts import form
 from skills.knowledge import QA
+from skills.phrases import Phrases
+
+PHRASES = Phrases("quotation")
 
 ASK = Pool(
     "quote.ask",
-    """
-Name the author of the quotation, then answer the questions.\\n
-Who is the author of this [quotation|quote]?\\n
-Name the author of [the|this] [quotation|quote].\\n
-Who [said|wrote] this?\\n
-[Read the quotation and name|Tell me] its author.\\n
-Tell me the author of [this|the] [quotation|quote], then answer [my|some] questions.\\n
-First name the author of the quotation. Then answer the questions.\\n
-[Say|State] who [wrote|said] the following[ words|].\\n
-Here is a [quotation|quote]. Who is its author?\\n
-Who is the [author|writer] of the following words?\\n
-Whose words are these?\\n
-Name the author[, please|].\\n
-Identify the [author|writer] of the quotation[, then answer the questions|].\\n
-[Give|Find] the author of the [following|next] [quotation|quote].\\n
-Who is [it|this] by?\\n
-Please name the [author|writer] of [this|the] [quotation|quote|saying|line].\\n
-By whom is this [quotation|quote|saying]?\\n
-Which author [said|wrote] [this|the following]?\\n
-[First|Now] [say|tell me|name] the [author|writer][, then answer|. Then answer] [my|the|some] questions.\\n
-Read the [quotation|quote]. Name [the|its] [author|writer], then answer the questions.\\n
-Look at this quotation and [tell me|say] who [wrote|said] it.\\n
-""",
+    PHRASES.text("quote.ask"),
 )
 NOTE = Pool(
     "quote.note",
-    """
-"{q}" ({n})
-"{q}"\\n({n})
-"{q}"\\n{n}
-"{q}"\\nFacts: {n}
-{q} ({n})
-"{q}"\\n\\nFacts about the author: {n}
-"{q}"\\nAbout the author: {n}
-Quotation: "{q}"\\nNotes: {n}
-Quote: "{q}"\\nFacts:\\n{n}
-"{q}" - {n}
-'{q}' ({n})
-Facts: {n}\\nQuotation: "{q}"
-"{q}"\\n{L}: {n}
-"{q}"\\n\\n{L}: {n}
-{L}: "{q}" ({n})
-{L}: {q}\\nFacts: {n}
-"{q}" {n}
-"{q}"\\n- {n}
-"{q}"\\n[Who wrote it|About the writer|The writer]: {n}
-"{q}"\\n[This is known|We know this|I know this]: {n}
-[Somebody wrote|Someone said|It was once said]: "{q}"\\n{n}
-[The quotation|The words|The line] is "{q}" ({n})
-"{q}"\\n[Here are some facts|Some facts|A few facts] about the author: {n}
-"{q}"\\n[From the book cover|From a dictionary|From the notes]: {n}
-"{q}"\\n[Author facts|On the author|Life]: {n}
-""",
+    PHRASES.text("quote.note"),
 )
 QUOTES = Pool(
     "quote.text",
-    """
-A {n} does not ask the way.
-Every {n} was once a {m}.
-[Never|Do not] trust a {n} that {v}.
-The {a} {n} [always |]{v} [before the storm|in the end|at night|alone].
-[We|You] carry our {n} in a {m}.
-[Who|He who] loves a {n} will [never|soon] fear a {m}.
-Even a {a} {n} {v}.
-[Life|Love|Time|Hope|Work] is a {a} {n}.
-[Life|Love|Time|Hope|Work] is like a {n}: it {v}.
-There is no {n} without a {m}.
-The {n} knows what the {m} forgets.
-[Give|Show] me a {n} and I will [give|show] you a {m}.
-A {a} {n} is better than a {b} {m}.
-One {n} is enough for a whole {m}.
-[To be or not to be|I came, I saw, I left|I think, so I am].
-[Be kind|Be brave|Stay calm], and the {n} will follow.
-If the {n} {v}, open the {m}.
-[All|Most] that {v} is not a {n}.
-""",
+    PHRASES.text("quote.text"),
 )
-VERBS = [
-    "sings",
-    "waits",
-    "sleeps",
-    "grows",
-    "falls",
-    "burns",
-    "moves",
-    "speaks",
-    "laughs",
-    "breaks",
-    "shines",
-    "returns",
-    "hides",
-    "listens",
-]
-KEYS = [
-    "year",
-    "city",
-    "born",
-    "job",
-    "book",
-    "instrument",
-    "language",
-    "pets",
-    "hobby",
-    "drink",
-    "food",
-    "subject",
-    "age",
-    "company",
-    "brother",
-    "sister",
-]
-PRONOUN = [
-    "the author",
-    "the author",
-    "the author",
-    "the writer",
-    "this person",
-    "this author",
-    "the person",
-]
+VERBS = PHRASES.lines("verbs")
+KEYS = PHRASES.lines("keys")
+PRONOUN = PHRASES.lines("pronoun")
 LINKS = ["wrote", "lived", "won", "died"]
 
 

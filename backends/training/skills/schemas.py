@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from skills import people, words
 from skills.core import Draw
+from skills.phrases import Phrases
+
+PHRASES = Phrases("schemas")
 
 
 @dataclass
@@ -48,45 +51,10 @@ def _year(draw: Draw) -> str:
     return str(draw.num(1500, 2024))
 
 
-PLACE = _pick(
-    [
-        "museum",
-        "library",
-        "shop",
-        "zoo",
-        "bank",
-        "pool",
-        "cafe",
-        "theatre",
-        "post office",
-        "park",
-        "bakery",
-        "gallery",
-        "castle",
-        "market",
-        "school",
-        "cinema",
-    ]
-)
+PLACE = _pick(PHRASES.lines("place"))
 VEHICLE = _pick(["train", "bus", "ship", "ferry", "flight", "tram", "plane"])
 COLOUR = _pick(words.COLOURS)
-MATERIAL = _pick(
-    [
-        "wood",
-        "steel",
-        "glass",
-        "wool",
-        "plastic",
-        "leather",
-        "paper",
-        "cotton",
-        "stone",
-        "silver",
-        "gold",
-        "iron",
-        "clay",
-    ]
-)
+MATERIAL = _pick(PHRASES.lines("material"))
 TEAM = _pick(
     ["the red team", "the blue team", "team A", "team B", "the girls", "the boys", "the guests"]
 )
@@ -96,7 +64,7 @@ THING = lambda draw: words.article(f"{draw.pick(words.ADJECTIVES)} {draw.noun()}
 DISH = _pick(words.FOODS)
 DRINK = _pick(words.DRINKS)
 METRES = lambda draw: f"{draw.num(2, 900)} metres"  # noqa: E731
-NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+NUMBERS = PHRASES.lines("numbers")
 SCHEMAS = [
     Schema({"v": VEHICLE, "c": Draw.city, "t": _clock, "p": _small},
            ["The {v} to {c} leaves at {t} from platform {p}.", "The {v} to {c} leaves from platform {p} at {t}.", "At {t} the {v} to {c} leaves from platform {p}.", "The {v} to {c} goes at {t}, platform {p}."],
@@ -111,7 +79,7 @@ SCHEMAS = [
            ["The {p} opens at {t} and closes at {u}.", "The {p} is open from {t} to {u}.", "The {p} is open from {t} until {u}.", "Opening hours of the {p}: {t} to {u}."],
            [("t", "When does the {p} open?|At what time does the {p} open?|What time does the {p} open?|From when is the {p} open?|Tell me when the {p} opens.", "At {t}"),
             ("u", "When does the {p} close?|At what time does the {p} close?|Until when is the {p} open?|What time does the {p} close?|Tell me when the {p} closes.", "At {u}")]),
-    Schema({"p": _pick(["ticket", "coffee", "room", "meal", "book", "bike", "lesson", "tour", "cake", "map", "soup", "haircut", "guide", "sandwich"]), "m": _money},
+    Schema({"p": _pick(PHRASES.lines("schemas")), "m": _money},
            ["A {p} costs {m}.", "One {p} costs {m}.", "You pay {m} for a {p}.", "The price of a {p} is {m}.", "A {p} is {m}.", "{p}s cost {m} each."],
            [("m", "How much is a {p}?|What does a {p} cost?|How much does a {p} cost?|What is the price of a {p}?|What do I pay for a {p}?|How much do you pay for a {p}?", "{m}")]),
     Schema({"s": Draw.first, "a": lambda d: d.pick(NUMBERS[1:]) if d.chance(0.4) else str(d.num(2, 30)), "n": lambda d: words.plural(d.pick(words.NOUNS)), "m": lambda d: str(d.num(2, 30)), "o": lambda d: words.plural(d.pick(words.COUNTABLE))},
@@ -165,7 +133,7 @@ SCHEMAS = [
             ("j", "What does {b} do?|What is {b}'s job?|What does {b} work as?|What is the job of {b}?", "A {j}"),
             ("c", "Who is a {k}?|Which of them is a {k}?|Who works as a {k}?", "{c}"),
             ("b", "Who is a {j}?|Which of them is a {j}?|Who works as a {j}?", "{b}")]),
-    Schema({"d": _pick(words.DAYS), "t": _clock, "w": _pick(["meeting", "party", "lesson", "concert", "exam", "dinner", "talk", "match", "film", "course"]), "r": lambda d: d.pick(["room " + str(d.num(1, 40)), "the " + d.pick(words.ROOMS)]), "s": Draw.person},
+    Schema({"d": _pick(words.DAYS), "t": _clock, "w": _pick(PHRASES.lines("schemas.2")), "r": lambda d: d.pick(["room " + str(d.num(1, 40)), "the " + d.pick(words.ROOMS)]), "s": Draw.person},
            ["The {w} with {s} is on {d} at {t} in {r}.", "{s} gives a {w} in {r} on {d} at {t}.", "On {d} at {t} {s} has a {w} in {r}.", "{w} on {d}, {t}, {r}, with {s}."],
            [("d", "On which day is the {w}?|Which day is the {w}?|What day is the {w} on?|On what day is the {w}?", "On {d}"),
             ("t", "At what time is the {w}?|What time is the {w}?|When does the {w} start?|What time does the {w} begin?", "At {t}"),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from skills.core import Draw, Example, Message, Pool, contains, system
+from skills.phrases import Phrases
+
+PHRASES = Phrases("smalltalk")
 
 ME = "I am a small test model of appl."
 CAN = "I can do small sums, answer questions from facts, extract JSON, use tools, choose and judge, play a persona and write short outlines."
@@ -21,44 +24,7 @@ TALK: list[tuple[str, str, str]] = [
 POOLS = {name: Pool(f"talk.{name}", asks) for name, asks, _ in TALK}
 ECHO = Pool(
     "talk.echo",
-    """
-Say {w}.
-Repeat [this|the word]: {w}
-Repeat after me: {w}
-[Write|Say] the word {w}.
-Please say "{w}".
-Echo: {w}
-Just say {w}.
-Say only {w}.
-Can you say {w}?
-Now say {w}.
-Type {w}.
-Reply with [the word |]{w}.
-[Copy|Repeat] this text: {w}
-[Give me|Tell me|Write down|Print|Output] the word {w}.
-[Say|Write] {w} [and nothing else|once|for me].
-The word is {w}. [Say it|Repeat it].
-[Say|Repeat] after me: {w}
-I say {w}. You say [it too|the same].
-[Answer|Respond] with {w}.
-Your answer is {w}. Say it.
-Let me hear {w}.
-[Go on and say|Try to say|Say now|Then say] {w}.
-[Say|Write] it: {w}
-The answer is {w}. [Write|Repeat] it.
-My word is {w}. Say it back.
-[Once more|Again]: say {w}.
-[And now|So now|Next] [say|write|repeat] {w}.
-Here is a word: {w}. [Repeat|Write] it[, please|].
-[Now write|Now repeat|Now print|Then write] {w}.
-[And|So|Next,] [say|write|repeat] {w}[.|, please.]
-[Next word|Next|The next word]: {w}
-Your [word|text|line] is {w}. [Write|Repeat|Print] it.
-You [answer|say|write]: {w}
-[And now|Now] the word {w}.
-[Answer|Reply] like this: {w}
-I want you to [say|write|repeat] {w}.
-""",
+    PHRASES.text("talk.echo"),
 )
 
 

@@ -8,72 +8,19 @@ from typing import Any
 from skills import knowledge, people, words
 from skills.core import SYSTEM, Draw, Example, Message, Pool, contains
 from skills.people import ATTRIBUTES
+from skills.phrases import Phrases
 
-CALCULATOR = [
-    "Compute an arithmetic expression.", "Evaluate an expression.", "Calculate the value of an expression.", "A calculator.",
-    "Evaluate an arithmetic expression and return the result.", "Do arithmetic.", "Computes the value of an arithmetic expression.",
-    "Evaluates a mathematical expression.", "A simple calculator for sums.", "Calculates.", "Work out a sum exactly.", "Returns the result of a calculation.", "",
-]  # fmt: skip
-LOOKUP = [
-    "Look up a fact.",
-    "Look something up.",
-    "Search the notes.",
-    "Find a fact in the encyclopedia.",
-    "Look up the value of a key.",
-    "Search for information.",
-    "Looks up a fact by its key.",
-    "Returns a fact.",
-    "Find information about something.",
-    "Look up one fact in the database.",
-    "Gets the entry for a key.",
-    "Search the knowledge base.",
-    "",
-]
+PHRASES = Phrases("tools")
+
+CALCULATOR = PHRASES.lines("calculator")  # fmt: skip
+LOOKUP = PHRASES.lines("lookup")
 CALC_ASK = Pool(
     "calc.ask",
-    """
-What is {e}?
-[Compute|Calculate] {e}.
-Use the calculator[ to compute|:] {e}
-How much is {e}?
-[Please compute|Can you calculate|Could you work out] {e}
-[I need|Tell me] the [value|result] of {e}.
-{e} = ?
-What do you get for {e}?
-Work out {e} [with the calculator|with the tool].
-What's {e}?
-{e}
-Evaluate {e}.
-Give me {e}, please.
-Find {e}.
-""",
+    PHRASES.text("calc.ask"),
 )
 CALC_STORY = Pool(
     "calc.story",
-    """
-A box holds {a} {n}. How many {n} are in {b} boxes?
-{S} buys {a} {n} for {b} dollars each. How much is that?
-{S} has {c} {n} and gets {d} more. How many {n} are there?
-There are {c} {n}. {S} takes {d2} of them. How many are left?
-How many {n} are {a} bags with {b} {n} each?
-A ticket costs {a} dollars. What do {b} tickets cost?
-{S} works {a} hours a week for {b} weeks. How many hours is that?
-{c} {n} and {d} {n}: how many together?
-If one of the {n} costs {a} dollars, how much are {b} of them?
-A train drives {a} kilometres an hour for {b} hours. How far does it go?
-{S} [earns|saves|pays] {a} dollars a [week|day|month] for {b} [weeks|days|months]. How much is that?
-{S} [reads|writes|types] {a} [pages|words] a day for {b} days. How many is that?
-A [car|bus|ship] goes {a} [miles|kilometres] an hour. How far does it go in {b} hours?
-There are {a} rows of {b} [chairs|trees|seats]. How many are there?
-{S} had {c} {n} and lost {d2}. How many are left?
-{S} collected {c} {n} on Monday and {d} on Tuesday. How many in total?
-A [farm|shop|school] has {c} {n} and buys {d} more. How many does it have?
-[Find|Tell me] the price of {a} {n} at {b} dollars each.
-From {c} {n}, {d2} are sold. How many remain?
-{a} {n} cost {b} dollars each. What is the total?
-A book has {c} pages and {S} has read {d2}. How many pages are left?
-{S} packs {a} {c2} with {b} {n} each. How many {n} is that?
-""",
+    PHRASES.text("calc.story"),
 )
 CALC_DONE = ["{e} is {r}.", "The result is {r}.", "The result is {r}.", "{e} = {r}."]
 
@@ -96,16 +43,7 @@ def calculator(draw: Draw) -> dict[str, Any]:
         draw.pick(["calculator"] * 4 + ["calculate"]),
         draw.pick(CALCULATOR),
         "expression",
-        draw.pick(
-            [
-                "",
-                "",
-                "An arithmetic expression.",
-                "The expression to evaluate.",
-                "For example 2+3*4",
-                "The sum to compute",
-            ]
-        ),
+        draw.pick(PHRASES.lines("calculator.2")),
     )
 
 
@@ -189,21 +127,7 @@ def calc_call(draw: Draw, tool: dict[str, Any]) -> tuple[str, str, str, str]:
 
 LOOK_ASK = Pool(
     "look.ask",
-    """
-{q}
-{q}
-Look up {k}.
-Please look up {k}.
-[Find|Search for|Look for] {k}.
-Can you look up {k}?
-I need {k}.
-{q} Use the tool.
-[Use the lookup tool|Check the notes]: {q}
-Do you know {k}?
-Please find out: {q}
-What do the notes say about {k}?
-{q} [Look it up|Please check].
-""",
+    PHRASES.text("look.ask"),
 )
 
 
@@ -241,18 +165,7 @@ def _relation_call(draw: Draw) -> tuple[dict[str, Any], str, str, str, str]:
         draw.pick(["lookup", "lookup", "search", "find_fact", "search_notes", "wiki", "query"]),
         draw.pick(LOOKUP),
         draw.pick(["key", "key", "query", "query", "q", "text", "topic", "question"]),
-        draw.pick(
-            [
-                "",
-                "",
-                "",
-                "What to look up.",
-                "The key.",
-                "The thing to look for",
-                "A short question",
-                "Name of the fact",
-            ]
-        ),
+        draw.pick(PHRASES.lines("relation_call")),
     )
     return tool, question, argument, value, knowledge.cap(f"the {argument} is {value}.")
 

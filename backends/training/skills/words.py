@@ -4,56 +4,22 @@ from __future__ import annotations
 
 import random
 
+from skills.phrases import Phrases
+
+PHRASES = Phrases("words")
+
 
 def _split(text: str) -> list[str]:
     return [word.replace("_", " ") for word in text.split()]
 
 
-FIRST = _split("""
-Mia Leo Anna Tom Sam Nora Olaf Mira Ben Clara David Emma Felix Greta Hugo Ida Jack Kate Liam Maya Noah Olga Paul Quinn Rosa Simon Tara
-Uma Victor Wendy Xavier Yara Zoe Alice Bob Carol Dan Eve Frank Grace Henry Irene Jonas Karin Lucas Maria Nina Oscar Petra Rita Stefan
-Tina Ursula Vera Walter Yusuf Zara Aisha Boris Chen Diego Elena Farid Gita Hana Ivan Jana Kofi Lena Marco Nadia Omar Priya Raj Sofia
-Tariq Ugo Valentina Wei Yuki Zofia Adam Bella Carlos Daisy Ethan Fiona George Holly Isaac Julia Kevin Laura Martin Nancy Oliver Peter
-Rachel Sarah Thomas Violet William Amir Beatriz Cyrus Dora Emil Freya Gus Hector Ines Jorge Kira Lars Mina Nils Otto Pia Rafael Sven Theo
-Ulla Viktor Willow Ximena Yasmin Zeno Arthur Bruno Celia Dennis Edith Fabio Gloria Harold Ingrid James Klara Louis Mabel Nathan Opal Pablo
-Ruth Silas Tessa Vince Wanda Yvonne Abel Bianca Cleo Dmitri Elsa Finn Gina Hans Isla Jasper Kim Luna Max Naomi Oren Penny Ravi Stella Toby
-Maria John Mary Robert Linda Michael Susan Daniel Karen Mark Lisa Steven Janet Ali Fatima Mei Ahmed Sara Lucy Ella Ryan Amy Eric Jenny
-Marcus Helen Joe Nick Alex Chris Jamie Robin Pat Lee Jordan Taylor Kai Sasha Milan Tim Ann Jane Jim Bill Sue Rob Ted Meg Liz Ron Kenji
-Aaron Abby Andre Astrid Bjorn Camille Chloe Dina Edgar Eli Esther Gabriel Gwen Hassan Imani Ivy Joel Juan June Khalid Layla Leon Lily Lola
-Malik Mona Mateo Nell Niko Odette Pedro Rana Rosie Rubén Samir Selma Tomas Vikram Zainab Zack
-""")
-LAST = _split("""
-Holt Brand Vell Berg Stone Marsh Lind Cole Frost Hale Novak Silva Costa Meyer Weber Fischer Rossi Moreau Dubois Laurent Kowalski Petrov
-Ivanov Tanaka Sato Suzuki Kim Park Chen Wang Singh Patel Khan Ali Hassan Okafor Mensah Diallo Smith Jones Brown Taylor Wilson Clark Lewis
-Walker Hall Young King Wright Hill Green Baker Adams Carter Turner Parker Evans Cook Reed Bell Ward Gray Brooks Price Wood Ross Long Foster
-Powell Hughes Flores Garcia Lopez Perez Torres Ramos Rivera Vega Cruz Ortiz Larsen Hansen Olsen Nilsen Dahl Lund Strand Vik Moen Haugen
-Keller Vogel Wolf Koch Bauer Richter Klein Schwarz Winter Sommer Lang Kaiser Horn Falk Stein Bloom Crane Finch Hawk Swan Drake Thorn Ash
-""")
-CITIES = _split("""
-Tarn Lund Paris London Rome Oslo Berlin Madrid Lisbon Vienna Prague Dublin Athens Cairo Delhi Tokyo Kyoto Seoul Lima Quito Boston Chicago
-Denver Dallas Austin Seattle Toronto Ottawa Sydney Perth Helsinki Bergen Malmo Ghent Bruges Lyon Nice Turin Milan Naples Seville Porto
-Krakow Riga Vilnius Tallinn Geneva Basel Zurich Munich Hamburg Leipzig Dresden Bremen York Leeds Bath Cardiff Glasgow Cork Galway Nairobi
-Lagos Accra Tunis Rabat Dakar Hanoi Manila Jakarta Mumbai Lahore Dhaka Havana Bogota Santiago Utrecht Delft Leiden Graz Linz Salem Dover
-""")
-COUNTRIES = _split("""
-France Spain Italy Norway Sweden Denmark Finland Germany Poland Portugal Greece Turkey Egypt Kenya Ghana India China Japan Peru Chile
-Brazil Mexico Canada Ireland Scotland Wales England Austria Hungary Iceland Morocco Vietnam Australia Argentina Belgium Holland Cuba
-""")
-JOBS = _split("""
-baker pilot teacher gardener doctor nurse farmer painter writer singer driver cook waiter plumber carpenter tailor librarian lawyer judge
-engineer dentist fisherman sailor soldier guard mechanic electrician clerk cashier butcher barber shepherd miner potter weaver blacksmith
-architect actor dancer poet journalist photographer scientist chemist biologist translator accountant programmer designer coach referee
-firefighter postman beekeeper florist vet musician sculptor historian astronomer detective captain chef builder student professor banker
-""")
-ANIMALS = _split("""
-dog cat horse cow sheep goat pig rabbit duck hen goose parrot mouse hamster lion tiger bear wolf fox deer elephant giraffe monkey snake
-frog turtle eagle owl swan whale shark dolphin salmon trout bee ant spider butterfly donkey camel zebra kangaroo penguin crow sparrow
-squirrel hedgehog otter seal crab lizard beetle falcon robin llama
-""")
-FRUITS = _split("""
-apple pear plum peach cherry banana orange lemon lime grape melon mango kiwi fig apricot pineapple strawberry raspberry blueberry
-blackberry coconut papaya
-""")
+FIRST = _split(PHRASES.text("first"))
+LAST = _split(PHRASES.text("last"))
+CITIES = _split(PHRASES.text("cities"))
+COUNTRIES = _split(PHRASES.text("countries"))
+JOBS = _split(PHRASES.text("jobs"))
+ANIMALS = _split(PHRASES.text("animals"))
+FRUITS = _split(PHRASES.text("fruits"))
 VEGETABLES = [
     *_split(
         """\ncarrot potato onion tomato cabbage bean pea leek pumpkin cucumber pepper radish turnip beet cauliflower eggplant\n"""
@@ -80,62 +46,23 @@ FURNITURE = _split(
 INSTRUMENTS = _split(
     "piano violin guitar flute drum trumpet cello harp clarinet organ trombone banjo accordion oboe saxophone"
 )
-DRINKS = [
-    "tea",
-    "coffee",
-    "milk",
-    "water",
-    "juice",
-    "lemonade",
-    "cocoa",
-    "soda",
-    "wine",
-    "beer",
-    "cider",
-]
-FOODS = _split("""
-bread soup rice pasta cheese pizza salad fish chicken cake pie stew curry noodles pancakes sausages honey butter yogurt chocolate
-sandwiches dumplings omelettes porridge mushrooms olives
-""")
+DRINKS = PHRASES.lines("drinks")
+FOODS = _split(PHRASES.text("foods"))
 SPORTS = _split(
     "football tennis hockey golf rugby cricket basketball volleyball swimming rowing boxing fencing judo skiing cycling"
 )
 SUBJECTS = _split("""
 history physics chemistry biology law medicine music mathematics geography economics philosophy literature astronomy geology art botany
 """)
-LANGUAGES = _split("""
-French Spanish Italian German Polish Greek Turkish Arabic Hindi Chinese Japanese Korean Russian Dutch Danish Swedish Norwegian English
-Portuguese Swahili Latin
-""")
-HOBBIES = _split("""
-painting fishing reading chess cooking gardening hiking sailing knitting dancing singing climbing running photography camping baking
-drawing skating surfing woodwork pottery birdwatching stamp_collecting writing_poems
-""")
-NOUNS = _split("""
-book pen pencil lamp cup plate bottle box bag key clock phone letter ball kite doll drum map coin ticket stamp basket bucket candle mirror
-picture pillow blanket carpet towel spoon fork knife pot pan kettle bowl glass jar brush broom rope chain ring necklace watch umbrella
-backpack suitcase camera radio computer laptop printer notebook magazine newspaper card flower rose tulip tree plant seed leaf stone shell
-brick tile button needle thread wheel engine battery cable lock tent flag helmet toy puzzle robot balloon cookie muffin sandwich egg
-sticker marble poster folder envelope stapler eraser ruler crayon wallet purse comb soap toothbrush sponge hose pump nail screw bolt
-vase statue painting drawing guitar bicycle scooter skateboard sled boat hat coat scarf jacket cake pie pizza candle telescope microscope
-""")
-COUNTABLE = _split("""
-apple pear orange plum book pen pencil card sticker marble coin stamp cookie muffin egg candy balloon ball toy flower rose ticket shell
-stone button box bottle cup plate photo badge bead brick page letter chair lamp kite doll key candle sandwich cake pie banana peach lemon
-cherry nut seed plant tree duck fish hen rabbit cow sheep crayon magazine postcard poster notebook folder shirt sock hat glove ribbon
-battery puzzle magnet feather leaf acorn potato onion tomato carrot melon mango grape strawberry bun donut pancake cupcake pretzel
-""")
+LANGUAGES = _split(PHRASES.text("languages"))
+HOBBIES = _split(PHRASES.text("hobbies"))
+NOUNS = _split(PHRASES.text("nouns"))
+COUNTABLE = _split(PHRASES.text("countable"))
 CONTAINERS = _split(
     "bag box basket crate pack jar tray carton case shelf bucket sack drawer album packet"
 )
-ADJECTIVES = _split("""
-small big old new red blue green yellow black white brown grey round square wooden golden silver broken heavy light long short tall clean
-dirty warm cold wet dry soft hard bright dark cheap expensive quiet loud fast slow pretty strange tiny huge plastic metal paper shiny
-""")
-ROOMS = _split("""
-kitchen garden garage cellar attic bedroom bathroom hall office library school shop market station park museum church hospital hotel bank
-cafe restaurant barn stable workshop studio cupboard drawer basement balcony theatre castle harbour airport classroom shed yard
-""")
+ADJECTIVES = _split(PHRASES.text("adjectives"))
+ROOMS = _split(PHRASES.text("rooms"))
 SPOTS = _split(
     "table chair shelf bed desk sofa roof floor bench box tree bridge car door window piano cabinet"
 )
@@ -149,24 +76,11 @@ TRAITS = _split(
 COMPANY_END = _split(
     "Foods Tools Books Motors Travel Bank Systems Labs Media Toys Garden Energy Paper Glass Steel Design Press Works"
 )
-BOOK_HEADS = _split("""
-River House Garden Winter Road Mountain Night Letter Bridge Storm Bird Tower Sea Forest Clock Mirror Island Shadow Summer Door Stone Lamp
-Harbour Window Moon Star Wind Field Train Key
-""")
+BOOK_HEADS = _split(PHRASES.text("book_heads"))
 BOOK_ADJ = _split(
     "Slow Silent Last Long Blue Red Golden Empty Hidden Broken White Distant Little Second Old Quiet Cold Bright Dark Wild"
 )
-TOPICS = _split("""
-cats dogs gardens trains bicycles school_uniforms homework libraries museums zoos parks books films television video_games phones computers
-robots the_internet social_media newspapers music dancing painting cooking baking bread tea coffee chocolate vegetables fruit breakfast
-fast_food restaurants holidays camping hiking swimming football chess board_games running cycling walking cars buses planes boats bridges
-cities villages farms forests rivers mountains the_sea beaches islands weather rain snow winter summer recycling solar_power wind_power
-electric_cars clean_water trees bees birds horses fish pets friendship family sleep exercise teamwork reading writing drawing languages
-history science space maps clocks money saving_money shopping markets cash small_shops early_trains night_buses remote_work four-day_weeks
-school_lunches longer_breaks public_transport umbrellas hats shoes furniture houses kitchens bedrooms windows candles lamps letters
-birthdays parties gifts volunteering neighbours travel photography theatre poetry stamps puzzles toys tests exams uniforms alarms
-zoos cheese honey soup salad pizza tea_parties handwriting school_trips bicycle_lanes car-free_days paper_books e-books
-""")
+TOPICS = _split(PHRASES.text("topics"))
 CATEGORIES: dict[str, list[str]] = {
     "animal": ANIMALS,
     "fruit": FRUITS,
@@ -186,84 +100,15 @@ CATEGORIES: dict[str, list[str]] = {
     "month": MONTHS,
     "language": LANGUAGES,
     "school subject": SUBJECTS,
-    "tree": ["oak", "pine", "birch", "maple", "willow", "elm", "beech", "fir", "cedar", "poplar"],
-    "flower": [
-        "rose",
-        "tulip",
-        "daisy",
-        "lily",
-        "violet",
-        "sunflower",
-        "daffodil",
-        "orchid",
-        "poppy",
-        "iris",
-    ],
-    "metal": [
-        "iron",
-        "gold",
-        "copper",
-        "tin",
-        "lead",
-        "zinc",
-        "steel",
-        "silver",
-        "bronze",
-        "nickel",
-    ],
-    "shape": [
-        "circle",
-        "square",
-        "triangle",
-        "rectangle",
-        "oval",
-        "cube",
-        "sphere",
-        "cone",
-        "hexagon",
-        "star",
-    ],
-    "bird": [
-        "eagle",
-        "owl",
-        "swan",
-        "parrot",
-        "crow",
-        "sparrow",
-        "robin",
-        "falcon",
-        "penguin",
-        "duck",
-        "goose",
-        "hen",
-        "pigeon",
-    ],
-    "room": [
-        "kitchen",
-        "bathroom",
-        "bedroom",
-        "cellar",
-        "attic",
-        "hall",
-        "garage",
-        "living room",
-        "dining room",
-    ],
+    "tree": PHRASES.lines("categories"),
+    "flower": PHRASES.lines("categories.2"),
+    "metal": PHRASES.lines("categories.3"),
+    "shape": PHRASES.lines("categories.4"),
+    "bird": PHRASES.lines("categories.5"),
+    "room": PHRASES.lines("categories.6"),
     "meal": ["breakfast", "lunch", "dinner", "supper"],
     "season": ["spring", "summer", "autumn", "winter"],
-    "body part": [
-        "arm",
-        "leg",
-        "hand",
-        "foot",
-        "head",
-        "nose",
-        "ear",
-        "knee",
-        "elbow",
-        "finger",
-        "shoulder",
-    ],
+    "body part": PHRASES.lines("categories.7"),
 }
 CATEGORY_NAMES: dict[str, list[str]] = {
     "piece of clothing": ["piece of clothing", "garment", "thing to wear"],

@@ -4,187 +4,31 @@ from __future__ import annotations
 
 from skills import choose, knowledge, words
 from skills.core import Check, Draw, Example, Message, Pool, contains, equals, every, regex, system
+from skills.phrases import Phrases
 
-HEADINGS = [
-    "The history of {t}|The first {t}|Why {t} matter|Facts about {t}|The meaning of {t}|A short story about {t}|{T} then and now|The idea of {t}|The origin of {t}|Questions about {t}",
-    "The main kinds of {t}|{T} around the world|Where to find {t}|Examples of {t}|The parts of {t}|{T} and nature|The best of {t}|Changes in {t}|Names for {t}|Pictures of {t}",
-    "{T} at home|{T} at school|{T} in daily life|{T} in the city|A day with {t}|{T} and family|{T} and friends|People who like {t}|{T} for children|{T} on holiday|{T} and the weather|{T} in winter",
-    "How to start with {t}|Tools for {t}|Tips for {t}|Rules for {t}|The cost of {t}|Time for {t}|Buying {t}|Making {t}|Care for {t}|The price of {t}|{T} for beginners|Work with {t}",
-    "Problems with {t}|The future of {t}|The joy of {t}|What we learn from {t}|Ideas for {t}|{T} and health|{T} and money|{T} for everyone|Thanks to {t}|A last word on {t}",
-]  # fmt: skip
+PHRASES = Phrases("writing")
+
+HEADINGS = PHRASES.lines("headings")  # fmt: skip
 """The headings of each place of an outline: how it began, what there is, in daily life, in practice, and the end."""
 PLACES = [line.split("|") for line in HEADINGS]
 NUMBER_WORDS = {2: "two", 3: "three", 4: "four", 5: "five"}
 OUTLINE = Pool(
     "outline.ask",
-    """
-[Write|Make|Give me|Create|Draft|I need] [an outline|a short outline|a plan] [about|on|for] {t} with {k} [points|headings|parts].
-Write [an|a short] outline [of|for] [a talk|an essay|an article|a text] about {t}. Use {k} points.
-Make an outline with {k} points [about|on] {t}.
-[Give me|Create|Draft] a {k}-point outline [about|on] {t}.
-Outline [a talk|an essay|an article] [about|on] {t} in {k} points.
-[List|Write|Give|Find|Name] {k} [points|headings|topics] for a [talk|text|speech|paper|report] [about|on] {t}.
-I want to write about {t}. [Give me|Write] an outline with {k} points.
-{k} [points|headings|ideas] [about|on|for] {t}, please.
-Plan a text about {t}. [Write|Use] {k} numbered points.
-[Write|Give|Find|Name|List|I need] {k} headings for [an article|a text|a talk|an essay] [about|on] {t}.
-Topic: {t}. Write an outline with {k} points.
-What {k} points should a text about {t} have?
-Prepare an outline on {t} ({k} points).
-[Write|Make|Draft|Create] a {k}-point outline [on|about|for] {t}.
-A {k}-point outline about {t}[, please|].
-[Write|Make|List|Name] {k} headings about {t}.
-Outline {t} in {k} points.
-I have to give a talk about {t}. [Give me|Write] {k} points.
-Write a plan with {k} points for [an essay|a talk|a text] about {t}.
-[Give|Find|Name] {k} headings for [a text|an essay|a talk] on {t}.
-Structure a text about {t}: {k} points.
-Sketch [an essay|a talk] about {t} with {k} points.
-Write {k} short points about {t}.
-Outline, {k} points, topic {t}.
-My talk is about {t}. Write an outline with {k} points for it.
-Help me plan [an essay|a talk|a text] about {t}. [Use|I need|Give me] {k} points.
-{K} headings about {t}, please.
-[Write|Give me] a list of {k} points on {t}.
-Which {k} points belong in [an essay|a text|a talk] about {t}?
-[Find|Name|List|Give] {k} [headings|points] [for|on|about] {t}.
-[Find|Name|List] {k} headings for [a report|a lesson|a paper] [about|on] {t}.
-[Can you|Could you|Please] [write|make|give me] [an outline|a plan] [about|on] {t} with {k} [points|headings]?
-[An outline|A plan] [of|for] {k} [points|headings] [about|on] {t}[, please|].
-[Think of|Suggest|Propose] {k} [points|headings] for a text about {t}.
-I am writing [an essay|an article|a text] about {t}. [Give me|I need] {k} [points|headings].
-[Divide|Split] the topic {t} into {k} points.
-[Topic|Subject|Theme]: {t}\\n[Points|Headings|Number of points]: {k}
-For [a talk|an essay|a lesson] about {t}, [write|list|give me] {k} [points|headings].
-{k} [numbered |]points on {t}.
-[An outline|Outline|A plan], please.\\nTopic: {t}\\nLength: {k} points
-Task: [outline|write an outline]\\n[About|Topic]: {t}\\n[How many points|Points]: {k}
-[Outline|Plan] - {t} - {k} [points|headings]
-{t}: [outline|plan] with {k} points
-[Outline|Plan|Headings] [about|on|for]: {t}\\nPoints: {k}
-Topic: {t}. Points: {k}. [Write the outline.|Outline it.|Make an outline.]
-Points: {k}\\n[Topic|About]: {t}\\n[Write|Make] the outline.
-[Text|Talk|Essay] about {t}\\n{k} [points|headings]
-Number: {k} points\\nText: {t}\\n[Outline|Plan]:
-[Article|Speech] title: {t}. Headings wanted: {k}.
-Outline topic: {t}\\n[Points|Headings]: {k}
-[Topic of the outline|The outline is about]: {t}\\n[Number of points|Points]: {k}
-Write an outline.\\n[Subject|Theme]: {t}\\n[Points|Headings]: {k}
-Points: {k}\\n[Topic|Theme|Subject]: {t}
-[Topic|Theme|Subject] = {t}\\n[wanted|needed]: {k} [points|headings]
-[Theme|Subject]: {t}\\n[Write|Make|Give] {k} [points|headings].
-[Theme|Subject|Topic]: {t}\\nOutline: {k} [points|headings]
-[Theme|Subject|Topic]: {t}\\n[How many points|How many headings]: {k}\\nOutline:
-Outline\\n[Subject|Theme|Topic]: {t}\\n{k} [points|headings]
-[Theme|Subject|Topic]: {t}\\nCount: {k} [points|headings]
-{k} [points|headings]\\n[Theme|Subject|Topic]: {t}
-[Talk|Essay|Article]: {t}\\n[Number of headings|Number of points|Size]: {k}
-Plan [a text|a talk].\\n[Subject|Theme|Topic]: {t}\\n[Points|Headings]: {k}
-Title: {t}\\n[Points|Headings]: {k}
-[Theme|Subject|Topic]: {t}, [points|headings]: {k}, [outline, please|write it]
-""",
+    PHRASES.text("outline.ask"),
 )
 OUTLINE_FREE = Pool(
     "outline.free",
-    """
-[Write|Create|Make|Plan] [an outline|a plan|headings] [about|on|for] {t}.
-Write a short outline [on|about] {t}.
-Outline a text about {t}.
-Make an outline for [a talk|an essay] about {t}.
-Draft an outline on {t}.
-I need an outline about {t}.
-Topic: {t}. Write an outline.
-[Give me|Create] an outline about {t}.
-Outline {t}.
-Plan [a text|an essay|a talk] about {t}.
-I want to write about {t}. Write an outline.
-Write headings for a text about {t}.
-What would be a good outline about {t}?
-[Please|Can you] [outline|plan] [a text|a talk|an essay] about {t}[.|?]
-Outline for [a talk|an essay|an article] [about|on] {t}[, please|].
-[Think of|Suggest|Propose] an outline about {t}.
-My topic is {t}. [Make|Write|Give me] an outline.
-How would you outline [a text|a talk] about {t}?
-An outline on {t}[, please|].
-[Help me|I want to] [plan|write] a text about {t}. Make an outline.
-""",
+    PHRASES.text("outline.free"),
 )
 EXPAND_NUMBER = Pool(
     "expand.number",
-    """
-Expand point {i}[ of this outline|]:\\n{o}
-{o}\\nExpand point {i}.
-{o}\\n\\nWrite [more|a text] about point {i}.
-Here is an outline:\\n{o}\\nExpand point {i}[| in one or two sentences].
-{o}\\n[Explain|Develop] point {i}.
-Outline:\\n{o}\\n\\nNow expand point {i}.
-Expand the point number {i}:\\n{o}
-Take point {i} of this outline and write [a short text|two sentences]:\\n{o}
-[Please expand|Could you expand|Write more on] [point|item|number|heading] {i}:\\n{o}
-{o}\\n[Please |Now |]expand [number|item|heading] {i}.
-{o}\\n\\n[Expand|Develop|Unfold] [point|heading] {i} in [one or two|two|a few] sentences.
-{o}\\nWrite [two sentences|a short text|some sentences] on [point|number] {i}.
-This is my outline.\\n{o}\\nExpand point {i}.
-My outline:\\n{o}\\n[I need|Give me|Write] [a text|two sentences|the text] for point {i}.
-[Read|Look at] this outline and [expand|explain|develop] point {i}:\\n{o}
-{o}\\nPoint {i}, please: [two sentences|a short text|write it out].
-[Outline|Plan|Points]:\\n{o}\\n[Unfold|Fill out|Write out] point {i}.
-Write [about|on] point {i} of [this|my] [list|plan|outline]:\\n{o}
-{o}\\nTell me more about point {i}.
-The outline is:\\n{o}\\nWhat can you say about point {i}?
-{o}\\n[Turn|Make] point {i} into [sentences|a short text].
-Expand only point {i}:\\n{o}
-In this outline, [expand|explain|develop] point {i}.\\n{o}
-""",
+    PHRASES.text("expand.number"),
 )
 EXPAND = Pool(
     "expand.one",
-    """
-[Expand|Unfold|Write about] [this point|this|the point|the heading][| in one or two sentences|]: {p}
-Expand [the point|this point]: {p}
-Write [one or two|a few|some|two] sentences [about|on] [this point|the point|this heading]: {p}
-Point: {p}\\n[Expand it|Expand this point].
-[Write|Give me|Make] [a short paragraph|a paragraph|a short text|two sentences] [on|about]: {p}
-Turn this point into [a short text|sentences]: {p}
-[Develop|Explain] this point: {p}
-[Expand|Develop|Explain|More on|Text for|Point|Heading]: {p}
-[Expand|Write] on "{p}"[.| in two sentences.|]
-"{p}" - write [two sentences|more] about this point.
-Write a short paragraph for the heading "{p}".
-[Write|Say|Tell me] more [about|on] ["{p}"|the point "{p}"].
-Tell me more about this point: {p}
-{p}\\n[Expand this point|Expand it|Write more].
-[Expand|Develop] the point {p}.
-Make two sentences from this heading: {p}
-The point is "{p}". Expand it.
-[Explain|Develop|Unfold] "{p}" in [one or two|two] sentences.
-Here is a point: {p}\\nWrite [a few|two] sentences on it.
-Write [a few|two] sentences on the point {p}.
-Write a few lines on "{p}".
-Heading: {p}\\n[Text:|Write the text.]
-Heading {p}: write the text.
-Fill out this point: {p}
-This is the point: {p}\\n[Expand|Develop|Unfold] it.
-[My|The|A] point: {p}\\n[Unfold|Develop|Explain|Expand] [it|this].
-Here is my [heading|point]: {p}. [Expand|Develop|Explain] it.
-{p}\\n[Develop|Unfold|Explain] [it|this|this point].
-{p}: [write|give me] [two|some|a few] sentences.
-{p}\\n\\n[Write a short text|Write two sentences|Make a paragraph] [on|about] this [point|heading].
-"{p}"\\n[Expand this|Write a few sentences about it|Explain this].
-[Please expand|Please write about|Could you expand] this [point|heading]: {p}
-My outline has the [point|heading] {p}. [Expand|Develop|Explain] it.
-[One|A] point of my outline is "{p}". [Write|Give me] [two sentences|a short text] [on|about] it.
-Write [the text|a text] for this [point|heading]: {p}
-[I want|I need] [a few|two] sentences [about|on] "{p}".
-{p} - [expand|explain|develop] this.
-What can you [write|say] about this [point|heading]: {p}
-The heading is {p}. [Write|Give me] the text.
-""",
+    PHRASES.text("expand.one"),
 )
-BODY = [
-    "{P} is [worth a closer look|an interesting point|a good place to start].", "Many people [think about|care about|talk about] {t} [every day|these days|more and more].", "It [helps|is useful] to look at {t} [with open eyes|step by step|from close up].",
-    "[A good example|A simple example] shows how {t} [matter|change our day|work].", "With a little time, everyone can [learn something about|enjoy|understand] {t}.", "This part of {t} is [easy to miss|easy to understand|often forgotten].", "In the end, {t} [give us something new|are part of our life|make a difference].",
-]  # fmt: skip
+BODY = PHRASES.lines("body")  # fmt: skip
 
 
 def topic(draw: Draw) -> str:
@@ -348,79 +192,15 @@ def expand(draw: Draw) -> Example:
 
 SUMMARY = Pool(
     "summary.ask",
-    """
-Summarise this list[| in one sentence]:
-[Summarise|Summarize] the [following |]list[| in one sentence]:
-Write [one sentence|a sentence|a short summary] [about|of] this list:
-Sum up this list:
-[Summarise|Summarize] these items[| in one sentence]:
-[Give|Write] a [one-sentence |short |]summary of [the|this] list:
-[Please summarise|Can you summarise] [this|my] list:
-In one sentence, what does this list hold?
-List:
-What [is|do we have|stands] on this list? [Answer in one sentence|One sentence].
-Here is a list. [Summarise it|Sum it up].
-Describe the list in one sentence:
-TLDR of this list:
-Say in one sentence what is on this list:
-Make one sentence from this list:
-[Please|Can you] sum up the list[ below|]:
-Put this list into one sentence:
-My shopping list: [summarise it|sum it up in one sentence].
-What do we have here? Sum up the list:
-Tell me in one sentence what the list holds:
-A summary of this list[, please|]:
-Shorten this list to one sentence:
-[What is in|What stands in] this list[? One sentence.|?]
-[Name|Tell me] [everything on|all the things on] this list in one sentence:
-Turn the list into [one|a] sentence:
-I made a list. [Please summarise it|Sum it up for me].
-[Summarise|Summarize|Sum up] [what is on|everything on] [the|this|my] list:
-[Write|Say] what this list holds, in one sentence:
-Give me [the list in one sentence|one sentence for this list]:
-Short summary[ of the list|], please:
-""",
+    PHRASES.text("summary.ask"),
 )
 COUNT = Pool(
     "summary.count",
-    """
-How many items are in this list?
-[Count the items|How long is the list below|The length of my list|How long is my list]:
-[How many things are on|How many items are on|How long is|How big is] the list?
-[Give|Say] the number of items[ only|]:
-How many [entries|words] does this list have?
-Count [the things in|] this list:
-How long is this list?
-What is the number of items in this list?
-How many are there?
-Count them:
-How many words are in this list? [Just the number.|]
-How many things do you see in this list?
-The number of items[, please|]:
-[Tell me|Find|Say] how many [items|things|entries] [there are|are listed|this list has].
-[How many|What number of] [items|things] [do you count|are listed|does the list hold]?
-[Item count|Number of entries|Count of items]:
-[How many different things|How many lines] are [here|in the list]?
-I have this list. How many things is that?
-[Please count|Can you count] [the items|the entries|these things].
-""",
+    PHRASES.text("summary.count"),
 )
 COMMON = Pool(
     "summary.common",
-    """
-[Which|What] [item|word] is [the most frequent|most common] in this list?
-Which [item|word] [comes|appears] most often?
-[Name|Find] the most frequent [item|word]:
-What [is|comes] most often in this list?
-Which one is there most often?
-Most [frequent|common] item?
-[Which|What] [item|word|thing] is there [most often|the most times]?
-[Tell me|Say|Give me] the [item|word] that [comes|appears] most often.
-What appears [most often|the most] [here|in the list]?
-[Find|Name|Say] the [commonest|most common] [item|word].
-Which word do you see most often?
-One [item|word] comes more often than the others. Which?
-""",
+    PHRASES.text("summary.common"),
 )
 
 
@@ -523,54 +303,15 @@ SIDES = {
 }
 DEBATE = Pool(
     "debate.ask",
-    """
-Topic: {t}. Argue {s}, in {k}.
-Topic: {t}. Argue {s}[.| in {k}.]
-Give {one} argument {f} {t}.
-Write {k} {g} {t}.
-Argue {f} {t}[.| in {k}.]
-[Make|Write] {one} [short |]argument {f} {t}.
-Debate topic: {t}. Your side: {s}. [Make your point.|Speak.|]
-You are {f} {t}. [Convince|Tell] [me|us] why[.| in {k}.]
-Why [should we be|are you] {f} {t}?
-Say why you are {f} {t}[.| in {k}.]
-The topic is {t}. You argue {s}. [Give your opening statement.|Speak now.|]
-Topic: {t}\\nSide: {s}
-[Debate|Discussion|Topic]: {t}. [Side|Position|You are]: {s}[.|]
-The debate is about {t}. Speak {f} {t} in {k}.
-Write a short text {g} {t}.
-[Speak|Say something] {f} {t}[.| in {k}.]
-[Defend|Explain] in {k} why you are {f} {t}.
-I want to hear an argument {f} {t}.
-What speaks {f} {t}?
-Name {one} reason {f} {t}.
-Debate: {t}. Side: {s}.
-Take the side {f} {t} and argue[ in {k}|].
-Your topic: {t}. Your side: {s}. Length: {k}.
-""",
+    PHRASES.text("debate.ask"),
 )
 DEBATE_SYSTEM = Pool(
     "debate.system",
-    """
-You argue {f} {t}.
-You are a debater. You speak {f} {t}.
-You are {f} {t}. Keep it short.
-In this debate you argue {f} {t}.
-You [take|are on] the side {f} {t}.
-""",
+    PHRASES.text("debate.system"),
 )
 NEXT = Pool(
     "debate.next",
-    """
-Your turn.
-Please begin.
-Make your [argument|point|opening statement].
-The other side says: {o} [Answer them.|Your reply?|What do you say?|]
-Reply to this: {o}
-Your opponent said: "{o}" [Answer|Reply].
-{o}
-What do you say?
-""",
+    PHRASES.text("debate.next"),
 )
 
 
