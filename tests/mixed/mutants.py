@@ -33,8 +33,8 @@ SEEDED = (
     Seeded("limits", "replayed", Mutant(
         "it is not recorded that a time was up",
         "runtime/concurrency/timeout.py",
-        'Observed(self._frame.address, self._ordinal, "deadline", True, at)',
-        'Observed(self._frame.address, self._ordinal, "timeout", True, at)',
+        'Observed(self._frame.address, self._ordinal, "deadline", limit, at)',
+        'Observed(self._frame.address, self._ordinal, "timeout", limit, at)',
     )),
     Seeded("limits", "edited", Mutant(
         "a recorded limit does not strike while a live call is out",
