@@ -10,14 +10,13 @@ from pathlib import Path
 
 from appl.testing import Log
 from appl.tracing import Trace
-from appl.tracing.explaining.prediction import Prediction, prediction_of
-from appl.tracing.replaying.predictor import Predictor
 from appl.tracing.replaying.rerunner import Rerunner
 from tests.edits.reuse import Verdict, judge
 from tests.resume.continuing import cut, ended, resume
 
 from .edits import edited
 from .forms import FORMS
+from .predicting import Predictions, predicted
 from .program import Mixed
 from .world import (
     Hung,
@@ -47,7 +46,7 @@ class Found:
     faults: list[str] = field(default_factory=list)
     hangs: int = 0
     reuse: Verdict = field(default_factory=Verdict)
-    predictions: Counter[str] = field(default_factory=Counter)
+    predictions: Predictions = field(default_factory=Predictions)
 
     @classmethod
     def of(cls, parts: list[Found]) -> Found:
@@ -70,8 +69,7 @@ class Found:
 
     def __str__(self) -> str:
         said = f"{self.programs} programs, {len(self.faults)} differences, {self.hangs} hangs"
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.predictions.items()))
-        return f"{said}; predictions: {kinds}" if kinds else said
+        return f"{said}; predictions: {self.predictions}" if self.predictions.kinds else said
 
     def try_out(self, program: Mixed, judge: Callable[[Mixed], str | None]) -> None:
         """Have *judge* say what is wrong with *program*."""
@@ -203,33 +201,18 @@ def reruns(
     first, second = (folder / f"{program.seed}{end}.trace" for end in ("", ".again"))
     edit, changed = edited(program)
     module, before = compiled(changed), Trace.open(first)
-    predictor = Predictor(before)
-    ran(module, live := backend(changed, 4), instruments=[predictor], world=predictor)
-    if live.asked:
-        return f"{edit}: predicting asked {live.asked}"
+    foreseen = predicted(module, before, backend(changed, 4))
     again, live, reuse = rerunner(before), backend(changed, 3), found.reuse
     expected, _ = plainly(changed)
     wrong = departs(expected, recorded(module, live, second, again))
     judge(f"program {program.seed}, {edit}", before, Trace.open(second), reuse)
     reuse.runs += 1
     reuse.edits[edit] += 1
-    found.predictions[_held(prediction_of(predictor), len(again.asked))] += 1
+    found.predictions.judge(f"program {program.seed}, {edit}", foreseen, len(again.asked))
     paid = {at for at in live.addresses if edit == "nothing" and at in ended(before)}
     if wrong or paid - _failed(before):
         return f"{edit}: {wrong or ''} paid again: {sorted(paid)}"
     return departs(expected, replayed(module, second))
-
-
-def _held(prediction: Prediction, truth: int) -> str:
-    """How the *prediction* of the number of live calls held."""
-    fewest, most = prediction.live
-    if truth == fewest == most:
-        return "exact"
-    if most is not None and truth > most:
-        return "too low"
-    if truth == fewest:
-        return "exactly the fewest"
-    return "in the range" if truth > fewest else "too high"
 
 
 def _failed(trace: Trace) -> set[str]:

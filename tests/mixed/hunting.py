@@ -45,4 +45,4 @@ def _is_wrong(program: Mixed, way: str) -> bool:
             program,
             lambda each: world.difference(each, path) or _WAYS[way](each, Path(name), found),
         )
-    return bool(found.faults or found.reuse.wrong or found.predictions["too low"])
+    return bool(found.faults or found.reuse.wrong or found.predictions.wrong)

@@ -53,7 +53,7 @@ class TimedWait:
     """A wait at *address* for a moment: *seconds* from now, or when *pending* is done if sooner.
 
     The run's world decides when the moment comes, and what is seen then; live it is *live()*. The
-    program waits inside the block. An error that leaves the block ends the wait.
+    program waits inside the block, whose end ends the wait.
     """
 
     def __init__(
@@ -93,10 +93,9 @@ class TimedWait:
     def __enter__(self) -> Signal:
         return self.first
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, *_: object) -> None:
         self._left = True
-        if kind is not None:
-            self._run.outside.leave(self._moment)
+        self._run.outside.leave(self._moment)
 
     def _look(self) -> None:
         """Look at the world as the moment is delivered, unless nobody waits for it any more."""

@@ -290,8 +290,9 @@ class Hub:
         return self.asleep and self.loop is None and frame.f_code is Hub._sleep.__code__
 
     def has_timers(self) -> bool:
-        """True if the loop has timers that may move something."""
-        return bool(getattr(self.loop, "_scheduled", None))
+        """True if the loop has timers that may move something: not only cancelled ones."""
+        timers = tuple(getattr(self.loop, "_scheduled", ()))
+        return not all(timer.cancelled() for timer in timers)
 
     def next_timer(self) -> float:
         """Seconds until the loop's next timer is due, infinite without one; from any thread."""

@@ -96,9 +96,8 @@ class timeout:
         def ring() -> None:
             run_on(hub, lambda: self._ring(strike))
 
-        moment = Moment(self._frame.address, "deadline", self._ordinal, self._seconds)
         self._frame.run.outside.expect(
-            moment, lambda _: ring(), lambda: io_thread().send(lambda: self._arm(ring))
+            self._moment(), lambda _: ring(), lambda: io_thread().send(lambda: self._arm(ring))
         )
 
     def _arm(self, ring: Callable[[], None]) -> None:
@@ -118,4 +117,9 @@ class timeout:
 
     def _end(self) -> None:
         self._over = True  # at once: the timer is cancelled later, on the loop where it belongs
+        self._frame.run.outside.leave(self._moment())
         io_thread().send(lambda: self._timer.cancel() if self._timer is not None else None)
+
+    def _moment(self) -> Moment:
+        """The moment at which the time is up."""
+        return Moment(self._frame.address, "deadline", self._ordinal, self._seconds)

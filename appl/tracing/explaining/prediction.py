@@ -19,15 +19,17 @@ _TOKENS = " tokens"
 
 @dataclass(slots=True)
 class Prediction:
-    """The calls that a run would make: *fewest*, and beyond them ``further`` if answers change.
+    """The calls that a run would make: *fewest*, and beyond them perhaps ``further``.
 
-    That holds where the program goes the same way. ``decides`` is the first call, of a model or a
-    tool, whose result may change and decide what comes after it, or the first block whose time
-    may, "" when there is none: only ``certain`` calls are live for sure then, and how many at most
-    is not known. ``every`` counts all calls of the run. ``cost`` is what the recorded answers to
-    the fewest took, ``cost_most`` to the most; of ``guessed`` calls nothing is recorded, so what
-    their answers lead to is a guess. ``tools`` would run. ``stopped`` says why the program could
-    not be followed to its end.
+    Of ``further``, the prompts hold answers that may change, or they were cancelled then and may be
+    cancelled again before they are asked. All that holds where the program goes the same way.
+    ``decides`` is the first call, of a model or a tool, whose result may change before the program
+    goes on, or the first call or function that may now miss a time limit; "" when there is none.
+    If there is one, only ``certain`` calls are live for sure, and how many at most is not known.
+    ``every`` counts all calls of the run. ``cost`` is what the recorded answers to the fewest took,
+    ``cost_most`` to the most; of ``guessed`` calls nothing is recorded, so what their answers lead
+    to is a guess. ``tools`` would run. ``stopped`` says why the program could not be followed to
+    its end.
     """
 
     fewest: list[LiveCall] = field(default_factory=list)
@@ -106,12 +108,16 @@ def _range(fewest: int, most: int | None) -> str:
 
 def prediction_of(predictor: Predictor, error: BaseException | None = None) -> Prediction:
     """What *predictor* has found so far; *error* is the one that ended the program."""
-    trace, asked = predictor.trace, predictor.asked
+    if error is not None:
+        predictor.stopped()
+    trace, perhaps = predictor.trace, predictor.perhaps
+    asked = {at: each for at, each in predictor.asked.items() if at not in perhaps}
     found = Prediction(guessed=predictor.guessed, tools=predictor.ran, every=len(predictor.begun))
     found.stopped = f"{type(error).__name__}: {error}" if error is not None else ""
     found.decides, found.certain = predictor.decides, predictor.certain
     found.fewest = explained(predictor, asked.values())
-    found.further = [each for at, each in predictor.touched.items() if at not in asked]
+    further = predictor.touched | perhaps
+    found.further = [each for at, each in further.items() if at not in asked]
     for call in trace.calls:
         if call.source is None or call.response is not None:
             found.recorded.add(call.response)

@@ -1,8 +1,8 @@
 """Predicts the calls that a rerun of an edited program would make, without making any.
 
-Invariant: no backend is asked and no tool runs. The fewest calls are live when every live answer
-comes out as it was recorded; the most, when each comes out different, as far as prompts carry it.
-Where the program goes on with an answer that will change, only what was asked before is certain.
+Invariant: no backend is asked and no tool runs. A question that was answered then, or failed, is
+taken to end so again. Where the program goes on with an answer that may change, or where a time
+limit may strike, only what was asked before is certain.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from appl.backend import Chunk, Request, Response, Sample, Usage
 from appl.prompt import Message
 from appl.runtime.event import (
+    CallEnded,
     CallStarted,
     ChunksDelivered,
     Delivered,
@@ -23,17 +24,19 @@ from appl.runtime.event import (
     ScopeEntered,
     ToolStarted,
 )
-from appl.runtime.world import Moment
+from appl.runtime.world import Go, How, Moment, ToolRequest
 from appl.tracing.format.chunks import texts
 from appl.tracing.reading.spans import spans_of
 from appl.tracing.reading.trace import RecordedCall
-from appl.tracing.replaying.rerunner import LiveCall, Rerunner
-from appl.tracing.replaying.sequencer import Expectation, Given, Recorded, Verdict, where
+from appl.tracing.replaying.rerunner import CANCELLED, LiveCall, Rerunner
+from appl.tracing.replaying.sequencer import AtEnd, Expectation, Given, Recorded, Verdict, where
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
 
 _INPUT = "input"
+_OUTCOMES = ("answered", "failed")
+_TIMES = ("deadline", "timeout", "sleep")
 _TELLING = 4  # a shorter answer stands in many prompts by chance
 _MOST_TEXTS = 2000
 
@@ -42,18 +45,25 @@ class Predictor(Rerunner):
     """A rerun in which nobody is asked: what would be live is answered as it was recorded.
 
     ``asked`` are the calls that would be, ``touched`` those whose prompts hold answers of such
-    calls, ``guessed`` those whose answers nobody knows. After ``certain`` calls the result of what
-    is at ``decides``, if it is not "", may lead the program elsewhere.
+    calls, ``guessed`` those whose answers nobody knows, ``perhaps`` those that were cancelled then
+    and may be cancelled again before they are asked. After ``certain`` calls the result, or the
+    time, of what is at ``decides``, if it is not "", may lead the program elsewhere.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.touched: dict[str, LiveCall] = {}
+        self.perhaps: dict[str, LiveCall] = {}
         self.guessed: list[str] = []
         self._texts: dict[str, str] = {}  # recorded answers that may change, and whose
         self._read = ""  # the first answer that may change and that the program was told
         self.decides, self.certain = "", 0
-        self._limits: list[str] = []  # what has a time limit that was not reached then
+        ended = (call for call in reversed(self.trace.calls) if call.outcome in _OUTCOMES)
+        self._same = {call.content: call for call in ended}  # the first that asked the same
+        self._limits: dict[Moment, None] = {}  # time limits that may strike
+        self._unanswered: set[str] = set()  # live calls whose answers no program has yet
+        self._late = ""  # a call or function that may now miss a time limit, or keep it
+        self._final = True
 
     # -- calls
 
@@ -61,18 +71,39 @@ class Predictor(Rerunner):
         """Answer *call* as it was recorded in its place; where nothing was, with a guess."""
         if call.outcome is not None:
             return
-        self.asked[call.address] = LiveCall(call.address, where(call), call.request, expected.cause)
+        live = LiveCall(call.address, where(call), call.request, expected.cause)
+        if expected.why == "stray":  # it was held until now, and a limit could strike
+            self._may_turn(self._limit())
+        elif expected.why == "again" and (self.asked or self._limit() or not _is_read(call)):
+            self.perhaps[call.address] = live
+        self.asked[call.address] = live
+        self._unanswered.add(call.address)
         self._note_text(call.address)
-        self._look_at_limits()
         assert call.request is not None
-        answer = _fitting(self.trace.by_address.get(call.address), call.request)
-        if answer is None:
-            self.guessed.append(call.address)
-            answer = _guess(call.request, call.emit.chunks if call.emit is not None else ())
         if call.home is None or call.request.sampling.tools:
             # whether it is asked again, or goes on, depends on what is answered
             self.park(self.turn_or_last(call.address), partial(self._may_turn, call.address))
-        self.give(expected, Given(answer, "guessed"))
+        begun = call.emit.chunks if call.emit is not None else ()
+        found = None if begun else self._likely(call.address, call.request)
+        failure = found.error if found is not None else None
+        answer = None if failure is not None else _fitting(found, call.request)
+        if answer is None and failure is None:
+            self.guessed.append(call.address)
+            answer = _guess(call.request, begun)
+        # of no address: the record of this place is still there for whoever asks the same
+        given = RecordedCall("", response=answer, error=failure)
+        self.answer_in(self.turn_or_last(call.address), expected, given, "guessed")
+
+    def _likely(self, address: str, request: Request) -> RecordedCall | None:
+        """What came of the same question then, in its place or elsewhere; else of its place.
+
+        A failure to answer another question says nothing.
+        """
+        here, content = self.trace.by_address.get(address), self.trace.content_of(request)
+        if here is not None and here.content == content and here.outcome in _OUTCOMES:
+            return here
+        other = here if here is not None and here.outcome == "answered" else None
+        return self._same.get(content, other)
 
     def on_event(self, event: Event) -> None:
         """See whose answers a prompt holds."""
@@ -85,24 +116,39 @@ class Predictor(Rerunner):
                 cause = f"holds text from {source}"
                 self.touched[address] = LiveCall(address, where(event), cause=cause)
                 self._note_text(address)
+            self._may_turn(self._late)
             if told is None:  # else it waited for that answer, whatever the program reads
                 self._may_turn(self._read)
         elif isinstance(event, Delivered | ChunksDelivered):
             if not self._read and self._changes(event.address):
                 self._read = event.address
         elif isinstance(event, ScopeEntered | ToolStarted | Observed):
-            self._may_turn(self._read)
+            self._may_turn(self._read or self._late)
+        elif isinstance(event, CallEnded):
+            self._unanswered.discard(event.address)
 
-    def _look_at_limits(self) -> None:
-        """A live call takes its time: whether it is in time decides what comes after it."""
-        for limited in () if self.decides else self._limits:
-            if any(f"{at}/".startswith(f"{limited}/") for at in self.asked):
-                self._may_turn(limited)
+    def idle(self, final: bool = True) -> bool:
+        """As in a rerun; a live call that is out now may outlast the limits that are open now."""
+        self._final = final
+        if self._unanswered:
+            self._late = self._limit()
+        return super().idle(final)
+
+    def _limit(self) -> str:
+        """What has a time limit now, or may have one: a timer of an event loop is not known."""
+        limited = self._late or next((moment.address for moment in self._limits), "")
+        return limited if limited or self._final else next(iter(self.asked), "")
+
+    def ends(self, moment: Moment, how: How, end: Go) -> None:
+        """The program would perhaps not end it, if it were told something else."""
+        if how == "cancelled" and moment.address not in self.perhaps:
+            self._may_turn(self._read or self._late)
+        super().ends(moment, how, end)
 
     def _may_turn(self, address: str) -> None:
         """From here on the program may go another way, for what the call at *address* answers."""
         if address and not self.decides:
-            self.decides, self.certain = address, len(self.asked)
+            self.decides, self.certain = address, len(self.asked.keys() - self.perhaps)
 
     def _note_text(self, address: str) -> None:
         """The recorded answer of *address* may be another one."""
@@ -131,37 +177,55 @@ class Predictor(Rerunner):
         """Nothing is waited for, and no tool runs."""
         address, running = expected.moment.address, expected.moment.address in self._tools
         if expected.call is None and expected.tool is None:
-            self._note_limit(expected.moment)
-            if expected.moment.kind == "sleep" and expected.moment not in self._seen:
-                return Given(None)
+            if expected.moment.kind in _TIMES:
+                self._limits[expected.moment] = None
+            if expected.moment not in self._seen and expected.moment.kind in ("sleep", "deadline"):
+                return Given(None) if expected.moment.kind == "sleep" else None
         verdict = super().verdict(expected)
+        if isinstance(verdict, AtEnd) and verdict.why == "again" and expected.call is not None:
+            self._note_left(expected.call)
         if expected.tool is None or isinstance(verdict, Recorded) or not running:
             return verdict
         self._may_turn(address)
-        used = self.trace.tools.get(address)
         self.ran.append(address)
-        return Given((used and used.message) or Message("tool", ""))
+        return Given(self._likely_result(address, expected.tool) or Message("tool", ""))
+
+    def _note_left(self, call: Call) -> None:
+        """Note *call* if nobody was told of its end: its program was left, and may be again."""
+        found = self.trace.by_address.get(call.address)
+        if found is not None and found.delivered is None:
+            self.perhaps[call.address] = LiveCall(call.address, where(call), cause=CANCELLED)
+
+    def _likely_result(self, address: str, wanted: ToolRequest) -> Message | None:
+        """What came of the same call of a tool then; else of another in the same place."""
+        same = (
+            used.message
+            for used in self.trace.tools.values()
+            if not (used.lost or used.differs(wanted.name, wanted.arguments))
+        )
+        here = self.trace.tools.get(address)
+        return next(filter(None, same), here.message if here is not None else None)
 
     def _arm(self) -> None:
         """Time does not count."""
 
-    def _ended_then(self, expected: Expectation) -> None:
-        """A function that nobody ended then may be ended now, when its calls are live."""
-        if expected.call is None:
-            self._note_limit(expected.moment)
-        super()._ended_then(expected)
+    def leave(self, moment: Moment) -> None:
+        self._limits.pop(moment, None)
+        super().leave(moment)
 
-    def _note_limit(self, moment: Moment) -> None:
-        """A limit of time that was not reached then, if *moment* is the end of one, may be now."""
-        seen = self._seen.get(moment)
-        if seen is None or self._was_in_time(seen):
-            self._limits.append(moment.address)
-            self._look_at_limits()
+    def stopped(self) -> None:
+        """An error has ended the program; what it was told may have led to that."""
+        self._may_turn(self._read or self._late)
 
     def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
         if moment.kind == _INPUT and moment not in self._seen:
             return ""
         return super().see(moment, live)
+
+
+def _is_read(call: Call) -> bool:
+    """True if *call* is a stream of which its program has read a part, and reads on."""
+    return call.emit is not None and bool(call.emit.chunks)
 
 
 def _sources(event: CallStarted) -> dict[str, None]:
