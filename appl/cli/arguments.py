@@ -172,7 +172,7 @@ def _command(
     return FunctionCommand(function, parameters, name=prog, params=[*own, *others])
 
 
-def _options(name: str, annotation: Any, default: Any) -> Iterator[Option]:
+def _options(name: str, annotation: object, default: object) -> Iterator[Option]:
     shown = "required" if default is _UNKNOWN else f"default: {default!r}"
     dashed = _flag(name)
     flags = [*dict.fromkeys((dashed, f"--{name}")), _dest(name)]
@@ -190,7 +190,7 @@ def _options(name: str, annotation: Any, default: Any) -> Iterator[Option]:
     yield Option(flags, multiple=many, metavar=metavar, help=shown, section=_SECTION)
 
 
-def _type_name(annotation: Any) -> str:
+def _type_name(annotation: object) -> str:
     if _is_many(annotation):
         return f"{_type_name(_element(annotation))} (may be repeated)"
     if get_origin(annotation) is Literal:
@@ -198,16 +198,16 @@ def _type_name(annotation: Any) -> str:
     return getattr(annotation, "__name__", None) or str(annotation).replace("typing.", "")
 
 
-def _is_many(annotation: Any) -> bool:
+def _is_many(annotation: object) -> bool:
     return annotation in _MANY or get_origin(annotation) in _MANY
 
 
-def _element(annotation: Any) -> Any:
+def _element(annotation: object) -> Any:
     inner = [arg for arg in get_args(annotation) if arg is not Ellipsis]
     return inner[0] if len(inner) == 1 else str
 
 
-def _convert(name: str, annotation: Any, raw: str | tuple[str, ...]) -> Any:
+def _convert(name: str, annotation: object, raw: str | tuple[str, ...]) -> Any:
     try:
         if isinstance(raw, tuple):
             return _many(annotation, raw)
@@ -225,7 +225,7 @@ def _reason(error: ValueError) -> str:
     return f" ({errors()[0]['msg']})" if callable(errors) else ""
 
 
-def _one(annotation: Any, raw: str) -> Any:
+def _one(annotation: object, raw: str) -> Any:
     simple = _SIMPLE.get(annotation)
     if simple is not None:
         return simple(raw)
@@ -234,11 +234,11 @@ def _one(annotation: Any, raw: str) -> Any:
     return _checked(annotation, raw)
 
 
-def _is_optional(annotation: Any) -> bool:
+def _is_optional(annotation: object) -> bool:
     return get_origin(annotation) in (Union, types.UnionType)
 
 
-def _many(annotation: Any, raw: tuple[str, ...]) -> Any:
+def _many(annotation: object, raw: tuple[str, ...]) -> Any:
     if len(raw) == 1 and raw[0].lstrip().startswith("["):
         return _checked(annotation, raw[0])
     items = [_one(_element(annotation), item) for item in raw]

@@ -309,7 +309,7 @@ class LiveDisplay:
     finished ones stay.
     """
 
-    def __init__(self, console: Any = None, answers: bool = False) -> None:
+    def __init__(self, console: object = None, answers: bool = False) -> None:
         self.counts, self.wants_chunks = Counts(), answers
         self._saying: dict[str, list[str]] = {}
         self._texts: dict[str, dict[tuple[int, str], _Shown]] = {}

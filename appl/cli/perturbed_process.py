@@ -173,7 +173,7 @@ def _set_clock(world: Environment) -> None:
 
     class ShiftedDatetime(real):  # type: ignore[misc, valid-type]
         @classmethod
-        def now(cls, tz: Any = None) -> Any:
+        def now(cls, tz: object = None) -> Any:
             return cls.fromtimestamp(now(), tz)
 
         @classmethod

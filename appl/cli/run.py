@@ -182,7 +182,7 @@ class ValuePrinter:
         self._texts: list[str] = []
         self._value: Any = None
 
-    def add(self, piece: Any) -> None:
+    def add(self, piece: object) -> None:
         """Add one piece."""
         if not isinstance(piece, str):
             self._value = piece
@@ -245,7 +245,7 @@ async def _acall(
         return await aresolve(value)
 
 
-def report(value: Any, session: Session, shower: Display, given: Options) -> None:
+def report(value: object, session: Session, shower: Display, given: Options) -> None:
     """Print the value and the totals of the run."""
     if given.json:
         where = str(session.path) if session.path else None

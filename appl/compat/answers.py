@@ -88,7 +88,7 @@ def of_sampling(fields: dict[str, Any], extra: dict[str, Any], known: Container[
         told_once(f"gen({old}=…)", f"gen({new}=…)")
 
 
-def _asks(retries: Any) -> int:
+def _asks(retries: object) -> int:
     if type(retries) is not int or retries < 0:
         raise InvalidOption(f"gen(max_retries=...) takes a whole number, got {retries!r:.80}")
     return retries + 1
@@ -146,7 +146,7 @@ ATTRIBUTES = {
 """The attributes of APPL's answers, each with the expression that replaces it."""
 
 
-def of_answer(answer: Any, value: Any, name: str) -> Any:
+def of_answer(answer: object, value: object, name: str) -> Any:
     """The value of APPL's attribute *name* of *answer*, or ``MISSING``.
 
     *value* is the answer's value.

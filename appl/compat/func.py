@@ -26,7 +26,7 @@ completion = gen
 """An older name of ``gen``."""
 
 
-def as_func(func: F, _globals: Any = None, _locals: Any = None) -> F:
+def as_func(func: F, _globals: object = None, _locals: object = None) -> F:
     """*func* itself: closures are kept by their cells, so nothing has to be bound."""
     return func
 

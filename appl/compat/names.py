@@ -26,7 +26,7 @@ _IDLE = "num_extra_wrappers"
 """An option of ``ppl`` that has no meaning any more, and needs none."""
 
 
-def attribute(owner: Any, value: Any, name: str) -> Any:
+def attribute(owner: object, value: object, name: str) -> Any:
     """The attribute *name* of *owner*, whose value is *value*; or ``MISSING``."""
     if isinstance(owner, Message):
         return messages.of_message(owner, name)

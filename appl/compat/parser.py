@@ -30,7 +30,7 @@ class _Parser(argparse.ArgumentParser):
         return found, rest
 
 
-def _put(table: argparse.Namespace, name: str, value: Any) -> None:
+def _put(table: argparse.Namespace, name: str, value: object) -> None:
     head, _, rest = name.partition(".")
     if not rest:
         setattr(table, head, value)

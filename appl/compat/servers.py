@@ -240,7 +240,7 @@ class _Server:
         else:
             yield _CONNECTION[key], self._secret(key, value) if key == "api_key" else value
 
-    def _secret(self, key: str, value: Any) -> Any:
+    def _secret(self, key: str, value: object) -> Any:
         """A key by the name of its variable; a written-out key belongs in no file."""
         if key != "api_key":
             return self._headers(key, value)
@@ -254,7 +254,7 @@ class _Server:
             f"{key}: {KEY}NAME_OF_A_VARIABLE, or leave it out where the server wants none",
         )
 
-    def _headers(self, key: str, value: Any) -> Any:
+    def _headers(self, key: str, value: object) -> Any:
         if not isinstance(value, Mapping):
             raise self._wrong(key, "must hold names with values below")
         for name, part in value.items():
@@ -264,7 +264,7 @@ class _Server:
                 )
         return value
 
-    def _parameter(self, kind: str, key: str, value: Any, parameters: dict[str, Any]) -> None:
+    def _parameter(self, kind: str, key: str, value: object, parameters: dict[str, Any]) -> None:
         if kind != "litellm":
             raise self._wrong(key, "is for a provider that litellm asks: write provider, too")
         if str(value).startswith(KEY) or any(word in key for word in _SECRETS):

@@ -20,7 +20,7 @@ NAMES = tuple(
 """The attributes of APPL's tools that have no other name today."""
 
 
-def of_tool(tool: Any, name: str) -> Any:
+def of_tool(tool: object, name: str) -> Any:
     """The attribute *name* of *tool*, or ``MISSING``."""
     if name not in NAMES:
         return MISSING
@@ -49,7 +49,7 @@ def _params(tool: Any) -> Any:
     return late_import("pydantic").create_model("parameters", **fields)
 
 
-def _returns(tool: Any) -> Any:
+def _returns(tool: object) -> Any:
     """The return value of the function, as a pydantic model with the field ``returns``."""
     documented = _documented(tool).returns
     empty = inspect.Parameter.empty
@@ -59,28 +59,28 @@ def _returns(tool: Any) -> Any:
     return late_import("pydantic").create_model("returns", returns=field)
 
 
-def _field(annotation: Any, default: Any, about: str | None) -> tuple[Any, Any]:
+def _field(annotation: object, default: object, about: str | None) -> tuple[Any, Any]:
     pydantic: Any = late_import("pydantic")
     kind = Any if annotation is inspect.Parameter.empty else annotation
     value = ... if default is inspect.Parameter.empty else default
     return kind, pydantic.Field(value, description=about)
 
 
-def _raises(tool: Any) -> list[dict[str, str | None]]:
+def _raises(tool: object) -> list[dict[str, str | None]]:
     """The exceptions that the docstring names."""
     found = _documented(tool).raises
     return [{"type": documented.type_name, "desc": documented.description} for documented in found]
 
 
-def _examples(tool: Any) -> list[Any]:
+def _examples(tool: object) -> list[Any]:
     return list(_documented(tool).examples)
 
 
-def _short_desc(tool: Any) -> str:
+def _short_desc(tool: object) -> str:
     return _documented(tool).short_description or ""
 
 
-def _long_desc(tool: Any) -> str:
+def _long_desc(tool: object) -> str:
     return _documented(tool).long_description or ""
 
 
@@ -89,7 +89,7 @@ def _openai_schema(tool: Any) -> Any:
     return tool.as_dict()
 
 
-def _info(tool: Any) -> dict[str, Any]:
+def _info(tool: object) -> dict[str, Any]:
     return {}
 
 

@@ -21,7 +21,7 @@ _OTHERS = sys.stdlib_module_names | {"appl", "appl_backends"}
 _MAKERS = ("__new__", "__init__", "__post_init__")
 
 
-def may_reach(value: Any, asks: Callable[[Any], bool]) -> bool:
+def may_reach(value: object, asks: Callable[[Any], bool]) -> bool:
     """True if *value* names an object for which *asks* is true, or a function that does."""
     makers = [vars(value).get(name) for name in _MAKERS] if isinstance(value, type) else [value]
     todo, seen = makers, set[CodeType]()
@@ -37,7 +37,7 @@ def may_reach(value: Any, asks: Callable[[Any], bool]) -> bool:
     return False
 
 
-def _functions(value: Any) -> Iterator[FunctionType]:
+def _functions(value: object) -> Iterator[FunctionType]:
     """The functions of the user's own code that a call of *value* may run."""
     while isinstance(value, functools.partial | MethodType | staticmethod | classmethod):
         value = value.func if isinstance(value, functools.partial) else value.__func__

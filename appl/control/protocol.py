@@ -38,7 +38,7 @@ def read_request(line: bytes) -> dict[str, Any]:
     return found
 
 
-def reply(value: Any) -> bytes:
+def reply(value: object) -> bytes:
     """A reply as a line."""
     line = _line({"v": VERSION, "ok": value})
     if len(line) > LONGEST_REPLY:

@@ -12,7 +12,7 @@ only the work that it had not yet reported.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from appl.engine.distributed_map import mapped
 from appl.engine.protocol import Engine, Listener, Worker
@@ -22,7 +22,7 @@ from appl.late import late_import
 __all__ = ["Engine", "Listener", "Worker", "engine_of", "mapped"]
 
 
-def engine_of(engine: Any) -> Engine:
+def engine_of(engine: object) -> Engine:
     """The engine that ``map(engine=…)`` names: ``"ray"``, or an object like ``Ray(…)``."""
     if engine == "ray":
         return cast(Engine, late_import("appl.engine.cluster").Ray())

@@ -151,7 +151,7 @@ class Ray:
         return f"no worker started within {self._wait_s:g} s; Ray(wait_s=...) changes that"
 
     @staticmethod
-    def dumps(value: Any) -> bytes:
+    def dumps(value: object) -> bytes:
         """Serialize with Ray's own pickler, which also handles functions of the main module."""
         data: bytes = late_import("ray.cloudpickle").dumps(value)
         return data

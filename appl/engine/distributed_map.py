@@ -160,7 +160,7 @@ class DistributedMap:
         )
         return self._portable(setup, "the prompt or the settings")
 
-    def _portable(self, value: Any, what: str) -> bytes:
+    def _portable(self, value: object, what: str) -> bytes:
         try:
             return self._engine.dumps(value)
         except Exception as error:
@@ -319,7 +319,7 @@ class DistributedMap:
             self.run_of.dispatch.holders.remove(self.held)
 
 
-def _check(f: Any) -> bool:
+def _check(f: object) -> bool:
     """True if *f* uses the caller's prompt. Raises ``InvalidOption`` if it would change it."""
     program = program_behind(f)
     ctx = getattr(program, "ctx", "copy")

@@ -112,7 +112,7 @@ def _moment(event: CallStarted | CallEnded | ToolStarted | ToolEnded | Observed)
     return Moment(where(event), "answer" if called else "tool")
 
 
-def _key(question: Any) -> Any:
+def _key(question: object) -> Any:
     """The key of a *question*: of an event that begins it, of a call or of the use of a tool."""
     if isinstance(question, ToolStarted | ToolRequest):
         return question.name, question.arguments

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 
 class Listener(Protocol):
@@ -46,5 +46,5 @@ class Engine(Protocol):
         """Start a worker with *setup*; *listener* receives what it sends."""
 
     @staticmethod
-    def dumps(value: Any) -> bytes:
+    def dumps(value: object) -> bytes:
         """Serialize *value*, including functions. Raises an error that says why it cannot."""

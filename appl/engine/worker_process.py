@@ -274,7 +274,7 @@ class WorkerProcess:
         out.say("closed")
         _flushed(out)
 
-    def _serve(self, setup: WorkerSetup, f: Any, out: Outbox) -> None:
+    def _serve(self, setup: WorkerSetup, f: object, out: Outbox) -> None:
         self._setup, self._f, self._out = setup, f, out
         self._borrower = borrower = PermitBorrower(setup, out)
         self._known = LoggedWorld(f"{setup.caller}/{setup.name}.")
@@ -378,7 +378,7 @@ class WorkerProcess:
             outcome.looked = True
             self._over(index, None, outcome.error)
 
-    def _over(self, index: int, value: Any, error: BaseException | None) -> None:
+    def _over(self, index: int, value: object, error: BaseException | None) -> None:
         job = self._jobs.pop(index)
         if job.pending is not None:
             job.pending.looked = True

@@ -213,7 +213,7 @@ class _Said(Message):
     kind: ClassVar[RoleName]
 
     def __init__(
-        self, content: Content = "", *, role: Any = None, name: str | None = None, **more: Any
+        self, content: Content = "", *, role: object = None, name: str | None = None, **more: Any
     ) -> None:
         said = getattr(role, "type", role)
         if said not in (None, self.kind):
@@ -248,7 +248,7 @@ class AIMessage(_Said):
         content: Content = "",
         *,
         tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
-        role: Any = None,
+        role: object = None,
         name: str | None = None,
     ) -> None:
         calls = tuple(map(as_tool_call, _listed(tool_calls)))
@@ -267,7 +267,7 @@ class ToolMessage(_Said):
         tool_call_id: str | None = None,
         has_error: bool = False,
         *,
-        role: Any = None,
+        role: object = None,
         name: str | None = None,
     ) -> None:
         super().__init__(
@@ -275,7 +275,7 @@ class ToolMessage(_Said):
         )
 
 
-def _listed(calls: Any) -> Iterable[Any]:
+def _listed(calls: object) -> Iterable[Any]:
     if calls is not None and (isinstance(calls, str | Mapping) or not isinstance(calls, Iterable)):
         raise InvalidOption(f"tool_calls takes a list of ToolCall(...), got {calls!r:.80}")
     return calls or ()
@@ -307,7 +307,7 @@ def as_content(content: Content) -> tuple[Any, Placed]:
     return (content, ()) if medium is None else ("", ((0, medium),))
 
 
-def _part(value: Any) -> str | Media:
+def _part(value: object) -> str | Media:
     """One element of a list of parts: text, an image or a sound, or such a part as a dict."""
     if isinstance(value, str):
         return str.__str__(value)

@@ -32,7 +32,7 @@ class Body:
     def begun(self, frame: Frame) -> None:
         """Called in *frame* before the first line of the code."""
 
-    def returned(self, frame: Frame, result: Any) -> Any:
+    def returned(self, frame: Frame, result: object) -> Any:
         """The value that the caller gets for *result*."""
         return result
 
@@ -242,7 +242,7 @@ class Primed(AsyncGenerator[Any, Any]):
         except StopAsyncIteration:
             raise _never_yielded(self._name) from None
 
-    async def asend(self, value: Any) -> Any:
+    async def asend(self, value: object) -> Any:
         """Send *value* to where it waits; returns the next value that it yields."""
         await self._prime()
         return await self._made.asend(value)

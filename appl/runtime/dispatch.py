@@ -7,7 +7,7 @@ under way stay with theirs when another backend is added.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import cast
 
 from appl.backend import Backend, PrefixCaching
 from appl.runtime.answers.models import Models
@@ -77,7 +77,7 @@ class Dispatch:
         self.scheduler.begin_budget(account)
         return account
 
-    def cache(self, wanted: Any) -> str | None:
+    def cache(self, wanted: object) -> str | None:
         """The name of the cache that ``cache=`` *wanted* means; None where none is read."""
         return self.caches.named(wanted)
 

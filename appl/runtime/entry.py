@@ -67,7 +67,7 @@ def _run_here(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         return _exempt(session.run, value)
 
 
-def _exempt(run: Run, value: Any) -> Any:
+def _exempt(run: Run, value: object) -> Any:
     if isinstance(value, TextStream):
         run.spare(value.pending)
     return value

@@ -176,7 +176,7 @@ def _own(aio: asyncio.Task[Any]) -> Task | None:
     return None
 
 
-def _awaits_at(coro: Any) -> Place | None:
+def _awaits_at(coro: object) -> Place | None:
     """The innermost line of the user's in a coroutine that waits."""
     found = None
     while coro is not None:

@@ -93,7 +93,7 @@ def replaced(value: Any, done: dict[int, Any]) -> Any:
     return value
 
 
-def resolve(value: Any) -> Any:
+def resolve(value: object) -> Any:
     """The finished value of one argument."""
     if type(value) in PLAIN:
         return value
@@ -106,7 +106,7 @@ def resolve(value: Any) -> Any:
     return replaced(value, {})
 
 
-async def aresolve(value: Any) -> Any:
+async def aresolve(value: object) -> Any:
     """:func:`resolve` in a coroutine."""
     if type(value) in PLAIN:
         return value
@@ -270,19 +270,19 @@ _ITERATORS: Any = (
 )  # fmt: skip
 
 
-def _uses_up(f: Any) -> bool:
+def _uses_up(f: object) -> bool:
     """True if *f* is built in and takes every element of its argument before it returns."""
     if id(f) in _USING_UP:
         return True
     return type(f) is types.BuiltinMethodType and f.__name__ in ("join", "writelines")
 
 
-def _elements(value: Any) -> Any:
+def _elements(value: object) -> Any:
     """The elements of an iterator as a list, in which futures are found; each is started so."""
     return list(value) if isinstance(value, _ITERATORS) else value
 
 
-def _unwrap(value: Any) -> Any:
+def _unwrap(value: object) -> Any:
     return value.generator if type(value) is Items else value
 
 
@@ -303,10 +303,10 @@ def _final_named(kwargs: dict[str, Any], found: list[Proxy]) -> dict[str, Any]:
     return dict(zip(kwargs, _final(tuple(kwargs.values()), found), strict=True))
 
 
-def _hashes_first(f: Any) -> bool:
+def _hashes_first(f: object) -> bool:
     """``d.setdefault(key, value)`` stores the value as it is, but a key waits."""
     return getattr(f, "__name__", "") in ("setdefault", "__setitem__")
 
 
-def _key_first(f: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _key_first(f: object, args: tuple[Any, ...]) -> tuple[Any, ...]:
     return (resolve(args[0]), *args[1:]) if args and _hashes_first(f) else args

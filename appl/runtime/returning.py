@@ -57,7 +57,7 @@ def _written(f: Callable[..., Any]) -> Any:
     return f.__annotations__.get("return")
 
 
-def _keeps(hint: Any, inside: bool = False) -> bool:
+def _keeps(hint: object, inside: bool = False) -> bool:
     """True if *hint* is a future, holds one, or leaves open what there is.
 
     *inside* it is an argument of another one: ``dict[str, Any]`` is a value.
@@ -95,7 +95,7 @@ def _words(text: str) -> Iterator[str]:
 # -- waiting for all of a value
 
 
-def settled(value: Any) -> Any:
+def settled(value: object) -> Any:
     """*value* with finished answers, also in builtin containers and in fields of dataclasses."""
     while pending := _pending(value):
         for each in pending:
@@ -104,7 +104,7 @@ def settled(value: Any) -> Any:
     return value
 
 
-async def asettled(value: Any) -> Any:
+async def asettled(value: object) -> Any:
     """:func:`settled` in a coroutine."""
     while pending := _pending(value):
         for each in pending:
@@ -113,7 +113,7 @@ async def asettled(value: Any) -> Any:
     return value
 
 
-def _pending(value: Any) -> list[Promise]:
+def _pending(value: object) -> list[Promise]:
     """The calls behind the futures in *value*, and not the futures.
 
     A failure cancels the calls of which only the failing function still holds the futures.
@@ -133,7 +133,7 @@ def _parts(value: Any) -> Any:
     return _fields(value).values()
 
 
-def _fields(value: Any) -> dict[str, Any]:
+def _fields(value: object) -> dict[str, Any]:
     """The fields of a value whose constructor only stores them."""
     kind: Any = type(value)
     if kind is types.SimpleNamespace:
@@ -148,7 +148,7 @@ def _names(kind: type) -> list[str]:
     return [field.name for field in dataclasses.fields(kind)]
 
 
-def _futures(value: Any, seen: set[int]) -> list[Proxy]:
+def _futures(value: object, seen: set[int]) -> list[Proxy]:
     if isinstance(value, Proxy):
         return [value]
     parts = _parts(value)
@@ -158,7 +158,7 @@ def _futures(value: Any, seen: set[int]) -> list[Proxy]:
     return [future for each in parts for future in _futures(each, seen)]
 
 
-def _replaced(value: Any, done: dict[int, Any]) -> Any:
+def _replaced(value: object, done: dict[int, Any]) -> Any:
     """*value* with finished values: tuples and sets as copies, all others in place."""
     if isinstance(value, Proxy):
         return result_of(value._pending)

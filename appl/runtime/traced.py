@@ -88,7 +88,7 @@ def traceable(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
-def traceable(func: Any = None, /, *, metadata: Mapping[str, Any] | None = None) -> Any:
+def traceable(func: object = None, /, *, metadata: Mapping[str, Any] | None = None) -> Any:
     """Show a plain function in addresses and traces, as ``@ppl`` functions are shown.
 
     ``@traceable``, ``@traceable("name")`` or ``@traceable(metadata={…})``; *metadata* (plain data)

@@ -267,7 +267,7 @@ class Expected:
         for moment in tuple(self._tells):  # being told takes a moment out
             self._told(moment, error)
 
-    def _told(self, moment: Moment, told: Any) -> None:
+    def _told(self, moment: Moment, told: object) -> None:
         # A piece of a stream leaves its moment expected. An outcome takes it away, so that a world
         # which goes live after it cannot tell the program twice.
         ended = not isinstance(told, Chunk)

@@ -42,7 +42,7 @@ def check_names(backends: Mapping[str, Mapping[str, Any]]) -> None:
             raise ConfigError(f"[backends.{name}]: there is no backend {name!r}{hint}")
 
 
-def _check_type(name: str, kind: Any, known: Collection[str]) -> None:
+def _check_type(name: str, kind: object, known: Collection[str]) -> None:
     if not isinstance(kind, str) or (kind not in known and ":" not in kind):
         raise ConfigError(
             f"[backends.{name}] type must be a backend, got {kind!r}{nearest(str(kind), known)} "
@@ -125,13 +125,13 @@ def _kinds(factory: Callable[..., Any]) -> dict[str, Any]:
         return {}
 
 
-def _check_value(where: str, value: Any, kind: Any) -> None:
+def _check_value(where: str, value: object, kind: object) -> None:
     if not isinstance(value, SecretSetting) and not _fits(value, kind):
         wanted = kind.__name__ if isinstance(kind, type) else _MODULE.sub("", str(kind))
         raise ConfigError(f"{where} must be {wanted}, got {value!r:.80}")
 
 
-def _fits(value: Any, kind: Any) -> bool:
+def _fits(value: object, kind: object) -> bool:
     """True if *value* is of *kind*, as far as a simple check can tell."""
     if get_origin(kind) is Literal:
         return value in get_args(kind)

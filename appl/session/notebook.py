@@ -36,7 +36,7 @@ class _TraceLine:
     path: Path
     shown: int = 0
 
-    def __call__(self, result: Any = None) -> None:
+    def __call__(self, result: object = None) -> None:
         made = sum(self.run.tree.root.counts.values())
         if made != self.shown:
             self.shown = made

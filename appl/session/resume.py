@@ -204,7 +204,7 @@ def _aliases(data: object) -> dict[str, Alias]:
     return found
 
 
-def _written(model: Any) -> str | None:
+def _written(model: object) -> str | None:
     """The recorded model as a setting would name it."""
     if not isinstance(model, Mapping) or not isinstance(model.get("options"), Mapping):
         return None
@@ -212,5 +212,5 @@ def _written(model: Any) -> str | None:
     return "/".join(parts) or None
 
 
-def _value(value: Any) -> Any:
+def _value(value: object) -> Any:
     return tuple(value) if isinstance(value, list) else value

@@ -75,7 +75,7 @@ class Threads:
                 worker.kill("it did not start in time")
 
     @staticmethod
-    def dumps(value: Any) -> bytes:
+    def dumps(value: object) -> bytes:
         """Pickle *value* if possible, otherwise keep it here, as for functions inside of tests."""
         try:
             return pickle.dumps(value)
@@ -86,7 +86,7 @@ class Threads:
 class _LocalValue:
     """A value that stays in this process."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.key = next(_keys)
         _held[self.key] = value
 

@@ -271,7 +271,7 @@ def _listed(faults: Iterable[Fault | None]) -> Script:
     return lambda _: next(left, None)
 
 
-def _question(data: Any) -> str:
+def _question(data: object) -> str:
     """The question, the same in every attempt: the last message, or the ids of the prompt."""
     if isinstance(data, dict) and data.get("messages"):
         content = data["messages"][-1].get("content")
@@ -305,7 +305,7 @@ def _http(status: int, body: bytes, headers: Mapping[str, str] | None = None) ->
     return f"HTTP/1.1 {status} X\r\n{head}\r\n".encode() + body
 
 
-def _json(value: Any) -> bytes:
+def _json(value: object) -> bytes:
     return _http(200, json.dumps(value).encode())
 
 

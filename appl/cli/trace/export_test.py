@@ -106,7 +106,7 @@ def _check(file: Path, path: Path, force: bool) -> None:
 
 
 def _lines(
-    program: RecordedProgram, test: str, file: Path, trace: Trace, value: Any
+    program: RecordedProgram, test: str, file: Path, trace: Trace, value: object
 ) -> Iterator[str]:
     """The source of the test."""
     function, arguments = program.bound() if program.kind == "cli" else (None, {})
@@ -180,14 +180,14 @@ def _path(program: RecordedProgram, file: Path) -> str:
     return f"str(Path(__file__).parent / {where!r})"
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """*value* as a literal to compare with; ``None`` if it has none."""
     if isinstance(value, str):
         value = str(value)
     return value if value is not None and _is_literal(value) else None
 
 
-def _secrets(value: Any) -> list[str]:
+def _secrets(value: object) -> list[str]:
     """The names of the secrets in *value*."""
     masker, found = Masker(), list[str]()
     for text in _texts(value):
@@ -195,7 +195,7 @@ def _secrets(value: Any) -> list[str]:
     return sorted(set(found))
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(value: object) -> Iterator[str]:
     """Every text in a literal."""
     if isinstance(value, bytes):
         yield value.decode("latin-1")
@@ -208,7 +208,7 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(part)
 
 
-def _is_literal(value: Any) -> bool:
+def _is_literal(value: object) -> bool:
     try:
         return bool(ast.literal_eval(repr(value)) == value)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):

@@ -150,7 +150,7 @@ def _entry(trace: Trace, program: str | None, trusted: bool) -> dict[str, Any]:
     )
 
 
-def _check_folder(trace: Trace, file: str, folder: Any) -> None:
+def _check_folder(trace: Trace, file: str, folder: object) -> None:
     """Refuse a module that was found from another folder: here it may be another program."""
     if not Path(file).is_absolute() and folder != str(Path.cwd()):
         raise UsageError(

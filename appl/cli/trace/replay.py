@@ -7,7 +7,6 @@ differs and where.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from appl import session as sessions
 from appl.cli import parameters
@@ -56,7 +55,7 @@ def _note_changes(trace: Trace) -> None:
         say(f"appl: changed since the recording: {names}")
 
 
-def _report(value: Any, trace: Trace, shower: PlainDisplay, as_document: bool) -> None:
+def _report(value: object, trace: Trace, shower: PlainDisplay, as_document: bool) -> None:
     replayed = shower.counts.started
     if as_document:
         run = {"replayed": replayed, "live": 0, "tokens_paid": 0, "trace": str(trace.path)}

@@ -81,7 +81,7 @@ def there(resumer: Resumer) -> str:
     return f"{ended} of {every} calls are there"
 
 
-def _report(value: Any, resumer: Resumer, tally: Tally, given: Options) -> None:
+def _report(value: object, resumer: Resumer, tally: Tally, given: Options) -> None:
     unasked = [call.address for call in resumer.unasked()]
     if given.json:
         data = {**tally.as_data(), "unasked": unasked, "trace": str(resumer.trace.path)}

@@ -82,7 +82,7 @@ def _write(viewer: Any, views: Any, given: Options) -> None:
         say(f"appl: wrote {given.html} ({size / 1e6:.1f} MB)")
 
 
-def _serve(viewer: Any, views: Any, given: Options) -> None:
+def _serve(viewer: object, views: object, given: Options) -> None:
     with _server(viewer, views, given.port) as server:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         line = {"ready": True, "url": server.url, "pid": os.getpid()}

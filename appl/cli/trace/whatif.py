@@ -106,7 +106,7 @@ class _Sums:
         )
 
 
-def _costs(run: Passes, changes: Any, prices: dict[str, Price]) -> _Sums:
+def _costs(run: Passes, changes: object, prices: dict[str, Price]) -> _Sums:
     """The costs; prompts are read only if one must be estimated."""
     sums = _summed(run, changes, prices, prompts=False)
     return _summed(run, changes, prices, prompts=True) if sums.needs_prompts else sums

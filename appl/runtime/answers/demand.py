@@ -66,7 +66,7 @@ def constraint(schema: dict[str, Any]) -> dict[str, Any]:
     return relaxed
 
 
-def _relaxed(schema: Any, close: bool) -> Any:
+def _relaxed(schema: object, close: bool) -> Any:
     if not isinstance(schema, dict):
         return {} if schema is True else schema
     found = dict(_keywords(schema, close))
@@ -112,7 +112,7 @@ def wrapped(schema: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _moved(schema: Any, where: str) -> Any:
+def _moved(schema: object, where: str) -> Any:
     if isinstance(schema, list):
         return [_moved(each, where) for each in schema]
     if not isinstance(schema, dict):
@@ -120,7 +120,7 @@ def _moved(schema: Any, where: str) -> Any:
     return {name: _moved_part(name, each, where) for name, each in schema.items()}
 
 
-def _moved_part(name: str, given: Any, where: str) -> Any:
+def _moved_part(name: str, given: object, where: str) -> Any:
     if name == "$ref" and isinstance(given, str):
         return where + given[1:]
     return given if name in ("enum", "const") else _moved(given, where)
@@ -158,7 +158,7 @@ def instruction(shape: Shape) -> str:
     return f"Answer with JSON that fits this JSON schema, and with nothing else:\n{written}"
 
 
-def _untitled(schema: Any) -> Any:
+def _untitled(schema: object) -> Any:
     """*schema* without the titles that are made from the names of the fields."""
     if isinstance(schema, list):
         return [_untitled(each) for each in schema]

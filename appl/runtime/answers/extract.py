@@ -93,7 +93,7 @@ def problem(text: str, kinds: frozenset[str]) -> str:
     return "the JSON in it is not of the form that was asked for"
 
 
-def kinds_of(schema: Any, root: Any = None, depth: int = 20) -> frozenset[str]:
+def kinds_of(schema: object, root: object = None, depth: int = 20) -> frozenset[str]:
     """The JSON types that a value of *schema* may have; all of them when it does not say."""
     root = schema if root is None else root
     if not isinstance(schema, dict) or depth <= 0:
@@ -116,7 +116,7 @@ def kinds_of(schema: Any, root: Any = None, depth: int = 20) -> frozenset[str]:
 ALL = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 
 
-def options_of(schema: Any, root: Any = None, depth: int = 20) -> tuple[str, ...]:
+def options_of(schema: object, root: object = None, depth: int = 20) -> tuple[str, ...]:
     """The strings that *schema* lists, if it allows no others; else none."""
     root = schema if root is None else root
     if not isinstance(schema, dict) or depth <= 0:
@@ -132,14 +132,14 @@ def options_of(schema: Any, root: Any = None, depth: int = 20) -> tuple[str, ...
     return tuple(value for value in values if isinstance(value, str))
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     if value is None:
         return "null"
     kinds = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
     return kinds.get(type(value), "object")
 
 
-def _target(root: Any, reference: str) -> Any:
+def _target(root: object, reference: str) -> Any:
     found = root
     for step in reference.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")

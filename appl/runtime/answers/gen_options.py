@@ -170,7 +170,7 @@ def _plainly(parameter: inspect.Parameter) -> inspect.Parameter:
     return parameter.replace(annotation=_written(parameter.annotation))
 
 
-def _written(hint: Any) -> _Written:
+def _written(hint: object) -> _Written:
     return _Written(getattr(hint, "__forward_arg__", hint))
 
 

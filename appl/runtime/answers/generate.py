@@ -45,13 +45,13 @@ def gen(
 ) -> TypedGeneration[R]: ...
 @overload
 def gen(
-    model: str | None = None, *, response_format: Any, **options: Unpack[GenOptions]
+    model: str | None = None, *, response_format: object, **options: Unpack[GenOptions]
 ) -> TypedGeneration[Any]: ...
 
 
 @taking_futures
 @with_options(GenOptions, DEFAULTS)
-def gen(model: str | None = None, *, response_format: Any = None, **options: Any) -> Any:
+def gen(model: str | None = None, *, response_format: object = None, **options: Any) -> Any:
     """Ask a model to continue the prompt; returns the future of its answer at once.
 
     The prompt is that of the running ``@ppl`` function::

@@ -361,7 +361,7 @@ def _check_options(name: str, options: Mapping[str, Any], profile: Profile) -> N
             )
 
 
-def named(value: Any) -> str | None:
+def named(value: object) -> str | None:
     """*value* as the name of a model: a string, or nothing."""
     if value is not None and not isinstance(value, str):
         raise InvalidOption(f"gen(model=...) takes the name of a model, got {value!r:.80}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from appl.errors import InvalidOption
 
@@ -16,7 +16,7 @@ class OptionLimits(NamedTuple):
 
 
 def check_number(
-    name: str, value: Any, low: float | None, high: float | None = None, whole: bool = False
+    name: str, value: object, low: float | None, high: float | None = None, whole: bool = False
 ) -> None:
     """Refuse a *value* that is neither ``None`` nor a number within the limits."""
     if value is None:

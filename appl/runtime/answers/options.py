@@ -73,7 +73,7 @@ def check_defaults(options: Mapping[str, Any]) -> None:
     _check({**options, "stop": stops(options.get("stop", ()))})
 
 
-def switched(where: str, value: Any) -> bool:
+def switched(where: str, value: object) -> bool:
     """*value* as on or off, of the option *where*; ``None`` is off."""
     value = finished(value)
     if value is not None and not isinstance(value, bool):
@@ -81,7 +81,7 @@ def switched(where: str, value: Any) -> bool:
     return bool(value)
 
 
-def stops(value: Any) -> tuple[str, ...]:
+def stops(value: object) -> tuple[str, ...]:
     """``stop=`` as a tuple of strings."""
     value = finished(value)
     if isinstance(value, str):
@@ -95,7 +95,7 @@ def stops(value: Any) -> tuple[str, ...]:
     return found
 
 
-def stop_ids(value: Any) -> tuple[int, ...]:
+def stop_ids(value: object) -> tuple[int, ...]:
     """``stop_tokens=`` as a tuple of token ids."""
     value = finished(value)
     found = tuple(map(finished, value)) if isinstance(value, Iterable) else (value,)

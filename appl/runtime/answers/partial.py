@@ -74,7 +74,7 @@ def _begun(text: str) -> Any:
     return _without_last_number(value) if text[-1].isdigit() else value
 
 
-def _without_last_number(value: Any) -> Any:
+def _without_last_number(value: object) -> Any:
     """*value* without a number at its very end, which may go on."""
     if isinstance(value, dict) and value:
         last = next(reversed(value))
@@ -95,7 +95,7 @@ def _with_last(items: Any, key: Any, last: Any) -> Any:
 # -- plain data as the type that was asked for
 
 
-def _build(kind: Any, value: Any, whole: bool) -> Any:
+def _build(kind: object, value: object, whole: bool) -> Any:
     if whole:
         made = _validated(kind, value)
         if made is not _MISSING:
@@ -107,7 +107,7 @@ def _build(kind: Any, value: Any, whole: bool) -> Any:
     return _validated(kind, value)
 
 
-def _alternatives(kind: Any) -> tuple[Any, ...]:
+def _alternatives(kind: object) -> tuple[Any, ...]:
     """The members of a union, without what is only remarked about them."""
     while typing.get_origin(kind) is typing.Annotated:
         kind = typing.get_args(kind)[0]
@@ -116,7 +116,7 @@ def _alternatives(kind: Any) -> tuple[Any, ...]:
     return (kind,)
 
 
-def _piecewise(kind: Any, value: Any, whole: bool) -> Any:
+def _piecewise(kind: object, value: object, whole: bool) -> Any:
     if isinstance(value, dict):
         return _object(kind, value, whole)
     if isinstance(value, list):
@@ -124,7 +124,7 @@ def _piecewise(kind: Any, value: Any, whole: bool) -> Any:
     return value if kind is str and isinstance(value, str) else _MISSING
 
 
-def _object(kind: Any, value: dict[str, Any], whole: bool) -> Any:
+def _object(kind: object, value: dict[str, Any], whole: bool) -> Any:
     origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
     if origin is dict or origin is Mapping:
         each = arguments[1] if len(arguments) == 2 else Any
@@ -170,7 +170,7 @@ def _model(kind: Any, value: dict[str, Any], whole: bool) -> Any:
     return kind.model_construct(set(made), **{**required, **made})
 
 
-def _items(kind: Any, value: list[Any], whole: bool) -> Any:
+def _items(kind: object, value: list[Any], whole: bool) -> Any:
     origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
     if origin not in (list, tuple, set, frozenset) and origin not in (Any, object):
         return _MISSING
@@ -193,7 +193,7 @@ def _alike(kinds: list[Any], complete: list[Any]) -> list[Any]:
     return [] if made is _MISSING else list(made)
 
 
-def _validated(kind: Any, value: Any) -> Any:
+def _validated(kind: object, value: object) -> Any:
     """*value* as *kind*, if it already is one."""
     try:
         return _adapter(kind).validate_json(json.dumps(value))
@@ -202,6 +202,6 @@ def _validated(kind: Any, value: Any) -> Any:
 
 
 @lru_cache(maxsize=512)
-def _adapter(kind: Any) -> Any:
+def _adapter(kind: object) -> Any:
     shape = ByType(kind)
     return shape.adapter

@@ -56,7 +56,9 @@ class RequestOptions:
     cache: str | PathLike[str] | None = None
 
     @classmethod
-    def of(cls, model: str | None, response_format: Any, options: dict[str, Any]) -> RequestOptions:
+    def of(
+        cls, model: str | None, response_format: object, options: dict[str, Any]
+    ) -> RequestOptions:
         """The arguments of ``gen``; *options* are those that were written."""
         asked = cls(model, _FIELDS.copy(), {})
         if options:
@@ -82,7 +84,7 @@ class RequestOptions:
         if "tools" in options or "tool_choice" in options:
             self.offer(Toolbox.of(options.get("tools")), options.get("tool_choice"))
 
-    def _of_backend(self, options: Any) -> None:
+    def _of_backend(self, options: object) -> None:
         """Add ``backend_options=``; each may be written once, and here only the backend's own."""
         if not isinstance(options, Mapping):
             raise InvalidOption(
@@ -96,7 +98,7 @@ class RequestOptions:
                 raise InvalidOption(f"gen({name}=…): it stands in backend_options= too")
             self.extra[name] = value
 
-    def shape_as(self, response_format: Any, max_asks: int | None) -> None:
+    def shape_as(self, response_format: object, max_asks: int | None) -> None:
         """Make the answer a typed one."""
         if response_format is None:
             raise InvalidOption(
@@ -105,7 +107,7 @@ class RequestOptions:
             )
         self.shape, self.max_asks = shape_of(finished(response_format)), max_asks
 
-    def offer(self, tools: Toolbox, choice: Any) -> None:
+    def offer(self, tools: Toolbox, choice: object) -> None:
         """Let the model call one of *tools*."""
         if not len(tools) and finished(choice) is not None:
             raise InvalidOption("gen(tool_choice=...) needs tools: write gen(tools=[...]) with it")

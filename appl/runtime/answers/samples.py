@@ -73,7 +73,7 @@ class Caches:
         self._stores: dict[str, Store] = {}
         self.used = True
 
-    def named(self, wanted: Any) -> str | None:
+    def named(self, wanted: object) -> str | None:
         """The name of the cache that ``cache=`` *wanted* means, opened if any are ``used``.
 
         Raises ``InvalidOption``.

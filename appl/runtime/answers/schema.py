@@ -41,7 +41,7 @@ class Checker:
         linear = jsonschema.validators.extend(kind, _linear(kind, jsonschema.ValidationError))
         self._validator = linear(schema, registry=nowhere)
 
-    def errors(self, value: Any) -> str | None:
+    def errors(self, value: object) -> str | None:
         """The problems of *value*, in one line; ``None`` when it fits."""
         try:
             found = list(itertools.islice(self._validator.iter_errors(value), _MOST))
@@ -69,7 +69,7 @@ def _check_references(schema: Any, referencing: Any, nowhere: Any) -> None:
             ) from None
 
 
-def _references(schema: Any) -> Iterator[str]:
+def _references(schema: object) -> Iterator[str]:
     for part in _parts(schema):
         found = (part.get(name) for name in ("$ref", "$dynamicRef"))
         yield from (each for each in found if isinstance(each, str))
@@ -96,7 +96,7 @@ def _is_in(pattern: str, text: str) -> bool:
     return bool(_compiled(pattern).isinstance_python(text))
 
 
-def _check_patterns(schema: Any) -> None:
+def _check_patterns(schema: object) -> None:
     for pattern in _patterns(schema):
         _compiled(pattern)
     keywords = {name for part in _parts(schema) for name in part}
@@ -107,7 +107,7 @@ def _check_patterns(schema: Any) -> None:
         )
 
 
-def _patterns(schema: Any) -> Iterator[str]:
+def _patterns(schema: object) -> Iterator[str]:
     for part in _parts(schema):
         if isinstance(part.get("pattern"), str):
             yield part["pattern"]
@@ -115,7 +115,7 @@ def _patterns(schema: Any) -> Iterator[str]:
             yield from part["patternProperties"]
 
 
-def _parts(schema: Any) -> Iterator[Mapping[str, Any]]:
+def _parts(schema: object) -> Iterator[Mapping[str, Any]]:
     """Every map in *schema* that is no plain data."""
     if isinstance(schema, Mapping):
         yield schema

@@ -94,7 +94,7 @@ class BySchema(Shape):
 class ByType(Shape):
     """A type that pydantic can validate."""
 
-    def __init__(self, kind: Any) -> None:
+    def __init__(self, kind: object) -> None:
         pydantic = late_import("pydantic")
         self.kind = kind
         self.adapter = _adapter(pydantic, kind)
@@ -130,7 +130,7 @@ def _adapter(pydantic: Any, kind: Any) -> Any:
     return adapter
 
 
-def _refused(kind: Any, why: str) -> InvalidOption:
+def _refused(kind: object, why: str) -> InvalidOption:
     hint = ""
     if _is_instance(kind):
         hint = f"; write response_format={type(kind).__name__}, without the call"
@@ -141,13 +141,13 @@ def _refused(kind: Any, why: str) -> InvalidOption:
     )
 
 
-def _is_instance(kind: Any) -> bool:
+def _is_instance(kind: object) -> bool:
     """True if *kind* is an object of a type that could have been given in its place."""
     data = hasattr(type(kind), "__pydantic_validator__") or dataclasses.is_dataclass(kind)
     return data and not isinstance(kind, type)
 
 
-def _shown(kind: Any) -> str:
+def _shown(kind: object) -> str:
     return kind.__name__ if isinstance(kind, type) else repr(kind).replace("typing.", "")
 
 
@@ -182,7 +182,7 @@ def _line(error: Mapping[str, Any]) -> str:
     return f"{place}: {error['msg']}" if place else str(error["msg"])
 
 
-def _calls_code(core: Any) -> bool:
+def _calls_code(core: object) -> bool:
     """True if validating by the pydantic core schema *core* may run Python functions."""
     todo = [core]
     while todo:
@@ -205,7 +205,7 @@ _MOST = 256
 _lock = threading.Lock()
 
 
-def shape_of(wanted: Any) -> Shape:
+def shape_of(wanted: object) -> Shape:
     """The shape that ``response_format=`` *wanted* means. Raises ``InvalidOption``.
 
     ``"json"`` is any object. A dict is a JSON schema, also in the form of the OpenAI interface.
@@ -224,7 +224,7 @@ def shape_of(wanted: Any) -> Shape:
     return made
 
 
-def _make(wanted: Any) -> Shape:
+def _make(wanted: object) -> Shape:
     if isinstance(wanted, str):
         if wanted == "json":
             return BySchema(OBJECT, "'json'")

@@ -293,7 +293,7 @@ class Reading(Generic[T]):
         self._due = self._length + self._length // STEPS
         return self._new(partial("".join(self._said)))
 
-    def _new(self, value: Any) -> Any:
+    def _new(self, value: object) -> Any:
         """*value*, when it is something and not what came last."""
         if value is None or (self._last is not _NOTHING and self._last == value):
             return _NOTHING

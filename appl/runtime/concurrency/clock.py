@@ -144,7 +144,7 @@ class Alarm:
         self._handle = None
 
 
-def seconds(where: str, value: Any) -> float:
+def seconds(where: str, value: object) -> float:
     """*value* as a time in seconds; ``InvalidOption`` about *where* when it is none."""
     if isinstance(value, bool) or not isinstance(value, Real) or value != value:
         raise InvalidOption(f"{where} is a number of seconds, got {value!r:.80}")

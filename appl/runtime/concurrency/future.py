@@ -114,7 +114,7 @@ def text_of(pending: Promise) -> Any:
     return outcome.said
 
 
-def finished(value: Any) -> Any:
+def finished(value: object) -> Any:
     """*value* itself; of a future the value, waiting for it."""
     return result_of(value._pending) if isinstance(value, Proxy) else value
 
@@ -225,7 +225,7 @@ class Future(Deferred, Generic[T]):
         def __getattr__(self, name: str) -> Any: ...
         def result(self, timeout: float | None = None) -> T: ...
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         setattr(result_of(self._pending), name, value)
 
     def __delattr__(self, name: str) -> None:
@@ -253,10 +253,10 @@ class Future(Deferred, Generic[T]):
     def __aiter__(self) -> Any:
         return result_of(self._pending).__aiter__()
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         result_of(self._pending)[finished(key)] = value
 
-    def __delitem__(self, key: Any) -> None:
+    def __delitem__(self, key: object) -> None:
         del result_of(self._pending)[finished(key)]
 
     def __fspath__(self) -> Any:
@@ -273,19 +273,19 @@ if TYPE_CHECKING:
         """``None`` for a text, the object for what has one."""
 
         @overload
-        def __get__(self, of: Generation[Text], owner: Any = ...) -> None: ...
+        def __get__(self, of: Generation[Text], owner: object = ...) -> None: ...
         @overload
-        def __get__(self, of: Generation[T], owner: Any = ...) -> T: ...
-        def __get__(self, of: Any, owner: Any = ...) -> Any: ...
+        def __get__(self, of: Generation[T], owner: object = ...) -> T: ...
+        def __get__(self, of: object, owner: object = ...) -> Any: ...
 
     class _TextStream:
         """Pieces of text, or objects that become more complete."""
 
         @overload
-        def __get__(self, of: Generation[Text], owner: Any = ...) -> TextStream[str]: ...
+        def __get__(self, of: Generation[Text], owner: object = ...) -> TextStream[str]: ...
         @overload
-        def __get__(self, of: Generation[T], owner: Any = ...) -> TextStream[T]: ...
-        def __get__(self, of: Any, owner: Any = ...) -> Any: ...
+        def __get__(self, of: Generation[T], owner: object = ...) -> TextStream[T]: ...
+        def __get__(self, of: object, owner: object = ...) -> Any: ...
 else:
     A_co = TypeVar("A_co", covariant=True)
 

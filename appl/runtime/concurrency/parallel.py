@@ -155,26 +155,26 @@ def scope_beside(caller: Frame, name: str) -> Frame:
     return frame
 
 
-def _name(f: Any) -> str:
+def _name(f: object) -> str:
     while isinstance(f, partial):
         f = f.func
     return str(getattr(f, "__name__", type(f).__name__)).replace("/", "_")
 
 
-def program_behind(f: Any) -> Any:
+def program_behind(f: object) -> Any:
     """The program that *f* starts when called beside its caller; ``None`` for plain functions."""
     while type(f) is partial:
         f = f.func
     return bound_program(f)[0]
 
 
-def name_of(f: Any) -> str:
+def name_of(f: object) -> str:
     """The name that *f* has in addresses."""
     program = program_behind(f)
     return str(program.name) if program is not None else _name(f)
 
 
-def bound_program(f: Any) -> tuple[Any, tuple[Any, ...]]:
+def bound_program(f: object) -> tuple[Any, tuple[Any, ...]]:
     """The program behind a ``@ppl`` function or method, and the object that it is bound to."""
     own = getattr(f, "__self__", None)
     program = program_of(f)
@@ -183,7 +183,7 @@ def bound_program(f: Any) -> tuple[Any, tuple[Any, ...]]:
     return program, (own,) if inspect.ismethod(f) else ()
 
 
-def is_async(f: Any) -> bool:
+def is_async(f: object) -> bool:
     """True if calling *f* gives a coroutine; also for ``@ppl async def`` before Python 3.12."""
     while isinstance(f, partial):
         f = f.func
@@ -233,7 +233,7 @@ def map(
     on_error: Literal["raise", "collect"] = "raise",
     concurrency: int | None = None,
     progress: bool | None = None,
-    engine: Any = None,
+    engine: object = None,
 ) -> Any:
     """``f`` of every item, side by side; a list of the results, in the order of the items.
 
@@ -306,7 +306,7 @@ def _elsewhere(
     concurrency: int | None,
     collect: bool,
     progress: bool | None,
-    engine: Any,
+    engine: object,
 ) -> Any:
     size = len(items) if isinstance(items, Sized) and not more else None
     every = zip(items, *more, strict=False) if more else ((item,) for item in items)

@@ -27,7 +27,7 @@ class Value:
 
     __slots__ = ("value",)
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.value = value
 
     @property
@@ -41,7 +41,7 @@ class Typed(Value):
 
     __slots__ = ("text",)
 
-    def __init__(self, value: Any, text: Answer) -> None:
+    def __init__(self, value: object, text: Answer) -> None:
         super().__init__(value)
         self.text = text
 

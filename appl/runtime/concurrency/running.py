@@ -26,7 +26,7 @@ class Running(Coroutine[Any, Any, R]):
         self._coroutine, self._blocking = coroutine, blocking
         self.__name__ = self.__qualname__ = str(getattr(coroutine, "__name__", "program"))
 
-    def send(self, value: Any) -> Any:
+    def send(self, value: object) -> Any:
         """Go on with the program."""
         return self._coroutine.send(value)
 

@@ -146,7 +146,7 @@ def _check_settings(kind: Any, given: Iterable[str]) -> None:
             )
 
 
-def _text(where: str, value: Any) -> str:
+def _text(where: str, value: object) -> str:
     if not isinstance(value, str):
         raise InvalidOption(f"{where} is text, got {value!r:.80}")
     return value
@@ -305,7 +305,7 @@ _NO_TAG = re.compile(r"[<>\n]")
 _NO_ATTRIBUTE = re.compile(r"[<>\s\"'=]|^$")
 
 
-def _check_tag(name: str, tag: Any, attrs: Any) -> None:
+def _check_tag(name: str, tag: object, attrs: object) -> None:
     """Refuse what would not be read as one tag."""
     if not isinstance(tag, str) or not tag.strip() or _NO_TAG.search(tag):
         raise InvalidOption(f'{name}(tag) is the name alone, as in {name}("note"), got {tag!r:.80}')
@@ -321,7 +321,7 @@ _ENTITIES = str.maketrans(
 )
 
 
-def _escaped(value: Any) -> str:
+def _escaped(value: object) -> str:
     return str(value).translate(_ENTITIES)
 
 
@@ -329,7 +329,7 @@ class InlineTagged(Tagged, sep="", is_inline=True):
     """A block between ``<tag>`` and ``</tag>`` within one line, or one item of a list."""
 
 
-def compositor_of(value: Any, where: str) -> Compositor | None:
+def compositor_of(value: object, where: str) -> Compositor | None:
     """*value* as a compositor; a class is itself with its defaults. Raises ``TypeError``."""
     if value is None or isinstance(value, Compositor):
         return value

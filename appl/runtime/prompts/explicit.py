@@ -65,7 +65,7 @@ def _chained(
     return chain
 
 
-def _listed(messages: Any) -> list[Any]:
+def _listed(messages: object) -> list[Any]:
     if isinstance(messages, Message | Mapping):
         return [messages]
     if not isinstance(messages, Iterable):

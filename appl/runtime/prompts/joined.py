@@ -110,7 +110,7 @@ class StringFuture(Generation):
         return StringFuture._of(parts)
 
 
-def _parts_of(content: Any) -> list[str | Proxy]:
+def _parts_of(content: object) -> list[str | Proxy]:
     if isinstance(content, StringFuture):
         return list(content._parts)
     if isinstance(content, Proxy):

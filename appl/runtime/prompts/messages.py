@@ -30,7 +30,7 @@ def settled(value: Message | Mapping[str, Any]) -> Message:
     return as_message(value)
 
 
-def _finished(value: Any) -> Any:
+def _finished(value: object) -> Any:
     """*value* without futures, also in the parts of a content."""
     value = finished(value)
     if isinstance(value, str):

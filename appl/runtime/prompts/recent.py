@@ -43,7 +43,7 @@ class Beginning:
         finally:
             GLANCE.on = False
 
-    def add(self, message: Any, link: Messages) -> bool:
+    def add(self, message: object, link: Messages) -> bool:
         """Note one more; false when a copy would not tell that it was changed."""
         if type(message) is dict:
             if not all(isinstance(value, str) for value in message.values()):

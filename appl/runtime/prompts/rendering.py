@@ -60,7 +60,7 @@ def options_shown(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={_option(key, value)}" for key, value in options.items())
 
 
-def _option(key: str, value: Any) -> str:
+def _option(key: str, value: object) -> str:
     if key == "tools" and isinstance(value, list | tuple):
         return json.dumps([_tool_name(tool) for tool in value])
     text = json.dumps(value, ensure_ascii=False)

@@ -18,7 +18,7 @@ from appl.runtime.scheduling.timers import Clock
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-def _check(name: str, value: Any, least: float = 0) -> None:
+def _check(name: str, value: object, least: float = 0) -> None:
     if value is not None and not isinstance(value, int | float):
         raise InvalidOption(f"{name} must be a number, got {value!r:.80}")
     if value is not None and not value >= least:

@@ -73,7 +73,7 @@ class ObserveTask(EffectTask):
         self._text = _recordable(self.frame.address, resolve(value))
         return decode(self._text)
 
-    def message_of(self, value: Any) -> Message:
+    def message_of(self, value: object) -> Message:
         return Message("tool", self._text)
 
     def outcome_of(self, recorded: Message | BaseException) -> Outcome:
@@ -83,7 +83,7 @@ class ObserveTask(EffectTask):
         return Value(decode(self._text))
 
 
-def _recordable(address: str, value: Any) -> str:
+def _recordable(address: str, value: object) -> str:
     """*value* as it is recorded. Raises ``InvalidOption`` when it is not plain data."""
     name = address.rpartition("/")[2].rpartition(".")[0]
     try:

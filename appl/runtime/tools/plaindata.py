@@ -36,7 +36,7 @@ class NotPlain(Exception):
         self.value = value
 
 
-def encode(value: Any, other: Callable[[Any, str], Any] | None = None) -> str:
+def encode(value: object, other: Callable[[Any, str], Any] | None = None) -> str:
     """*value* as JSON text; *other* gives data in place of what is not plain.
 
     Raises ``NotPlain`` without *other*, and ``ValueError`` for what is nested too deeply.
@@ -62,11 +62,11 @@ def hint(value: object) -> str:
     return _HINTS.get(type(value).__name__, "str(x)").format("x")
 
 
-def _refuse(value: Any, path: str) -> Any:
+def _refuse(value: object, path: str) -> Any:
     raise NotPlain(value, path)
 
 
-def _tagged(value: Any, path: str, depth: int, other: Callable[[Any, str], Any]) -> Any:
+def _tagged(value: object, path: str, depth: int, other: Callable[[Any, str], Any]) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):

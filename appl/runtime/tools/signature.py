@@ -65,7 +65,7 @@ def describe(f: Callable[..., Any], name: str, predefined: Mapping[str, Any]) ->
     return Described(name, doc.text, reader, tuple(positional))
 
 
-def name_of(f: Any) -> str:
+def name_of(f: object) -> str:
     """The name of a function, or of what a callable object or a partial stands for."""
     while isinstance(f, functools.partial):
         f = f.func
@@ -96,14 +96,14 @@ def _parameters(f: Callable[..., Any], name: str) -> dict[str, inspect.Parameter
     return found
 
 
-def _bound(f: Any) -> Iterator[str]:
+def _bound(f: object) -> Iterator[str]:
     """The names that partials have bound."""
     while isinstance(f, functools.partial):
         yield from f.keywords
         f = f.func
 
 
-def _source(f: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+def _source(f: object) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """The function behind *f*, with the names that are known where it is defined."""
     while True:
         if isinstance(f, functools.partial):
@@ -130,7 +130,7 @@ def _source(f: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     )
 
 
-def place_of(f: Any) -> tuple[str | None, int | None]:
+def place_of(f: object) -> tuple[str | None, int | None]:
     """The file and line where a function is defined, as far as that can be told."""
     code = getattr(_source(f)[0], "__code__", None)
     return (None, None) if code is None else (code.co_filename, code.co_firstlineno)
@@ -143,7 +143,7 @@ def _full(cell: types.CellType) -> bool:
         return False
 
 
-def _hints(f: Any, name: str, parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
+def _hints(f: object, name: str, parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
     """The annotations of *parameters*, with the names in them looked up where *f* is defined."""
     _, known, local = _source(f)
 
@@ -178,7 +178,7 @@ class _Doc:
     types: dict[str, Any]
 
 
-def _documented(f: Any) -> _Doc:
+def _documented(f: object) -> _Doc:
     text = _docstring(f)
     if not text:
         return _Doc("", {}, {})
@@ -193,7 +193,7 @@ def _documented(f: Any) -> _Doc:
     return _Doc("\n\n".join(parts), about, {k: v for k, v in kinds.items() if v is not None})
 
 
-def _docstring(f: Any) -> str:
+def _docstring(f: object) -> str:
     while isinstance(f, functools.partial):
         f = f.func
     if not callable(f) or inspect.isroutine(f) or isinstance(f, type):
@@ -324,7 +324,7 @@ def _strict(name: str, fields: dict[str, Any]) -> Any:
     return pydantic.TypeAdapter(kind)
 
 
-def _field(hint: Any, about: str | None, required: bool) -> Any:
+def _field(hint: object, about: str | None, required: bool) -> Any:
     own = about if about and not _described(hint) else _remark(hint)
     if own:
         field: Any = late_import("pydantic").Field
@@ -332,18 +332,18 @@ def _field(hint: Any, about: str | None, required: bool) -> Any:
     return hint if required else late_import("typing_extensions").NotRequired[hint]
 
 
-def _metadata(hint: Any) -> tuple[Any, ...]:
+def _metadata(hint: object) -> tuple[Any, ...]:
     return getattr(hint, "__metadata__", ()) if typing.get_origin(hint) is typing.Annotated else ()
 
 
-def _described(hint: Any) -> bool:
+def _described(hint: object) -> bool:
     """True if the annotation itself describes the parameter."""
     return any(getattr(each, "description", None) for each in _metadata(hint)) or bool(
         _remark(hint)
     )
 
 
-def _remark(hint: Any) -> str | None:
+def _remark(hint: object) -> str | None:
     """The text in ``Annotated[int, "text"]`` or ``Annotated[int, Doc("text")]``."""
     for each in _metadata(hint):
         text = each if isinstance(each, str) else getattr(each, "documentation", None)
@@ -352,7 +352,7 @@ def _remark(hint: Any) -> str | None:
     return None
 
 
-def shown_type(hint: Any) -> str:
+def shown_type(hint: object) -> str:
     """A type as a user writes it."""
     return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
 
@@ -394,7 +394,7 @@ def _finished(schema: Schema, parameters: Mapping[str, inspect.Parameter]) -> Sc
     return {"type": "object", "properties": properties, **required, **rest}
 
 
-def _tidy(schema: Any) -> Any:
+def _tidy(schema: object) -> Any:
     """*schema* without titles and ``additionalProperties: false``, which tell a model nothing.
 
     ``uniqueItems`` goes too: a set takes an element twice, and has it once.
@@ -419,7 +419,7 @@ def _tidied(key: str, value: Any) -> Any:
     return value
 
 
-def _plain(default: Any) -> Any:
+def _plain(default: object) -> Any:
     """A default as JSON data, or ``empty`` when it cannot be told."""
     if default is _EMPTY or hasattr(default, "get_secret_value") or hasattr(default, "reveal"):
         return _EMPTY

@@ -223,7 +223,7 @@ def as_tool(
     return Tool(said.name, text, f, effect, said.reader, own, said.positional, _mask(own))
 
 
-def _described_once(f: Any) -> Described:
+def _described_once(f: object) -> Described:
     """The description of a function as it is, remembered while the function lives."""
     if not isinstance(f, FunctionType):
         return _describe(f, name_of(f), {})
@@ -253,7 +253,7 @@ def _again(tool: Tool, name: str | None, description: str | None, own: dict[str,
     return tool.renamed(name or tool.name, description)
 
 
-def _describe(f: Any, name: str, predefined: Mapping[str, Any]) -> Described:
+def _describe(f: object, name: str, predefined: Mapping[str, Any]) -> Described:
     if not callable(f):
         raise ToolError(
             f"a tool is a function, as_tool(function), a SchemaTool or a source of tools, got "
@@ -270,7 +270,7 @@ def _describe(f: Any, name: str, predefined: Mapping[str, Any]) -> Described:
     return describe(f, name, predefined)
 
 
-def _check_options(f: Any, given: list[str]) -> None:
+def _check_options(f: object, given: list[str]) -> None:
     """Refuse an option that *f* also has as a parameter: nobody can tell which is meant."""
     clash = [each for each in given if each in _names(f)]
     if clash:
@@ -288,13 +288,13 @@ def _names(f: Any) -> Iterable[str]:
         return ()
 
 
-def _effect(f: Any, idempotent: bool, pure: bool) -> Effect:
+def _effect(f: object, idempotent: bool, pure: bool) -> Effect:
     if is_program(f):
         return "program"
     return "pure" if pure else "idempotent" if idempotent else "effect"
 
 
-def is_program(f: Any) -> bool:
+def is_program(f: object) -> bool:
     """True if *f* is a ``@ppl`` function or method: its own calls are recorded."""
     while isinstance(f, functools.partial):
         f = f.func
@@ -305,7 +305,7 @@ def _mask(predefined: Mapping[str, Any]) -> Mask:
     return Mask(value for each in predefined.values() if (value := _secret(each)) is not None)
 
 
-def _secret(value: Any) -> str | None:
+def _secret(value: object) -> str | None:
     if isinstance(value, Secret):
         return value.reveal()
     reveal = getattr(value, "get_secret_value", None)  # pydantic's SecretStr

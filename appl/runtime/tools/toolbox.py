@@ -39,7 +39,7 @@ class Toolbox:
         self.texts = tuple(tool.text for tool in self)
 
     @classmethod
-    def of(cls, tools: Any) -> Toolbox:
+    def of(cls, tools: object) -> Toolbox:
         """The box of what ``gen(tools=...)`` was given: one tool or several, or sources of them."""
         return tools if isinstance(tools, Toolbox) else cls(_each(tools))
 

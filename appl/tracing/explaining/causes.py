@@ -73,13 +73,13 @@ def changed(
     return "prompt changed"
 
 
-def _put(name: str, then: Any, now: Any, given: dict[str, Any]) -> str:
+def _put(name: str, then: object, now: object, given: dict[str, Any]) -> str:
     if name in ("schema", "tools", "regex", "grammar", "choices"):
         return f"{name} changed"
     return f"{'set ' if name in given else ''}{name} {_short(then)} -> {_short(now)}"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 40 else text[:39] + "…"
 

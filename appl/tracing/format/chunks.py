@@ -44,7 +44,7 @@ def texts_of(response: Response, first: int) -> Texts:
     return found
 
 
-def check(cuts: Any, whole: Texts) -> None:
+def check(cuts: object, whole: Texts) -> None:
     """Refuse lengths that do not add up to *whole*. Raises ``ValueError`` or ``TypeError``."""
     sums = dict.fromkeys(whole, 0)
     for cut in checked(list, cuts):

@@ -99,7 +99,7 @@ def _refuse(code: int, data: bytes) -> Any:
     raise ValueError(f"extension type {code} is not plain data")
 
 
-def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
+def plain(value: object, depth: int = MAX_DEPTH) -> Any:
     """*value* in the types that ``pack`` takes, with tags where those are too few: a copy.
 
     Raises ``TypeError`` for what is not plain data and ``ValueError`` for what is nested too
@@ -131,7 +131,7 @@ def _plain_dict(value: dict[Any, Any], depth: int) -> dict[str, Any]:
     return {_MAP: pairs}
 
 
-def shortened(value: Any, big: Big) -> Any:
+def shortened(value: object, big: Big) -> Any:
     """The value of ``plain`` with the result of *big* in place of every ``str`` and ``bytes``."""
     if isinstance(value, str | bytes):
         return big(value)
@@ -142,7 +142,7 @@ def shortened(value: Any, big: Big) -> Any:
     return value
 
 
-def revive(value: Any, big: Callable[[Any], str | bytes] | None = None, depth: int = 0) -> Any:
+def revive(value: object, big: Callable[[Any], str | bytes] | None = None, depth: int = 0) -> Any:
     """The value that ``plain`` was given; *big* turns back what stands for a long text."""
     if depth > 2 * MAX_DEPTH:
         raise ValueError("a value is nested too deeply")

@@ -41,7 +41,7 @@ def profile_data(profile: Profile) -> dict[str, Any]:
     }
 
 
-def profile_from(data: Any) -> Profile:
+def profile_from(data: object) -> Profile:
     """The profile of ``profile_data``, without limits; one that allows all when there is none."""
     if not isinstance(data, dict):
         return Profile("replay", _FEATURES)

@@ -19,7 +19,7 @@ ANSWERED, FAILED, CANCELLED = 0, 1, 2
 _MAX_TRACEBACK_ARGS = 16
 
 
-def _passes(value: Any) -> Any:
+def _passes(value: object) -> Any:
     return value
 
 
@@ -110,12 +110,12 @@ def checked(kind: Any, value: Any) -> Any:
     raise TypeError(f"expected {kind.__name__}, found {found.__name__}")
 
 
-def word(value: Any) -> str:
+def word(value: object) -> str:
     """*value*, a text that many records have: it is kept once. Raises ``TypeError``."""
     return sys.intern(checked(str, value))
 
 
-def optional(kind: Any, value: Any) -> Any:
+def optional(kind: object, value: object) -> Any:
     """*value*, when it is ``None`` or of *kind*. Raises ``TypeError``."""
     return None if value is None else checked(kind, value)
 

@@ -333,7 +333,7 @@ def tags(kinds: Iterable[Kind]) -> frozenset[str]:
     return frozenset(map(tag_of, kinds))
 
 
-def _content(hint: Any) -> Content | None:
+def _content(hint: object) -> Content | None:
     declared = [each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Content)]
     return declared[0] if declared else None
 

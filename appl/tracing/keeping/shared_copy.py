@@ -143,7 +143,7 @@ def _name(name: str) -> str:
     return name if name in (REDACTED, "redact") else "secret"
 
 
-def _facts(facts: Any) -> Any:
+def _facts(facts: object) -> Any:
     header = codec.revive(facts, lambda _: "")
     kept = {name: header[name] for name in _HEADER if name in header}
     entry, settings = header.get("entry"), header.get("settings")

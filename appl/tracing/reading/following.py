@@ -93,7 +93,7 @@ class _Noting(Builder):
         super()._add(call)
         self.touched[call.address] = None
 
-    def _call(self, reference: Any) -> RecordedCall:
+    def _call(self, reference: object) -> RecordedCall:
         found = super()._call(reference)
         self.touched[found.address] = None
         return found
@@ -102,7 +102,7 @@ class _Noting(Builder):
         super()._tool(*fields)
         self.touched[next(reversed(self._trace.tools))] = None
 
-    def _use(self, reference: Any) -> ToolUse | None:
+    def _use(self, reference: object) -> ToolUse | None:
         found = super()._use(reference)
         if found is not None:
             self.touched[found.address] = None

@@ -66,7 +66,7 @@ class Uses:
         self._of.append(array("q"))
         self._since = record
 
-    def given(self, number: Any, record: int) -> None:
+    def given(self, number: object, record: int) -> None:
         """*number* begins to mean something; one that no process would give is never let go of."""
         last, most = self._of[-1], 2 * (record - self._since) + _AHEAD
         if type(number) is int and 0 <= number < most:
@@ -79,12 +79,12 @@ class Uses:
         self.quoted.extend(bytes(max(0, call + 1 - len(self.quoted))))
         self.quoted[call] = 1
 
-    def used(self, number: Any, record: int) -> None:
+    def used(self, number: object, record: int) -> None:
         last = self._of[-1]
         if type(number) is int and 0 <= number < len(last):
             last[number] = record
 
-    def over(self, process: int, number: Any, record: int) -> bool:
+    def over(self, process: int, number: object, record: int) -> bool:
         """True if nothing after *record* uses *number*."""
         last = self._of[process]
         return type(number) is int and 0 <= number < len(last) and -1 < last[number] <= record
@@ -135,11 +135,11 @@ class Pass(Builder):
         super()._process(process)
         self._processes += 1
 
-    def _text_used(self, number: Any) -> None:
+    def _text_used(self, number: object) -> None:
         if number in self._numbered.pieces and self._over(number):
             del self._numbered.pieces[number]
 
-    def _over(self, number: Any) -> bool:
+    def _over(self, number: object) -> bool:
         """True if nothing after this record uses *number*."""
         return self._uses.over(self._processes, number, self._trace.records)
 
@@ -153,14 +153,14 @@ class First(Pass):
         self._uses.begin(self._trace.records)
         super()._process(process)
 
-    def _given(self, number: Any) -> None:
+    def _given(self, number: object) -> None:
         self._uses.given(number, self._trace.records)
 
     def _used_here(self, *numbers: Any) -> None:
         for number in numbers:
             self._uses.used(number, self._trace.records)
 
-    def _text_used(self, number: Any) -> None:
+    def _text_used(self, number: object) -> None:
         self._used_here(number)
 
     def _piece(self, piece: table.PieceRecord) -> None:
@@ -171,7 +171,7 @@ class First(Pass):
                 del self._numbered.pieces[next(iter(self._numbered.pieces))]
         super()._piece(piece)
 
-    def _long(self, value: Any) -> Any:
+    def _long(self, value: object) -> Any:
         return super()._long(value) if not isinstance(value, dict) or self._has(value) else ""
 
     def _has(self, value: dict[str, Any]) -> bool:
@@ -217,7 +217,7 @@ class First(Pass):
     def _spoken(self, index: Any) -> None:
         self._uses.calls.last[index] = self._trace.records
 
-    def _call(self, reference: Any) -> Any:
+    def _call(self, reference: object) -> Any:
         """The index of a call, as ``_start`` keeps it."""
         self._used_here(reference)
         if isinstance(reference, int):
@@ -284,5 +284,5 @@ def parts(more: Any) -> Iterator[Any]:
     yield from origins((more or {}).get("from"))
 
 
-def origins(told: Any) -> Sequence[Any]:
+def origins(told: object) -> Sequence[Any]:
     return told[1::2] if isinstance(told, list) else ()

@@ -204,7 +204,7 @@ class _Calls(Pass):
         for held in self._waiting:
             held.number = None
 
-    def _record(self, fields: Any) -> None:
+    def _record(self, fields: object) -> None:
         """Read a record; its memory is counted while its call, or its number, is kept."""
         before, self._about = self._spent, None
         super()._record(fields)
@@ -217,7 +217,7 @@ class _Calls(Pass):
         """The part of the allowance that was taken and may be given back."""
         return self._allowance.taken - self._lasting
 
-    def _long(self, value: Any) -> Any:
+    def _long(self, value: object) -> Any:
         """Texts that are put together are counted for good, however short they live: many small
         records may refer to a long one."""
         before = self._allowance.taken
@@ -237,7 +237,7 @@ class _Calls(Pass):
         self._takes[number] = self._spent - before
         self._release(table, number)
 
-    def _release(self, table: dict[int, Any], number: Any) -> None:
+    def _release(self, table: dict[int, Any], number: object) -> None:
         """Let go of *number*, unless it is used after this record."""
         if number in table and self._over(number):
             del table[number]
@@ -275,12 +275,12 @@ class _Calls(Pass):
         self._message_used(longer.message)
         self._parts_used(longer.more)
 
-    def _parts_used(self, more: Any) -> None:
+    def _parts_used(self, more: object) -> None:
         for number in parts(more):
             self._release(self._numbered.media, number)
             self._release_call(number)
 
-    def _message_used(self, number: Any) -> None:
+    def _message_used(self, number: object) -> None:
         numbered = self._numbered
         self._release(
             numbered.ropes if number in numbered.ropes else numbered.messages,
@@ -310,7 +310,7 @@ class _Calls(Pass):
         self._waiting.append(held)
         self._about = self._trace.by_address[call.address] = call
 
-    def _call(self, reference: Any) -> RecordedCall:
+    def _call(self, reference: object) -> RecordedCall:
         self._about = super()._call(reference)
         return self._about
 
@@ -320,7 +320,7 @@ class _Calls(Pass):
         else:
             super()._delivery(delivery)
 
-    def _use(self, reference: Any) -> None:
+    def _use(self, reference: object) -> None:
         return None
 
     def _tool(self, tool: table.ToolStartRecord) -> None:
@@ -350,7 +350,7 @@ class _Answers(_Calls):
         super()._forget()
         self._numbered.nodes = NoPrompts()
 
-    def _stream(self, call: RecordedCall, lengths: Any, texts: Any) -> None:
+    def _stream(self, call: RecordedCall, lengths: object, texts: object) -> None:
         pass
 
     def _quotes(self, index: int) -> bool:
@@ -451,7 +451,7 @@ class _Listed(Pass):
 
     listed: str
 
-    def _record(self, fields: Any) -> None:
+    def _record(self, fields: object) -> None:
         before = len(getattr(self._trace, self.listed))
         super()._record(fields)
         if len(getattr(self._trace, self.listed)) > before:

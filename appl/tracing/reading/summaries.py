@@ -258,12 +258,12 @@ class _Passing(Builder):
             yield fields
             scratch.taken = 0
 
-    def _counted(self, value: Any) -> None:
+    def _counted(self, value: object) -> None:
         """Take what *value*, a part of a record, takes: small blocks are read without counting."""
         for _ in codec.unpack(codec.pack(value), self._allowance):
             pass
 
-    def _let_go(self, key: Any, end: Any) -> None:
+    def _let_go(self, key: object, end: object) -> None:
         """Give back the memory of *key* after its *end*; one that is shown keeps its memory."""
         takes = self._takes.pop(key, None)
         if takes is None:
@@ -306,7 +306,7 @@ class _Passing(Builder):
         self._counted(header.facts)
         self._summary.costs.terms = costs.terms_of(self._trace.header)
 
-    def _long(self, value: Any) -> Any:
+    def _long(self, value: object) -> Any:
         if not isinstance(value, dict):
             return value
         _, length, is_text = value["$blob"]
@@ -329,7 +329,7 @@ class _Passing(Builder):
         if len(self._summary.rows) == rows:  # else it is shown, and so is never let go of
             self._takes[start.id] = self._allowance.taken - before
 
-    def _address(self, reference: Any) -> str:
+    def _address(self, reference: object) -> str:
         if not isinstance(reference, int):
             return str(checked(str, reference))
         known = self._numbered.calls.get(reference)
@@ -357,7 +357,7 @@ class _Passing(Builder):
         if isinstance(reference, int):
             del self._numbered.calls[reference]
 
-    def _stream(self, call: RecordedCall, lengths: Any, texts: Any) -> None:
+    def _stream(self, call: RecordedCall, lengths: object, texts: object) -> None:
         """Ignore the pieces of a streamed answer, which are not shown."""
 
     def _delivery(self, delivery: table.DeliveryRecord) -> None:

@@ -502,7 +502,7 @@ def observation_data(seen: Observation) -> dict[str, Any]:
     }
 
 
-def jsonable(value: Any) -> Any:
+def jsonable(value: object) -> Any:
     """*value* with what JSON lacks turned into text: bytes, and keys that are no strings.
 
     An integer of more than 2,000 bits is its hexadecimal text: Python refuses to write long ones in
@@ -519,7 +519,7 @@ def jsonable(value: Any) -> Any:
     return value
 
 
-def _key(key: Any) -> str:
+def _key(key: object) -> str:
     try:
         return str(key)
     except ValueError:  # it is, or holds, an integer too long for decimal digits
@@ -593,7 +593,7 @@ class Builder:
         for tag in _KEPT & self._handlers.keys():
             self._handlers[tag] = functools.partial(self._kept, self._handlers[tag])
 
-    def _kept(self, handler: Callable[[Any], None], record: Any) -> None:
+    def _kept(self, handler: Callable[[Any], None], record: object) -> None:
         self._allowance.spend(2 * RECORD)
         handler(record)
 
@@ -644,7 +644,7 @@ class Builder:
             self._trace.masked += 1
         return fields
 
-    def _opened(self, sealed: Any, names: Any, shown: Any) -> Any:
+    def _opened(self, sealed: object, names: object, shown: object) -> Any:
         """The sealed record, where there is a key; else what is shown in its place."""
         for header in chosen([shown], table.HeaderRecord):
             self._header(header)
@@ -700,7 +700,7 @@ class Builder:
             raise ValueError(f"piece {piece.place} of a long text follows piece {len(pieces) - 1}")
         pieces.append(checked(bytes, piece.data))
 
-    def _long(self, value: Any) -> Any:
+    def _long(self, value: object) -> Any:
         """The text that *value* is or refers to."""
         if not isinstance(value, dict):
             return value
@@ -730,7 +730,7 @@ class Builder:
             )
         )
 
-    def _scope_of(self, reference: Any) -> str:
+    def _scope_of(self, reference: object) -> str:
         if isinstance(reference, int):
             return self._numbered.scopes[reference]
         return str(checked(str, reference))
@@ -796,7 +796,7 @@ class Builder:
         masks = self._marks(masked, masks)
         self._numbered.ropes[checked(int, longer.id)] = (outline, Rope(rope, text, own), masks)
 
-    def _spans(self, told: Any, rope: Rope | None, length: int) -> tuple[Spans, Spans]:
+    def _spans(self, told: object, rope: Rope | None, length: int) -> tuple[Spans, Spans]:
         """The origins of *rope*, if they are told, and of a text of *length* after it.
 
         Where a text was masked, they no longer fit and nothing is known.
@@ -815,7 +815,7 @@ class Builder:
             return cut(spans, rope.size)
         return NOWHERE, NOWHERE
 
-    def _origin(self, reference: Any) -> Origin:
+    def _origin(self, reference: object) -> Origin:
         if not isinstance(reference, int):
             return cast(Origin, optional(str, reference))
         site = self._numbered.lines.get(reference)
@@ -899,14 +899,14 @@ class Builder:
             self._trace.earlier.append(before)
         self._trace.by_address[call.address] = call
 
-    def _address(self, reference: Any) -> str:
+    def _address(self, reference: object) -> str:
         return (
             self._numbered.calls[reference].address
             if isinstance(reference, int)
             else str(reference)
         )
 
-    def _call(self, reference: Any) -> RecordedCall:
+    def _call(self, reference: object) -> RecordedCall:
         """The call of *reference*; one that ended without having started begins to exist here."""
         if isinstance(reference, int):
             return self._numbered.calls[reference]
@@ -935,8 +935,8 @@ class Builder:
             attempts.append(found)
         found.error, found.wait = self._error(retry.error), checked(int, retry.wait)
 
-    def _error(self, data: Any) -> BaseException:
-        def revived(value: Any) -> Any:
+    def _error(self, data: object) -> BaseException:
+        def revived(value: object) -> Any:
             return codec.revive(value, self._long)
 
         return record.error_from(data, revived, self._long)
@@ -1001,7 +1001,7 @@ class Builder:
         self._trace.tools.pop(used.address, None)
         self._trace.tools[used.address] = used
 
-    def _use(self, reference: Any) -> ToolUse | None:
+    def _use(self, reference: object) -> ToolUse | None:
         if isinstance(reference, int):
             return self._numbered.used.get(reference)
         return self._trace.tools.get(checked(str, reference))

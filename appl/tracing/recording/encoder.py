@@ -614,7 +614,7 @@ class EventEncoder:
             data = (untold, *data[1:])
         self._end(event, record.ANSWERED, data, None, masks)
 
-    def _call_failed(self, event: CallEnded, error: Any, masks: list[str]) -> None:
+    def _call_failed(self, event: CallEnded, error: object, masks: list[str]) -> None:
         """Record the failure of a call with its text so far, as no answer will hold that."""
         status, why = record.FAILED, event.error or _CANCELLED
         if isinstance(why, CallCancelled):
@@ -634,7 +634,12 @@ class EventEncoder:
         self._end(event, status, error, texts, masks)
 
     def _end(
-        self, event: CallEnded, status: int, value: Any, texts: list[Any] | None, masks: list[str]
+        self,
+        event: CallEnded,
+        status: int,
+        value: object,
+        texts: list[Any] | None,
+        masks: list[str],
     ) -> None:
         lengths = chunks.lengths(event.chunks) if event.chunks else None
         call, at, about = self._call(event.address), self._at(event.at), self._about_end(event)
@@ -698,7 +703,7 @@ class EventEncoder:
         assert event.message is not None
         self._tool_result(event, record.ANSWERED, self._message(event.message), [])
 
-    def _tool_result(self, event: ToolEnded, status: int, value: Any, masks: list[str]) -> None:
+    def _tool_result(self, event: ToolEnded, status: int, value: object, masks: list[str]) -> None:
         fields = _tool_end_row(self._call(event.address), status, value, self._at(event.at))
         self._records.append(_masked(fields, masks))
 

@@ -176,13 +176,15 @@ class Veil:
         shown: Record = _new(kind, values)
         return shown
 
-    def _sealed(self, sealer: Sealer, original: Any, names: Sequence[str], shown: Any) -> bytes:
+    def _sealed(
+        self, sealer: Sealer, original: object, names: Sequence[str], shown: object
+    ) -> bytes:
         sealed = sealer.seal(codec.pack(original), codec.pack(shown))
         return codec.pack((SEALED, sealed, names, shown))
 
     # -- texts -----------------------------------------------------------------------------
 
-    def text(self, text: Any, role: str = "assistant") -> str:
+    def text(self, text: object, role: str = "assistant") -> str:
         """The stand-in for *text*."""
         if isinstance(text, dict):  # kept in pieces
             return f"[{text['$blob'][1]} bytes]"
@@ -206,10 +208,10 @@ class Veil:
         except Exception as error:
             return f"[redaction failed: {type(error).__name__}]", None
 
-    def _any_text(self, value: Any, record: Record) -> str:
+    def _any_text(self, value: object, record: Record) -> str:
         return self.text(value)
 
-    def _error(self, error: Any, record: Record) -> Any:
+    def _error(self, error: object, record: Record) -> Any:
         if not isinstance(error, list):
             return error
         actual, known, message, args, *facts = error
@@ -232,7 +234,7 @@ class Veil:
             return {**facts, "entry": {**entry, "argv": words}}
         return facts
 
-    def _message(self, record: MessageRecord | LongerRecord, content: Any, role: str) -> Record:
+    def _message(self, record: MessageRecord | LongerRecord, content: object, role: str) -> Record:
         """A message with the text and the details that are shown of it."""
         if isinstance(content, int) and record.more is None:  # an answer, as it is shown there
             return record
@@ -287,13 +289,13 @@ class Veil:
         thought = None if reasoning is None else self.text(reasoning)
         return [self.text(text), reason, None, self._calls(calls), thought]
 
-    def _word(self, name: Any, record: Record) -> Any:
+    def _word(self, name: object, record: Record) -> Any:
         return _name(name)
 
-    def _result(self, value: Any, end: ToolEndRecord) -> Any:
+    def _result(self, value: object, end: ToolEndRecord) -> Any:
         return value if end.status == ANSWERED else self._error(value, end)
 
-    def _observed(self, value: Any, record: Record) -> Any:
+    def _observed(self, value: object, record: Record) -> Any:
         is_harmless = value is None or isinstance(value, bool | int | float)
         return value if is_harmless else None
 
@@ -330,7 +332,7 @@ _PLACES = {tag: _places_of(kind) for tag, kind in KINDS.items()}
 _UNKNOWN: tuple[int, None, int] = (-1, None, 0)
 
 
-def _unknown(tag: Any) -> ValueError:
+def _unknown(tag: object) -> ValueError:
     """The error for a record of an unknown kind, or with more fields than its kind has."""
     what = f"a field that a record {tag!r:.20} did not have" if tag in KINDS else "its kind"
     return ValueError(f"a record {tag!r:.20} may hold a text: {what} is not known")
@@ -342,7 +344,7 @@ def _check_names(kind: str, found: Mapping[str, Any], known: frozenset[str]) -> 
         raise ValueError(f"a record {kind!r} may hold a text: {unknown[0]!r:.40} is not known")
 
 
-def _name(name: Any) -> Any:
+def _name(name: object) -> Any:
     """A name or an id that a model wrote, where it is one."""
     return name if isinstance(name, str) and _WORD.fullmatch(name) else "[name]"
 

@@ -172,7 +172,7 @@ class Masker:
             return (MASKED, sorted({*names, *found}), inner)
         return (MASKED, sorted(set(found)), _without_tokens([tag, *clean]))
 
-    def _clean(self, value: Any, found: list[str]) -> Any:
+    def _clean(self, value: object, found: list[str]) -> Any:
         if isinstance(value, str):
             return self.text(value, found)
         if isinstance(value, bytes):
@@ -188,7 +188,7 @@ class Masker:
             return value
         return self._secrets.cleaned(value.decode("latin-1"), found).encode("latin-1")
 
-    def cleaned(self, value: Any) -> Any:
+    def cleaned(self, value: object) -> Any:
         """Plain data without the secrets."""
         return self._clean(value, [])
 

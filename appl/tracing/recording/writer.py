@@ -140,7 +140,7 @@ class ItemQueue:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def put(self, item: Any, weight: int) -> int:
+    def put(self, item: object, weight: int) -> int:
         """Add an item of *weight* bytes; return the size of all that are pending."""
         with self._lock:
             # Under the lock: two threads that add at once would lose one of the two sums. The

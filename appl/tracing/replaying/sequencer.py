@@ -255,7 +255,7 @@ class Sequencer(Live):
         """True if the record of *address* holds for this run too."""
         return True
 
-    def noted(self, error: Any) -> Any:
+    def noted(self, error: object) -> Any:
         """*error*, which is about to be raised, as what the record and the program differ in."""
         return error
 

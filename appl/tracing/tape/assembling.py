@@ -247,7 +247,7 @@ def _names(record: Record) -> tuple[str, ...]:
     return tuple(checked(str, name) for name in record.get("masked", ()))
 
 
-def _digest(text: Any) -> bytes:
+def _digest(text: object) -> bytes:
     kind, _, digits = checked(str, text).partition(":")
     found = bytes.fromhex(digits)
     if kind != "b2" or len(found) != 16:

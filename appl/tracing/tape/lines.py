@@ -66,7 +66,7 @@ def _refused(word: str) -> Any:
     raise ValueError(f"{word} is not JSON")
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """*value* in the types of JSON, with tags where those are too few. Raises ``TypeError``."""
     return _finite(codec.shortened(codec.plain(value), _text))
 
@@ -75,7 +75,7 @@ def _text(value: str | bytes) -> Any:
     return value if isinstance(value, str) else {_BLOB: base64.b64encode(value).decode("ascii")}
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return {_FLOAT: "nan" if value != value else "inf" if value > 0 else "-inf"}
     if isinstance(value, list):
@@ -85,7 +85,7 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def revived(value: Any) -> Any:
+def revived(value: object) -> Any:
     """The value that ``plain`` was given. Raises ``ValueError``, ``TypeError``."""
     return codec.revive(value, _blob)
 
@@ -104,7 +104,7 @@ def canonical_data(text: str) -> Any:
     return data if same and isinstance(data, dict) else text
 
 
-def canonical_text(data: Any) -> str:
+def canonical_text(data: object) -> str:
     """The canonical JSON text that ``canonical_data`` was given."""
     if isinstance(data, str):
         return data
