@@ -102,7 +102,6 @@ def test_a_rerun_reuses_what_it_does_not_spend(tmp_path: Path) -> None:
     ):  # fmt: skip
         PROGRAMS["tree"]()
     recorder.close()
-    rerunner.finish()
     found = costs.of(Trace.open(tmp_path / "two.trace"))
     assert found.spent.cost == provider.billed > 0
     assert (

@@ -22,6 +22,7 @@ FOLLOWING = frozenset({"urlopen", "urlretrieve"})
 """Calls that follow redirects whatever one does."""
 
 KNOWN = {
+    "appl/engine/node_watch.py": "a bare connection, which asks nothing",
     "appl/tracing/exporting/collector.py": "an opener that stays; tests/exports",
     "backends/appl_backends/litellm.py": "guard_clients; test_providers_of_litellm.py",
     "backends/appl_backends/openai/connection.py": "guarded_send; test_hostile_servers.py",

@@ -112,6 +112,8 @@ def prediction_of(predictor: Predictor, error: BaseException | None = None) -> P
         predictor.stopped()
     trace, perhaps = predictor.trace, predictor.perhaps
     asked = {at: each for at, each in predictor.asked.items() if at not in perhaps}
+    if not asked and not predictor.removed():  # as then: what was left is cancelled as it was then
+        perhaps = {at: each for at, each in perhaps.items() if at not in predictor.left}
     found = Prediction(guessed=predictor.guessed, tools=predictor.ran, every=len(predictor.begun))
     found.stopped = f"{type(error).__name__}: {error}" if error is not None else ""
     found.decides, found.certain = predictor.decides, predictor.certain

@@ -46,7 +46,8 @@ class Predictor(Rerunner):
 
     ``asked`` are the calls that would be, ``touched`` those whose prompts hold answers of such
     calls, ``guessed`` those whose answers nobody knows, ``perhaps`` those that were cancelled then
-    and may be cancelled again before they are asked. After ``certain`` calls the result, or the
+    and may be cancelled again before they are asked; ``left`` are those of them whose programs were
+    left then. After ``certain`` calls the result, or the
     time, of what is at ``decides``, if it is not "", may lead the program elsewhere.
     """
 
@@ -54,6 +55,7 @@ class Predictor(Rerunner):
         super().__init__(*args, **options)
         self.touched: dict[str, LiveCall] = {}
         self.perhaps: dict[str, LiveCall] = {}
+        self.left: set[str] = set()
         self.guessed: list[str] = []
         self._texts: dict[str, str] = {}  # recorded answers that may change, and whose
         self._read = ""  # the first answer that may change and that the program was told
@@ -195,6 +197,7 @@ class Predictor(Rerunner):
         found = self.trace.by_address.get(call.address)
         if found is not None and found.delivered is None:
             self.perhaps[call.address] = LiveCall(call.address, where(call), cause=CANCELLED)
+            self.left.add(call.address)
 
     def _likely_result(self, address: str, wanted: ToolRequest) -> Message | None:
         """What came of the same call of a tool then; else of another in the same place."""
