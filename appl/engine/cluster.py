@@ -162,7 +162,7 @@ def _imported() -> Any:
 
 
 def _address(ray: Any, node: str) -> Address | None:
-    """Where the daemon of the node with the id *node* listens."""
+    """The address of the daemon of *node*, an id; ``None`` if there is no such node."""
     found = (each for each in ray.nodes() if each["NodeID"] == node)
     return next(((each["NodeManagerAddress"], each["NodeManagerPort"]) for each in found), None)
 

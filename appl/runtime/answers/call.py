@@ -64,7 +64,7 @@ class CallRun(Protocol):
 
     @property
     def outside(self) -> CallOutside:
-        """What the world says of its calls."""
+        """The seam through which the world answers its calls."""
 
     def admit(self, call: Call) -> None:
         """Send *call* on its way; on the I/O loop."""

@@ -107,7 +107,7 @@ def _range(fewest: int, most: int | None) -> str:
 
 
 def prediction_of(predictor: Predictor, error: BaseException | None = None) -> Prediction:
-    """What *predictor* has found so far; *error* is the one that ended the program."""
+    """The findings of *predictor* so far; *error* is the one that ended the program."""
     if error is not None:
         predictor.stopped()
     trace, perhaps = predictor.trace, predictor.perhaps

@@ -527,7 +527,7 @@ def _key(key: object) -> str:
 
 
 class NumberedRecords:
-    """What the records of one process refer to by numbers, which count from 1 in each process.
+    """The values that records of one process refer to by numbers, counted from 1 in each process.
 
     Where a value has masked secrets their names follow it.
     """

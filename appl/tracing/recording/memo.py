@@ -78,7 +78,7 @@ class Ropes(weakref.WeakKeyDictionary[Rope, int]):
 
 
 class WrittenContent:
-    """What a trace has records of already, so that it is not written again.
+    """The content that a trace has records of already, so that it is not written again.
 
     ``texts`` are names of files, ``nodes`` links of prompts, ``sites`` and ``lines`` the source
     lines that texts came from, by code object and by file.

@@ -97,7 +97,7 @@ class Predictor(Rerunner):
         self.answer_in(self.turn_or_last(call.address), expected, given, "guessed")
 
     def _likely(self, address: str, request: Request) -> RecordedCall | None:
-        """What came of the same question then, in its place or elsewhere; else of its place.
+        """The recorded call of the same question, here or elsewhere; else that of its place.
 
         A failure to answer another question says nothing.
         """
@@ -137,7 +137,7 @@ class Predictor(Rerunner):
         return super().idle(final)
 
     def _limit(self) -> str:
-        """What has a time limit now, or may have one: a timer of an event loop is not known."""
+        """The address that has a time limit now, or may have one: loop timers are unknown."""
         limited = self._late or next((moment.address for moment in self._limits), "")
         return limited if limited or self._final else next(iter(self.asked), "")
 
@@ -200,7 +200,7 @@ class Predictor(Rerunner):
             self.left.add(call.address)
 
     def _likely_result(self, address: str, wanted: ToolRequest) -> Message | None:
-        """What came of the same call of a tool then; else of another in the same place."""
+        """The recorded result of the same call of a tool; else of another in the same place."""
         same = (
             used.message
             for used in self.trace.tools.values()

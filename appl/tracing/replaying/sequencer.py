@@ -78,7 +78,7 @@ def told_in(trace: Trace, turns: Mapping[str, Turn]) -> Iterator[tuple[Turn, str
 
 
 class Missing:
-    """What is *recorded*, with its turn and its address, and is not there yet: asked for, or due.
+    """The *recorded* outcomes, by turn and address, that are not there yet: asked for, or due.
 
     It is looked at in the order of the turns, each once it is the first.
     """
