@@ -33,7 +33,7 @@ from appl.errors import (
     SourceUnavailable,
     TraceError,
 )
-from appl.session import Session, shown
+from appl.session.session import Session, shown
 from appl.tracing.recording.secret import Masker
 
 _PLAIN = (UsageError, TraceError, ControlError, ExportError)

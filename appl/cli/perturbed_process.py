@@ -24,7 +24,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from appl import session as sessions
 from appl.cli.display import PlainDisplay
 from appl.cli.failure import describe
 from appl.cli.run import to_stderr
@@ -34,7 +33,8 @@ from appl.config import Alias
 from appl.config import load as load_config
 from appl.errors import TraceError
 from appl.runtime.scheduling.policy import Limits, Policy
-from appl.session import Session
+from appl.session.replaying import checked, replay_session
+from appl.session.session import Session, make_session
 from appl.tracing import Replayer, Trace
 
 _EPOCH = 1_700_000_000.0  # a day in 2023 on which every recording takes place
@@ -267,7 +267,7 @@ def _recording(
         ctl=False,
         stream=False,
     )
-    session = sessions.make_session(
+    session = make_session(
         config, entry=program.entry, instruments=[counted], path=path, say=lambda line: None
     )
     session.run.tool_memory = None  # nobody is shown the tools
@@ -279,10 +279,8 @@ def _replayed(
 ) -> Any:
     replayer = Lagging(Trace.open(path, home=load_config().home), world.lag)
     policy = Policy(limits=Limits(concurrency=world.slots))
-    with sessions.checked(replayer):
-        return program.run(
-            lambda: sessions.replay_session(replayer, instruments=[counted], policy=policy)
-        )
+    with checked(replayer):
+        return program.run(lambda: replay_session(replayer, instruments=[counted], policy=policy))
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from appl.compiler.plan import (
     totals,
 )
 from appl.config import load as load_config
-from appl.session import choose, make_backend
+from appl.session.backend_setup import choose, make_backend
 
 _ABOUT = 4.0  # characters of English in a token, where no tokenizer can be asked
 

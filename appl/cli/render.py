@@ -5,7 +5,6 @@ Invariant: no model is asked and nothing is recorded. The program's own output g
 
 from __future__ import annotations
 
-from appl import session as sessions
 from appl.cli import parameters
 from appl.cli.arguments import bind, help_text, peek, wants_help
 from appl.cli.commands import Options, ProgramCommand, appl_command, options_of
@@ -17,6 +16,8 @@ from appl.cli.terminal import as_json, out, say, term_safe
 from appl.config import load as load_config
 from appl.runtime.prompts.rendering import Rendering
 from appl.runtime.rehearsal import Rehearsal
+from appl.session.process import hosted
+from appl.session.session import make_session
 
 _SETTINGS = ("model", "backend", "temperature", "max_tokens", "seed")
 
@@ -56,9 +57,9 @@ def rendered(target: Target, words: list[str], given: Options, prog: str) -> Ren
     """The rendering of the function that *target* names, with its parameters from *words*."""
     settings = {name: getattr(given, name) for name in _SETTINGS}
     config = load_config({**settings, "trace": False})
-    session = sessions.make_session(config, entry=entry_of(target, words), say=say)
+    session = make_session(config, entry=entry_of(target, words), say=say)
     rehearsal = session.run = Rehearsal(session.run)
-    with rehearsal.as_far_as_it_goes(), sessions.hosted(lambda: session):
+    with rehearsal.as_far_as_it_goes(), hosted(lambda: session):
         function = load(target, to_call=True)
         values, _ = bind(function, words, options_of(command), prog)
         rehearsal.perform(function, (), values)

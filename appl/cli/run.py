@@ -17,7 +17,6 @@ from typing import Any
 
 import click
 
-from appl import session as sessions
 from appl.cli import parameters
 from appl.cli.arguments import bind, help_text, peek, wants_help
 from appl.cli.commands import Options, ProgramCommand, appl_command, option, options_of, switch
@@ -30,7 +29,12 @@ from appl.config import load as load_config
 from appl.runtime.answers.stream import TextStream
 from appl.runtime.resolve import aresolve, resolve
 from appl.runtime.run import Run
-from appl.session import Entry, Session
+from appl.session.blocks import settled
+from appl.session.entry import Entry
+from appl.session.interrupted_run import broken_off
+from appl.session.process import hosted, process_session
+from appl.session.resume import resume_session
+from appl.session.session import Session, make_session, shown
 from appl.tracing.replaying.resumer import Resumer
 
 _SETTINGS = (
@@ -109,17 +113,17 @@ def perform(
     """Run the program of *plan*, and print its value; *given* are the options before it."""
     quiet = plan.given.quiet or plan.given.json
     shower = shower or display(quiet=quiet, answers=plan.given.stream)
-    with sessions.hosted(lambda: _session(plan, shower)):
+    with hosted(lambda: _session(plan, shower)):
         with to_stderr(plan.given.json):
             function = load(plan.target, to_call=True)
         values, late = bind(function, plan.argv, options(), plan.prog)
         plan.given = merged(given, late)
         failure.json = plan.given.json
         with shower, to_stderr(plan.given.json):
-            current = sessions.process_session()
+            current = process_session()
             failure.session, failure.counts = current, shower.counts
             speaker = ValuePrinter(None if plan.given.json else shower)
-            with sessions.settled(current.run.outside.world):
+            with settled(current.run.outside.world):
                 value = call(current.run, function, values, speaker)
             current.close()
     report(value, current, shower, plan.given)
@@ -137,21 +141,17 @@ def _session(plan: Invocation, shower: Display) -> Session:
     config = load_config(overrides)
     broken = None
     if config.trace and config.resume and path is None and not given.fresh:
-        broken = sessions.broken_off(entry, config, shower.tell)
+        broken = broken_off(entry, config, shower.tell)
     if broken is not None:
         return _resumed(Resumer(broken), overrides, entry, shower)
-    return sessions.make_session(
-        config, entry=entry, instruments=[shower], path=path, say=shower.tell
-    )
+    return make_session(config, entry=entry, instruments=[shower], path=path, say=shower.tell)
 
 
 def _resumed(resumer: Resumer, overrides: dict[str, Any], entry: Entry, shower: Display) -> Session:
-    session = sessions.resume_session(
-        resumer, overrides, entry=entry, instruments=[shower], say=shower.tell
-    )
+    session = resume_session(resumer, overrides, entry=entry, instruments=[shower], say=shower.tell)
     there, every = len(resumer.unasked()), len(resumer.trace.calls) + len(resumer.trace.tools)
     shower.tell(
-        f"appl: going on with {sessions.shown(resumer.trace.path)}, where {there} of {every} calls "
+        f"appl: going on with {shown(resumer.trace.path)}, where {there} of {every} calls "
         "are there; --fresh starts anew"
     )
     return session

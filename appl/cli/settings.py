@@ -8,7 +8,7 @@ from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, columns, out
 from appl.config import KEYS, load
 from appl.config.schedule import TABLES
-from appl.session import Choice, check, choose
+from appl.session.backend_setup import Choice, check, choose
 from appl.tracing.recording.secret import Masker
 
 

@@ -23,9 +23,11 @@ from appl.pytest_plugin import network
 from appl.runtime.event import CallStarted, Event
 from appl.runtime.resolve import aresolve, resolve
 from appl.runtime.run import Run
-from appl.session import Entry, Session, checked, make_session, replay_session
+from appl.session.blocks import settled
+from appl.session.entry import Entry
+from appl.session.replaying import checked, replay_session
 from appl.session.rerunning import rerun_session
-from appl.session.resume import settled
+from appl.session.session import Session, make_session
 from appl.tracing import Replayer, Trace, tape
 from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.replaying.rerunner import Rerunner

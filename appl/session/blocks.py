@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Generic, ParamSpec, TypeVar
 
 from appl.runtime.run import Run
+from appl.runtime.world import World
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -74,3 +75,16 @@ def block(around: Callable[P, Iterator[tuple[Run, T]]]) -> Callable[P, RunBlock[
         return RunBlock(manager(*args, **options))
 
     return made
+
+
+@contextmanager
+def settled(world: World) -> Iterator[None]:
+    """Raise the divergence of *world*, even if the program swallowed it or failed of it."""
+    try:
+        yield
+    except Exception:
+        if (difference := world.difference()) is not None:
+            raise difference from None
+        raise
+    if (difference := world.difference()) is not None:
+        raise difference

@@ -15,7 +15,7 @@ from appl.config import Config
 from appl.errors import BudgetExceeded, ConfigError, TraceError
 from appl.session.entry import Entry, changed_files
 from appl.session.ownership import require_own
-from appl.session.resume import RECORDED
+from appl.session.recorded_run import RECORDED
 from appl.session.session import Tell
 from appl.tracing import Trace, summary
 from appl.tracing.format.keys import first_record

@@ -7,37 +7,30 @@ thus needs neither the backend nor its key, and a resumed run goes on with the s
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 from appl.backend import Backend, Emit, Profile, Request, Response
 from appl.config import Config
 from appl.errors import BackendError, ConfigError
-from appl.runtime.answers.models import Elsewhere, Find
-from appl.runtime.run import Run
-from appl.runtime.world import Moment
+from appl.runtime.answers.models import Elsewhere
+from appl.runtime.world import Moment, World
 from appl.session.backend_setup import Choice, make_backend
 from appl.session.naming import (
     Location,
-    backends,
     check_reachable,
     locate,
     provider_of_backend,
 )
-from appl.tracing import Trace, profile_data, profile_from
-
-KIND = "model "
-"""The kind of the observation that holds a name's meaning begins with this; the name follows."""
-_AT = ""
+from appl.session.recorded_run import KIND, NO_ADDRESS, Names, recorded_meaning
+from appl.tracing import profile_data
 
 
 class LateBackends:
     """The backends of a run that its settings do not name; ``find`` resolves their models.
 
-    *place* makes the run send calls to a new backend, *say* shows the user a line. *names* may hold
-    those of the run that this one resumes: a backend that cannot be made here is an error only for
-    a call that it has to answer.
+    *say* shows the user a line. *names* may hold those of the run that this one resumes: a backend
+    that cannot be made here is an error only for a call that it has to answer.
     """
 
     def __init__(
@@ -52,9 +45,14 @@ class LateBackends:
         self._recorded = names.meanings
         self._lock = threading.RLock()
         self._shown_lines: set[str] = set()
-        self.run: Run | None = None
-        self.place: Callable[[str, Backend], None] = _nowhere
+        self._world: World | None = None
+        self._own: Backend | None = None
+        self._place: Callable[[str, Backend], None] = _nowhere
         self.made: dict[str, Backend] = {}
+
+    def serve(self, world: World, own: Backend, place: Callable[[str, Backend], None]) -> None:
+        """Serve a run from now on: its *world*, its *own* backend, and *place* for new ones."""
+        self._world, self._own, self._place = world, own, place
 
     def find(self, name: str) -> Elsewhere | None:
         """The model that *name* means, with its backend made. Raises ``BackendError``."""
@@ -64,12 +62,11 @@ class LateBackends:
                 location = self._located(name)
                 if location is None:
                     return None
-            run = self.run
-            assert run is not None
-            value = run.outside.world.see(
-                Moment(_AT, KIND + name), lambda: self._seen(name, location)
+            assert self._world is not None
+            value = self._world.see(
+                Moment(NO_ADDRESS, KIND + name), lambda: self._seen(name, location)
             )
-            found = _elsewhere(value)
+            found = recorded_meaning(value)
             if found is not None and found.backend != self._choice.backend:
                 self.open(found.backend, found.profile)
             return found
@@ -84,7 +81,7 @@ class LateBackends:
             if backend not in self.made:
                 made = self._make(backend, known)
                 self.made[backend] = made
-                self.place(backend, made)
+                self._place(backend, made)
             return self.made[backend]
 
     def _make(self, backend: str, known: Profile | None) -> Backend:
@@ -103,8 +100,8 @@ class LateBackends:
         own = self._choice.backend
         if location.backend == own and not location.provider.prefix:
             return None
-        assert self.run is not None
-        takes_any = not self.run.profile.models
+        assert self._own is not None
+        takes_any = not self._own.profile.models
         fixed = provider_of_backend(own, self._config)
         if takes_any and (fixed is None or fixed is location.provider):
             return None
@@ -120,8 +117,8 @@ class LateBackends:
         location = location or self._located(name)
         assert location is not None
         if location.backend == self._choice.backend:
-            assert self.run is not None
-            profile = self.run.profile
+            assert self._own is not None
+            profile = self._own.profile
         else:
             profile = self.open(location.backend).profile
         model = location.model or profile.default_model or ""
@@ -143,51 +140,3 @@ class _Unmade:
 
 def _nowhere(name: str, backend: Backend) -> None:
     """Ignore a new backend: the run is not wired yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """The meanings of model names: known ones, and the ``backends`` that begin others.
-
-    ``meanings`` are those of names whose backend was made at its first use.
-    """
-
-    backends: frozenset[str]
-    meanings: Mapping[str, Elsewhere] = field(default_factory=dict)
-
-
-def names_now(config: Config) -> Names:
-    """The names of a run that begins with the settings *config*."""
-    return Names(frozenset(backends(config)))
-
-
-def names_in(trace: Trace) -> Names:
-    """The names of the run of *trace*: one that goes on calls its models as it did before."""
-    known = trace.header.get("backends")
-    meanings: dict[str, Elsewhere] = {}
-    for seen in trace.observations:
-        if seen.kind.startswith(KIND) and seen.address == _AT:
-            place = _elsewhere(seen.value)
-            if place is not None:
-                meanings[seen.kind.removeprefix(KIND)] = place
-    return Names(frozenset(map(str, known)) if isinstance(known, list) else frozenset(), meanings)
-
-
-def predicted_find(trace: Trace, config: Config) -> Find:
-    """Finds what names meant in the run of *trace*, and what a new one would mean with *config*."""
-    known = names_in(trace).meanings
-
-    def find(name: str) -> Elsewhere | None:
-        location = None if name in known else locate(name, config)
-        if location is None:
-            return known.get(name)
-        return Elsewhere(location.backend, location.model or "", profile_from(None))
-
-    return find
-
-
-def _elsewhere(value: object) -> Elsewhere | None:
-    if not isinstance(value, Mapping):
-        return None
-    profile = profile_from(value.get("profile"))
-    return Elsewhere(str(value.get("backend", "")), str(value.get("model", "")), profile)

@@ -11,19 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from appl import config as settings
-from appl.backend import Profile
 from appl.config import Config
-from appl.runtime.answers.models import Find, Models, models_from
 from appl.runtime.event import Instrument
 from appl.runtime.run import Run
 from appl.runtime.scheduling.policy import Policy
 from appl.session.backend_setup import Choice
-from appl.session.blocks import block
+from appl.session.blocks import block, settled
 from appl.session.entry import script
-from appl.session.late_backends import names_in
-from appl.session.resume import settled
+from appl.session.recorded_run import models_in, recorded_text
 from appl.session.session import Session
-from appl.tracing import Replayer, Trace, profile_from
+from appl.tracing import Replayer, Trace
 from appl.tracing.replaying.fuzzer import Fuzzer
 
 
@@ -40,7 +37,7 @@ def replay_session(
         replayer.backend,
         instruments=instruments,
         world=replayer,
-        model=_word(head.get("model")),
+        model=recorded_text(head.get("model")),
         models=models_in(replayer.trace, replayer.backend.profile),
         seed=seed,
         temperature=_recorded(head, "temperature"),
@@ -49,24 +46,6 @@ def replay_session(
     )
     choice = Choice(str(head.get("backend", "")), run.services.model, True)
     return Session(Config(), choice, script("api"), seed or 0, run, replayer.backend)
-
-
-def models_in(trace: Trace, profile: Profile, find: Find | None = None) -> Models | None:
-    """The names for models as *trace* recorded them; *find* may know more."""
-    head, names = trace.header, names_in(trace)
-    backend = _word(head.get("backend")) or ""
-    places = head.get("places")
-    others: dict[str, Profile | Exception] = {}
-    if isinstance(places, Mapping):
-        others = {str(name): profile_from(data) for name, data in places.items()}
-    return models_from(
-        head.get("models"),
-        profile,
-        backend,
-        others,
-        find=find or names.meanings.get,
-        reserved=names.backends,
-    )
 
 
 @block
@@ -96,10 +75,6 @@ def _recorded(head: Mapping[str, Any], key: str) -> Any:
     table = head.get("settings")
     value = table.get(key) if isinstance(table, Mapping) else None
     return value if isinstance(value, int | float) else None
-
-
-def _word(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _number(value: object) -> int | None:

@@ -17,11 +17,9 @@ from appl.runtime.event import Instrument
 from appl.runtime.run import Run
 from appl.runtime.world import Nobody
 from appl.session.backend_setup import Choice
-from appl.session.blocks import block
+from appl.session.blocks import block, settled
 from appl.session.entry import Entry, script
-from appl.session.late_backends import names_in, predicted_find
-from appl.session.replaying import models_in
-from appl.session.resume import opened, recorded_config, settled
+from appl.session.recorded_run import models_in, names_in, opened, predicted_find, recorded_config
 from appl.session.session import Session, Tell, make_session, tell
 from appl.tracing import Trace, profile_from
 from appl.tracing.explaining.prediction import Prediction, prediction_of

@@ -43,8 +43,9 @@ from appl.session.backend_setup import (
 from appl.session.deferred_close import close_when_over
 from appl.session.entry import Entry, git_commit, program_digests, script, versions
 from appl.session.first_run import after_run
-from appl.session.late_backends import LateBackends, Names, names_now
+from appl.session.late_backends import LateBackends
 from appl.session.ownership import recording_owner
+from appl.session.recorded_run import Names, names_now
 from appl.session.recording import Recording
 from appl.session.redacting import redaction_of
 from appl.session.scheduling import policy_of, traffic_of
@@ -228,7 +229,7 @@ def make_session(
         lender=lender,
         world=world,
     )
-    late.run, late.place = run, partial(_placed, config, run)
+    late.serve(run.outside.world, backend, partial(_placed, config, run))
     run.dispatch.open_place = late.open
     run.dispatch.follow_routes()
     run.reporter.tell = say

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from appl import session as sessions
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.display import PlainDisplay
@@ -25,7 +24,8 @@ from appl.cli.run import to_stderr
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say
 from appl.cli.trace.recorded_program import RecordedProgram, opened
-from appl.session import shown
+from appl.session.replaying import checked, replay_session
+from appl.session.session import shown
 from appl.tracing import Replayer, Trace, tape
 from appl.tracing.recording.secret import Masker
 
@@ -56,10 +56,10 @@ def command(given: Options) -> int:
         with (
             _noted(trace),
             to_stderr(given.json or program.kind == "script"),
-            sessions.checked(replayer),
+            checked(replayer),
         ):
             value = program.run(
-                lambda: sessions.replay_session(replayer, instruments=[PlainDisplay(quiet=True)])
+                lambda: replay_session(replayer, instruments=[PlainDisplay(quiet=True)])
             )
         text = "\n".join(_lines(program, test, file, trace, value)) + "\n"
         tape.save(trace, path)

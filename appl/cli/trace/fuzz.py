@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from appl import session as sessions
 from appl.cli import exits, parameters
 from appl.cli.commands import Options, WordChoice, appl_command, option, switch
 from appl.cli.display import PlainDisplay
@@ -26,6 +25,7 @@ from appl.cli.trace.recorded_program import RecordedProgram, opened
 from appl.cli.trace.run_selection import counted
 from appl.errors import ApplError, nearest
 from appl.runtime.scheduling.policy import Policy
+from appl.session.replaying import checked, replay_session
 from appl.testing.clock import VirtualClock
 from appl.tracing import Replayer, Trace
 from appl.tracing.replaying.fuzzer import FAULTS, Fuzzer, NoAnswer, Plan, plan
@@ -175,8 +175,8 @@ def _quiet() -> Iterator[None]:
 def _expected(trace: Trace, program: RecordedProgram) -> str:
     """The value of the run as it was recorded. Raises ``DivergenceError``."""
     replayer = Replayer(trace)
-    with sessions.checked(replayer):
-        return as_json(program.run(lambda: sessions.replay_session(replayer)))
+    with checked(replayer):
+        return as_json(program.run(lambda: replay_session(replayer)))
 
 
 def _tried(
@@ -189,7 +189,7 @@ def _tried(
     try:
         value = as_json(
             program.run(
-                lambda: sessions.replay_session(
+                lambda: replay_session(
                     fuzzer, instruments=[PlainDisplay(quiet=True)], policy=policy
                 )
             )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from appl.session import shown
+from appl.session.session import shown
 
 
 def place(where: str) -> str:

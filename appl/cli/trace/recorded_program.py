@@ -16,7 +16,6 @@ from typing import Any
 
 import click
 
-from appl import session as sessions
 from appl.cli.arguments import bind
 from appl.cli.commands import Options
 from appl.cli.run import call, options
@@ -25,8 +24,10 @@ from appl.cli.trace.run_names import run_path
 from appl.cli.trace.run_selection import counted
 from appl.config import load as load_config
 from appl.errors import UntrustedTrace
-from appl.session import Session
+from appl.session.entry import Entry
 from appl.session.ownership import is_own, require_own
+from appl.session.process import hosted, process_run
+from appl.session.session import Session
 from appl.tracing import Trace
 
 
@@ -51,18 +52,18 @@ class RecordedProgram:
         return Target(self.file, self.function)
 
     @property
-    def entry(self) -> sessions.Entry:
+    def entry(self) -> Entry:
         """The entry of the program, for the record of a new run."""
         kind: Any = self.kind
         function = self.function if self.kind == "cli" else None
-        return sessions.Entry(kind, self.file, function, self.argv, self.argc)
+        return Entry(kind, self.file, function, self.argv, self.argc)
 
     def run(self, opener: Callable[[], Session]) -> Any:
         """Run the program in the session that *opener* makes, and return its value."""
-        with sessions.hosted(opener):
+        with hosted(opener):
             if self.kind == "cli":
                 function, values = self.bound()
-                return call(sessions.process_run(), function, values)
+                return call(process_run(), function, values)
             self._script()
             return None
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from appl import session as sessions
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command
 from appl.cli.display import PlainDisplay
@@ -16,7 +15,9 @@ from appl.cli.failure import guarded
 from appl.cli.run import to_stderr
 from appl.cli.terminal import as_json, out, say, show
 from appl.cli.trace.recorded_program import opened
-from appl.session import program_digests
+from appl.session.entry import Entry, program_digests
+from appl.session.replaying import checked, replay_session
+from appl.session.session import shown
 from appl.tracing import Replayer, Trace
 
 
@@ -35,8 +36,8 @@ def command(given: Options) -> int:
         _note_changes(trace)
         shower = PlainDisplay(quiet=True)
         replayer = Replayer(trace)
-        with to_stderr(given.json), sessions.checked(replayer):
-            value = program.run(lambda: sessions.replay_session(replayer, instruments=[shower]))
+        with to_stderr(given.json), checked(replayer):
+            value = program.run(lambda: replay_session(replayer, instruments=[shower]))
         _report(value, trace, shower, given.json)
     return failure.code
 
@@ -48,10 +49,10 @@ def _note_changes(trace: Trace) -> None:
     file = entry.get("file") if isinstance(entry, dict) else None
     if not isinstance(recorded, dict) or not isinstance(file, str):
         return
-    now = program_digests(sessions.Entry("cli", file))
+    now = program_digests(Entry("cli", file))
     changed = [name for name, digest in recorded.items() if now.get(name, digest) != digest]
     if changed:
-        names = ", ".join(sessions.shown(Path(name)) for name in changed)
+        names = ", ".join(shown(Path(name)) for name in changed)
         say(f"appl: changed since the recording: {names}")
 
 

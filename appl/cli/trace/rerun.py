@@ -10,7 +10,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from appl import session as sessions
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.display import Display, display
@@ -21,7 +20,10 @@ from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, one_line, out, say, show
 from appl.cli.trace import recorded_program
 from appl.errors import InvalidOption
-from appl.session import Session
+from appl.session.blocks import settled
+from appl.session.entry import changed_files
+from appl.session.rerunning import prediction_session, rerun_session
+from appl.session.session import Session, shown
 from appl.tracing import Trace
 from appl.tracing.explaining.prediction import prediction_of
 from appl.tracing.explaining.rerun_report import RerunReport
@@ -100,9 +102,9 @@ def _value(text: str) -> Any:
 
 
 def _note_changes(trace: Trace) -> None:
-    changed = sessions.changed_files(trace.header)
+    changed = changed_files(trace.header)
     if changed:
-        names = ", ".join(sessions.shown(Path(name)) for name in changed)
+        names = ", ".join(shown(Path(name)) for name in changed)
         say(f"appl: changed since {trace.path.stem}: {names}")
 
 
@@ -112,7 +114,7 @@ def _predict(
     error: Exception | None = None
     try:
         with to_stderr(True):
-            program.run(lambda: sessions.prediction_session(predictor, settings_of(given)))
+            program.run(lambda: prediction_session(predictor, settings_of(given)))
     except Exception as stopped:  # a guess may not suit the program
         error = stopped
     if isinstance(error, InvalidOption) and given.sets:
@@ -140,7 +142,7 @@ def _rerun(
         failure.session, failure.counts = opened[0], shower.counts
         return opened[0]
 
-    with shower, to_stderr(given.json), sessions.settled(rerunner):
+    with shower, to_stderr(given.json), settled(rerunner):
         value = program.run(opener)
     report.path = opened[0].path
     _check_used(rerunner)
@@ -164,7 +166,7 @@ def _opened(
     path: Path | None,
     report: RerunReport,
 ) -> Session:
-    return sessions.rerun_session(
+    return rerun_session(
         rerunner,
         settings_of(given),
         entry=program.entry,

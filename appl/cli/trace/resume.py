@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from appl import session as sessions
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.display import Display, display
@@ -16,7 +15,9 @@ from appl.cli.overrides import pairs, settings_of, with_settings
 from appl.cli.run import to_stderr
 from appl.cli.terminal import as_json, out, say, show
 from appl.cli.trace import recorded_program
-from appl.session import Session
+from appl.session.blocks import settled
+from appl.session.resume import resume_session
+from appl.session.session import Session, shown
 from appl.tracing.explaining.tally import Tally
 from appl.tracing.replaying.resumer import Resumer
 
@@ -57,7 +58,7 @@ def command(given: Options) -> int:
         def opener() -> Session:
             return _opened(resumer, overrides, shower, failure)
 
-        with shower, to_stderr(given.json), sessions.settled(resumer):
+        with shower, to_stderr(given.json), settled(resumer):
             value = program.run(opener)
         tally = failure.session.tally if failure.session is not None else None
         assert tally is not None
@@ -68,9 +69,9 @@ def command(given: Options) -> int:
 def _opened(
     resumer: Resumer, overrides: dict[str, Any], shower: Display, failure: Failure
 ) -> Session:
-    session = sessions.resume_session(resumer, overrides, instruments=[shower], say=shower.tell)
+    session = resume_session(resumer, overrides, instruments=[shower], say=shower.tell)
     failure.session, failure.counts = session, shower.counts
-    shower.tell(f"appl: going on with {sessions.shown(resumer.trace.path)}: {there(resumer)}")
+    shower.tell(f"appl: going on with {shown(resumer.trace.path)}: {there(resumer)}")
     return session
 
 

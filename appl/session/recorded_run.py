@@ -1,0 +1,177 @@
+"""A recorded run as the source of another: its trace, its settings, its names for models.
+
+Invariant: keys, limits and budgets are always the present ones.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from appl import config as settings
+from appl.backend import Profile
+from appl.config import Alias, Config
+from appl.runtime.answers.models import Elsewhere, Find, Models, models_from
+from appl.session.naming import backends, locate
+from appl.session.ownership import require_own
+from appl.tracing import Trace, profile_from
+
+KIND = "model "
+"""The kind of the observation that holds a name's meaning begins with this; the name follows."""
+NO_ADDRESS = ""
+"""The address of such an observation: the run as a whole."""
+
+RECORDED = ("model", "backend", "temperature", "max_tokens")
+"""Settings that affect requests: the first run's values hold unless new ones are given."""
+
+
+def opened(
+    trace: Trace | str | os.PathLike[str], overrides: Mapping[str, Any], trust: bool
+) -> Trace:
+    """*trace* itself, or the one at that path, opened with the key in the home folder.
+
+    Raises ``UntrustedTrace``.
+    """
+    path = trace.path if isinstance(trace, Trace) else Path(trace)
+    require_own(path, trust, "write trust=True")
+    if isinstance(trace, Trace):
+        return trace
+    return Trace.open(trace, home=settings.load(overrides).home)
+
+
+def recorded_config(trace: Trace, overrides: Mapping[str, Any] | None = None) -> Config:
+    """The present settings, with the recorded values of those that affect requests.
+
+    *overrides* win over both. Keys, limits and budgets are the present ones. A run that continues a
+    private one is private too.
+    """
+    given = {name: value for name, value in (overrides or {}).items() if value is not None}
+    config, head = settings.load(given), trace.header
+    table = head.get("settings")
+    recorded = table if isinstance(table, Mapping) else {}
+    kept: dict[str, Any] = {
+        name: recorded[name] for name in RECORDED if name not in given and name in recorded
+    }
+    if "model" in given and "backend" not in given:
+        kept.pop("backend", None)
+    elif "model" not in given and (understood := _understood(head, config)) is not None:
+        kept["model"] = understood
+    if "seed" not in given and isinstance(head.get("seed"), int):
+        kept["seed"] = head["seed"]
+    if trace.private and "privacy" not in given and config.privacy == "full":
+        kept["privacy"] = "redacted"
+    models = {**config.models, **_aliases(head.get("models"))}
+    return replace(config, **kept, models=config.models if "models" in given else models)
+
+
+def _understood(head: Mapping[str, Any], config: Config) -> str | None:
+    """The full name of a default model of a known provider, whose key may be missing now."""
+    table = head.get("settings")
+    settings = table if isinstance(table, Mapping) else {}
+    name = settings.get("model")
+    if not isinstance(name, str) or settings.get("backend") is not None:
+        return None
+    location = locate(name, config)
+    bare = location is not None and location.provider is not None and name not in config.models
+    return f"{head.get('backend')}/{head.get('model')}" if bare else None
+
+
+def _aliases(data: object) -> dict[str, Alias]:
+    """The recorded names for models."""
+    if not isinstance(data, Mapping):
+        return {}
+    found: dict[str, Alias] = {}
+    for name, model in data.items():
+        written = _written(model)
+        if name and written:
+            others = tuple(filter(None, map(_written, model.get("others") or ())))
+            options = {str(key): _value(value) for key, value in model["options"].items()}
+            found[str(name)] = Alias(written, options, others, str(model.get("prefer", "order")))
+    return found
+
+
+def _written(model: object) -> str | None:
+    """The recorded model as a setting would name it."""
+    if not isinstance(model, Mapping) or not isinstance(model.get("options"), Mapping):
+        return None
+    parts = [part for part in (model.get("backend"), model.get("model")) if isinstance(part, str)]
+    return "/".join(parts) or None
+
+
+def _value(value: object) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def models_in(trace: Trace, profile: Profile, find: Find | None = None) -> Models | None:
+    """The names for models as *trace* recorded them; *find* may know more."""
+    head, names = trace.header, names_in(trace)
+    backend = recorded_text(head.get("backend")) or ""
+    places = head.get("places")
+    others: dict[str, Profile | Exception] = {}
+    if isinstance(places, Mapping):
+        others = {str(name): profile_from(data) for name, data in places.items()}
+    return models_from(
+        head.get("models"),
+        profile,
+        backend,
+        others,
+        find=find or names.meanings.get,
+        reserved=names.backends,
+    )
+
+
+def recorded_text(value: object) -> str | None:
+    """*value* if it is a text that is not empty."""
+    return value if isinstance(value, str) and value else None
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The meanings of model names: known ones, and the ``backends`` that begin others.
+
+    ``meanings`` are those of names whose backend was made at its first use.
+    """
+
+    backends: frozenset[str]
+    meanings: Mapping[str, Elsewhere] = field(default_factory=dict)
+
+
+def names_now(config: Config) -> Names:
+    """The names of a run that begins with the settings *config*."""
+    return Names(frozenset(backends(config)))
+
+
+def names_in(trace: Trace) -> Names:
+    """The names of the run of *trace*: one that goes on calls its models as it did before."""
+    known = trace.header.get("backends")
+    meanings: dict[str, Elsewhere] = {}
+    for seen in trace.observations:
+        if seen.kind.startswith(KIND) and seen.address == NO_ADDRESS:
+            place = recorded_meaning(seen.value)
+            if place is not None:
+                meanings[seen.kind.removeprefix(KIND)] = place
+    return Names(frozenset(map(str, known)) if isinstance(known, list) else frozenset(), meanings)
+
+
+def predicted_find(trace: Trace, config: Config) -> Find:
+    """Finds what names meant in the run of *trace*, and what a new one would mean with *config*."""
+    known = names_in(trace).meanings
+
+    def find(name: str) -> Elsewhere | None:
+        location = None if name in known else locate(name, config)
+        if location is None:
+            return known.get(name)
+        return Elsewhere(location.backend, location.model or "", profile_from(None))
+
+    return find
+
+
+def recorded_meaning(value: object) -> Elsewhere | None:
+    """The meaning of a model's name as a record has it; ``None`` for anything else."""
+    if not isinstance(value, Mapping):
+        return None
+    profile = profile_from(value.get("profile"))
+    return Elsewhere(str(value.get("backend", "")), str(value.get("model", "")), profile)
