@@ -183,17 +183,19 @@ class PromptNode:
                 fresh.append(node)
                 node = node.parent
             fresh.reverse()
-            for start, stop in _stretches(fresh):
-                fresh[stop - 1]._render(node, fresh[start:stop])
-                node = fresh[stop - 1]
+            start = 0
+            for stop, last in enumerate(fresh, 1):
+                if last.shared or last is self:  # what prompts share is rendered once for all
+                    last._render(node, fresh[start:stop])
+                    node, start = last, stop
         return self._rendered
 
     def _render(self, before: PromptNode | None, fresh: list[PromptNode]) -> None:
         """Render the *fresh* nodes that end here, after what was rendered *before*."""
-        layout = before._layout.copy() if before and before._layout else Layout()
+        layout = before._layout.copy() if before and before._layout else None
         said = before._rendered if before else None
-        self._rendered = render(said, layout, _with_slots_filled(fresh))
-        self._layout = None if layout.fresh else layout
+        nodes = fresh if self.hole is None else _with_slots_filled(fresh)
+        self._rendered, self._layout = render(said, layout, nodes)
         self._is_rendered = True
 
     def since(self, start: PromptNode | None) -> list[PromptNode]:
@@ -233,15 +235,6 @@ def nodes_of(parent: PromptNode | None, messages: Iterable[Message]) -> PromptNo
         for node in parts_of(message):
             parent = node.after(parent, apart=node.starts)
     return parent
-
-
-def _stretches(fresh: list[PromptNode]) -> Iterator[tuple[int, int]]:
-    """Stretches of *fresh*, each up to a shared node, so that shared parts are rendered once."""
-    start = 0
-    for stop, node in enumerate(fresh, 1):
-        if node.shared or stop == len(fresh):
-            yield start, stop
-            start = stop
 
 
 def _with_slots_filled(nodes: list[PromptNode]) -> list[PromptNode]:

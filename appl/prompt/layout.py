@@ -202,11 +202,6 @@ class Layout:
             _OpenLevel, ...
         ] = ()  # the last one first; these are not changed any more
 
-    @property
-    def fresh(self) -> bool:
-        """True if nothing has been said in any level."""
-        return not self._open and not self._left
-
     def copy(self) -> Layout:
         """The same state, to go on from."""
         other = Layout()

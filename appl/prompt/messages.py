@@ -55,22 +55,19 @@ class Messages:
         message: Message,
         closed: bool = False,
         spans: Spans = NOWHERE,
+        rope: Rope | None = None,
     ) -> None:
-        self._kept: Message | None = message
-        self._spans = spans
-        self._rope: Rope | None = None
+        self.parent, self.closed, self.outline = parent, closed, message
+        self._kept: Message | None = message if rope is None else None
+        self._spans, self._rope = spans, rope
         self._held: weakref.ref[Message] | None = None
-        self._fill(parent, message, closed)
-
-    def _fill(self, parent: Messages | None, outline: Message, closed: bool) -> None:
-        self.parent, self.closed, self.outline = parent, closed, outline
         self.needs: frozenset[str]
         if parent is None:
             self.length, self.needs = 1, _NOTHING
         else:
             self.length, self.needs = 1 + parent.length, parent.needs
-        if outline.media:
-            self.needs |= {medium.feature for _, medium in outline.media}
+        if message.media:
+            self.needs |= {medium.feature for _, medium in message.media}
         self._digest: bytes | None = None
         self._trail: int | None = None
         self.cache: dict[object, object] = {}
@@ -82,10 +79,7 @@ class Messages:
 
         The message is put together anew whenever nobody holds it any more.
         """
-        made = object.__new__(cls)
-        made._kept, made._rope, made._held, made._spans = None, rope, None, NOWHERE
-        made._fill(parent, outline, closed)
-        return made
+        return cls(parent, outline, closed, rope=rope)
 
     def longer(
         self, added: str, media: Placed, calls: tuple[ToolCall, ...], spans: Spans = NOWHERE

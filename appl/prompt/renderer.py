@@ -22,17 +22,29 @@ Marked = tuple["PromptNode", Mark | None]
 """A part, and what its format puts around it, if it has one."""
 
 
-def render(before: Messages | None, layout: Layout, nodes: list[PromptNode]) -> Messages | None:
-    """The chain *before* with the parts of *nodes* added; system text moves to the front."""
-    marked = [(node, layout.mark(level_of(node), node.starts)) for node in nodes]
-    if not any(_joins_front(node) for node in nodes):
-        return _said(before, marked)
-    chain = _said(before, [each for each in marked if not _joins_front(each[0])])
-    return _front(chain, [each for each in marked if _joins_front(each[0])])
+def render(
+    before: Messages | None, layout: Layout | None, nodes: list[PromptNode]
+) -> tuple[Messages | None, Layout | None]:
+    """The chain *before* with the parts of *nodes* added, and the *layout* after them.
+
+    System text moves to the front. There is a layout only if something was said in a format.
+    """
+    renderer, front = Renderer(before), list[Marked]()
+    for node in nodes:
+        level = node.voice.level if isinstance(node.part, str) else level_of(node)
+        if layout is None and level is not None and level is not UNFORMATTED:
+            layout = Layout()
+        mark = layout.mark(level, node.starts) if layout is not None else None
+        if node.voice.role == "system" and _joins_front(node):
+            front.append((node, mark))
+        else:
+            renderer.add(node, mark)
+    chain = renderer.end()
+    return (_front(chain, front) if front else chain), layout
 
 
 def _joins_front(node: PromptNode) -> bool:
-    return node.voice.role == "system" and not node.apart and not _is_message(node)
+    return not node.apart and not _is_message(node)
 
 
 def level_of(node: PromptNode) -> Level | None:
@@ -91,7 +103,6 @@ class Renderer:
         self.chain = chain
         self.role: RoleName | None = None  # of the open message; None when there is none
         self.name: str | None = None
-        self._begin()
 
     def _begin(self) -> None:
         self.base: Messages | None = None
@@ -131,7 +142,7 @@ class Renderer:
         elif node.starts and not self.glued:
             self._put("\n", site)
         self._put(text, site if by is None else by)
-        self.glued = self._ends_in_media()
+        self.glued = bool(self.media) and self._ends_in_media()
 
     def _lead(self, mark: Mark, site: Origin) -> None:
         """Writes the text in front of an item; it is indented where it begins a line."""
@@ -167,7 +178,10 @@ class Renderer:
         role, name = voice[:2]
         if not apart and role == self.role and name == self.name:
             return
-        last = self.end()
+        if self.role is not None:
+            self._close(())
+        self._begin()
+        last = self.chain
         if not apart and last is not None and not last.closed:
             said = last.outline
             if said.role == role and said.name == name:
@@ -178,7 +192,7 @@ class Renderer:
         """Open the message of *last* again."""
         self.chain, self.length = last.parent, last.size
         self.media = list(last.outline.media)
-        self.glued = self._ends_in_media()
+        self.glued = bool(self.media) and self._ends_in_media()
         if last.size > LONG:
             self.base, self.fresh = last, last.rope.ends_line
         else:
@@ -188,7 +202,7 @@ class Renderer:
 
     def _ends_in_media(self) -> bool:
         """True if the last content was an image or a sound; an empty text does not count."""
-        return bool(self.media) and self.media[-1][0] == self.length
+        return self.media[-1][0] == self.length
 
     def end(self) -> Messages | None:
         """The chain with the message that was open."""
@@ -205,7 +219,6 @@ class Renderer:
             message = Message(self.role, text, tuple(self.media), calls, None, self.name)
             self.chain = Messages(self.chain, message, bool(calls), tuple(self.spans))
         self.role = None
-        self._begin()
 
 
 def _by(node: PromptNode) -> Origin:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from appl.prompt import USER, Format, Indexing, Level, Prompt, Voice
-from appl.prompt.layout import Layout
 
 NUMBERED = Format("\n", Indexing("number"))
 
@@ -123,13 +122,13 @@ def test_a_list_that_was_left_long_ago_begins_again() -> None:
     assert said(prompt).endswith("1. b\n1. c")
 
 
-def test_a_layout_in_which_nothing_was_formatted_is_fresh() -> None:
-    layout = Layout()
-    layout.mark(None, starts=True)
-    assert layout.fresh
-    layout.mark(Level(None, NUMBERED), starts=True)
-    layout.mark(None, starts=True)
-    assert not layout.fresh
+def test_a_list_between_plain_texts_begins_with_its_first_number() -> None:
+    prompt = Prompt()
+    prompt.append("user", "before")
+    prompt.say(Voice("user", None, Level(None, NUMBERED)), "a")
+    prompt.append("user", "between")
+    prompt.say(Voice("user", None, Level(None, NUMBERED)), "b")
+    assert said(prompt).splitlines() == ["before", "1. a", "between", "1. b"]
 
 
 def test_text_that_only_begins_after_a_line_end_is_indented() -> None:
