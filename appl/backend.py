@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkabl
 
 from appl.errors import BackendNotFound, ConfigError, MissingExtra, Unsupported, nearest
 from appl.late import late_import
-from appl.prompt import Messages, PromptNode, ToolCall, digest_of
+from appl.prompt.digest import digest_of
+from appl.prompt.message import ToolCall
+from appl.prompt.messages import Messages
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -298,7 +300,15 @@ class CountsTokens(Protocol):
 _INSTEAD = {"images": "images: say what is in them as text", "audio": "sound: say its text"}
 
 
-def check_media(profile: Profile, prompt: PromptNode | Messages | None) -> None:
+class HasNeeds(Protocol):
+    """A prompt, rendered or not, that knows which features its media need."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The features of a backend that it needs."""
+
+
+def check_media(profile: Profile, prompt: HasNeeds | None) -> None:
     """Raise ``Unsupported`` for a *prompt* with images or sounds that the backend cannot take."""
     if prompt is None or prompt.needs <= profile.features:
         return

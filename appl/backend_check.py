@@ -10,7 +10,7 @@ from typing import Any
 
 from appl.backend import Chunk, Response, Sample, TokenLogprob, Usage
 from appl.errors import MalformedResponse
-from appl.prompt import ToolCall
+from appl.prompt.message import ToolCall
 
 MOST = (1 << 63) - 1
 """The largest number of tokens and the largest cost: the largest signed 64-bit integer."""

@@ -34,7 +34,6 @@ from appl.prompt.origin import NOWHERE, Origin, Spans, joined, line_of
 from appl.prompt.promptable import Promptable
 from appl.prompt.rope import Rope
 from appl.prompt.secret import Secret
-from appl.prompt.text_stream import GrowingText
 from appl.prompt.voice import USER, VOICES, Voice
 
 __all__ = [
@@ -51,7 +50,6 @@ __all__ = [
     "Filled",
     "Format",
     "Formatted",
-    "GrowingText",
     "Image",
     "Indexing",
     "Lazy",

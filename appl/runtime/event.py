@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from appl.backend import Chunk, Request, Response
-from appl.prompt import Message
+from appl.prompt.message import Message
 
 
 @dataclass(slots=True)

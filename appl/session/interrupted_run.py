@@ -17,9 +17,9 @@ from appl.session.entry import Entry, changed_files
 from appl.session.ownership import require_own
 from appl.session.recorded_run import RECORDED
 from appl.session.session import Tell
-from appl.tracing import Trace, summary
 from appl.tracing.format.keys import first_record
-from appl.tracing.reading.runs import paths
+from appl.tracing.reading.runs import paths, summary
+from appl.tracing.reading.trace import Trace
 
 _ASKED = (*RECORDED, "seed")
 

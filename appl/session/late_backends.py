@@ -23,7 +23,7 @@ from appl.session.naming import (
     provider_of_backend,
 )
 from appl.session.recorded_run import KIND, NO_ADDRESS, Names, recorded_meaning
-from appl.tracing import profile_data
+from appl.tracing.format.profile import profile_data
 
 
 class LateBackends:

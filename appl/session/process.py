@@ -26,7 +26,8 @@ from appl.session.notebook import kernel_shell
 from appl.session.ownership import require_own
 from appl.session.resume import resume_session
 from appl.session.session import Session, make_session, shown, tell
-from appl.tracing import Trace, resolve
+from appl.tracing.reading.runs import resolve
+from appl.tracing.reading.trace import Trace
 from appl.tracing.replaying.resumer import Resumer
 
 _lock = threading.RLock()

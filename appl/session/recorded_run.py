@@ -17,7 +17,8 @@ from appl.config import Alias, Config
 from appl.runtime.answers.models import Elsewhere, Find, Models, models_from
 from appl.session.naming import backends, locate
 from appl.session.ownership import require_own
-from appl.tracing import Trace, profile_from
+from appl.tracing.format.profile import profile_from
+from appl.tracing.reading.trace import Trace
 
 KIND = "model "
 """The kind of the observation that holds a name's meaning begins with this; the name follows."""

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from appl.runtime.event import Event
-from appl.tracing import Recorder
+from appl.tracing.recording.recorder import Recorder
 
 
 class Recording:

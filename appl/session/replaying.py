@@ -20,8 +20,9 @@ from appl.session.blocks import block, settled
 from appl.session.entry import script
 from appl.session.recorded_run import models_in, recorded_text
 from appl.session.session import Session
-from appl.tracing import Replayer, Trace
+from appl.tracing.reading.trace import Trace
 from appl.tracing.replaying.fuzzer import Fuzzer
+from appl.tracing.replaying.replayer import Replayer
 
 
 def replay_session(

@@ -21,9 +21,10 @@ from appl.session.blocks import block, settled
 from appl.session.entry import Entry, script
 from appl.session.recorded_run import models_in, names_in, opened, predicted_find, recorded_config
 from appl.session.session import Session, Tell, make_session, tell
-from appl.tracing import Trace, profile_from
 from appl.tracing.explaining.prediction import Prediction, prediction_of
 from appl.tracing.explaining.rerun_report import RerunReport
+from appl.tracing.format.profile import profile_from
+from appl.tracing.reading.trace import Trace
 from appl.tracing.replaying.predictor import Predictor
 from appl.tracing.replaying.rerunner import Rerunner
 

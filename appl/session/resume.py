@@ -19,8 +19,8 @@ from appl.session.entry import Entry, changed_files, script
 from appl.session.ownership import recording_owner
 from appl.session.recorded_run import names_in, opened, recorded_config
 from appl.session.session import Session, Tell, make_session, shown, tell
-from appl.tracing import Trace
 from appl.tracing.explaining.tally import Tally
+from appl.tracing.reading.trace import Trace
 from appl.tracing.recording.appender import Appender
 from appl.tracing.replaying.resumer import Resumer
 

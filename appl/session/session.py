@@ -50,9 +50,10 @@ from appl.session.recording import Recording
 from appl.session.redacting import redaction_of
 from appl.session.scheduling import policy_of, traffic_of
 from appl.session.tool_memory import StoredToolMemory
-from appl.tracing import Recorder, new_path, profile_data
 from appl.tracing.explaining.tally import Tally
+from appl.tracing.format.profile import profile_data
 from appl.tracing.recording.privacy import Redact
+from appl.tracing.recording.recorder import Recorder, new_path
 
 Tell = Callable[[str], None]
 _CLOSING_S = 5.0

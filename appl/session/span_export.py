@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from appl.tracing import Trace
 from appl.tracing.exporting.checkpoint import Checkpoint
 from appl.tracing.exporting.collector import Collector
 from appl.tracing.exporting.delivery import Courier, Patience
 from appl.tracing.exporting.spans import spans_of
+from appl.tracing.reading.trace import Trace
 
 _PATIENCE = Patience(answer_s=3.0, total_s=6.0, tries=2)
 _LARGEST = 32 << 20

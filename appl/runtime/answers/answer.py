@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from appl.backend import Sample
-from appl.prompt import AIMessage, ToolCall, ToolMessage
+from appl.prompt.message import AIMessage, ToolCall, ToolMessage
 
 CallFilter = Callable[[ToolCall], bool]
 """True for those calls of tools that are to be run."""

@@ -14,7 +14,11 @@ from weakref import ref
 
 from appl.backend import Chunk, Profile, Request, Response, Sampling, check_media
 from appl.errors import CallCancelled, MalformedResponse
-from appl.prompt import VOICES, Lazy, Messages, PromptNode, PromptSlot, RoleName, nodes_of
+from appl.prompt.chain import PromptNode, PromptSlot, nodes_of
+from appl.prompt.lazy import Lazy
+from appl.prompt.message import RoleName
+from appl.prompt.messages import Messages
+from appl.prompt.voice import VOICES
 from appl.runtime.answers.answer import ToolRunner
 from appl.runtime.answers.feed import Feed, Sink
 from appl.runtime.answers.samples import mixed

@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from appl.errors import InvalidOption, RunError
-from appl.prompt import USER, GrowingText, Lazy, PromptNode, PromptSlot, RoleName, message_of
+from appl.prompt import USER, Lazy, PromptNode, PromptSlot, RoleName, message_of
 from appl.prompt.chain import moved
+from appl.prompt.text_stream import GrowingText
 from appl.prompt.voice import Moved
 from appl.runtime.answers.stream import END, Reading, Stream
 from appl.runtime.answers.text import Text

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, ClassVar, Protocol
 
-from appl.prompt import Message, Part, PromptNode, Voice
+from appl.prompt.chain import Part, PromptNode
+from appl.prompt.message import Message
+from appl.prompt.voice import Voice
 from appl.runtime.answers.answer import Answer
 
 _LOCK = threading.Lock()

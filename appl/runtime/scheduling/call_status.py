@@ -5,7 +5,8 @@ Invariant: looking changes nothing; it is done on the I/O loop, where nothing ch
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -37,6 +38,9 @@ asked when the record is used up. ``again``: likewise, unless the program cancel
 ``stray``: it is asked unless a recorded call turns out to be the same. ``ending``: somebody outside
 has ended it, which takes effect when the record is used up.
 """
+
+Waiting = Callable[[Why], AbstractContextManager[None]]
+"""Makes the context that is entered while an attempt waits for something."""
 
 When = Literal["now", "later", "never"]
 """When a call or function that somebody outside ends has ended: later in a run that goes on with

@@ -18,7 +18,7 @@ from types import FrameType
 
 from appl.backend import Backend, Connects
 from appl.errors import BackendError
-from appl.runtime.scheduling.admission import Waiting
+from appl.runtime.scheduling.call_status import Waiting
 from appl.runtime.scheduling.circuit import Breaker
 from appl.runtime.scheduling.deadlines import Deadline
 from appl.runtime.scheduling.policy import ATTEMPT_S, Deadlines

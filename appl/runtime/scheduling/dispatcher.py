@@ -22,7 +22,7 @@ from appl.price import Overridden
 from appl.runtime.answers.samples import Samples
 from appl.runtime.event import AttemptFailed
 from appl.runtime.scheduling.accounts import ONE, Account, Amounts, BudgetLedger
-from appl.runtime.scheduling.admission import Admission, Wanted, unseen
+from appl.runtime.scheduling.admission import Admission, Loan, Wanted, unseen
 from appl.runtime.scheduling.call_status import CallStatus, Load, Why
 from appl.runtime.scheduling.connecting import Connecting, let_go
 from appl.runtime.scheduling.deadlines import CommonDeadline, Deadline, watching
@@ -30,7 +30,7 @@ from appl.runtime.scheduling.hedging import Hedge
 from appl.runtime.scheduling.metering import Meter, tokens_of
 from appl.runtime.scheduling.policy import ATTEMPT_S, Policy
 from appl.runtime.scheduling.question import Question
-from appl.runtime.scheduling.remote_permits import Lender, Loan, Permit
+from appl.runtime.scheduling.remote_permits import Lender, Permit
 from appl.runtime.scheduling.retry import wait_s
 from appl.runtime.scheduling.timers import LoopClock, sleep_until
 from appl.runtime.scheduling.traffic import Traffic

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
-from appl.prompt import PromptNode
+from appl.prompt.chain import PromptNode
 from appl.runtime.scheduling.policy import Policy
 
 if TYPE_CHECKING:

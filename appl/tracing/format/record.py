@@ -11,7 +11,7 @@ from typing import Any
 
 from appl import errors
 from appl.backend import Response, Sample, TokenLogprob, Usage
-from appl.prompt import ToolCall
+from appl.prompt.message import ToolCall
 from appl.tracing.format.codec import Big, plain, shortened
 
 FORMAT = 1
