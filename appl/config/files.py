@@ -1,7 +1,8 @@
 """The settings file of a folder, and its table.
 
 Invariant: each file is only read, and only once: its digest is that of what was parsed. Files of
-other tools are left alone.
+other tools are left alone. A process reads a file again when it, or another one that could be found
+before it, has changed.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import hashlib
 import json
 import os
 import stat
+import time
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +24,8 @@ from appl.extras import library
 FILES = ("appl.toml", "pyproject.toml", "appl.yaml", "appl.yml", "appl.json")
 _LARGEST = 1 << 20  # bytes of a settings file
 _MOST = 100_000  # values in it, those counted twice that YAML's aliases repeat
+_SETTLED_NS = 2_000_000_000  # a file that was changed just now may change again within one tick
+_State = tuple[int, int, int]
 
 
 class SettingsFile(NamedTuple):
@@ -35,12 +40,51 @@ class SettingsFile(NamedTuple):
     digest: str
 
 
-def find_file(directory: Path) -> SettingsFile | None:
+def find_file(directory: Path | None = None) -> SettingsFile | None:
     """The nearest settings file, from *directory* up to the repository or the home folder.
 
-    Outside of both, only *directory* itself is searched: folders further up may be anybody's.
+    By default, *directory* is the working directory. Outside of both, only *directory* itself is
+    searched: folders further up may be anybody's.
     """
-    for folder in _upward(directory.resolve()):
+    start = os.getcwd() if directory is None else os.path.realpath(directory)  # noqa: PTH109
+    home = os.path.expanduser("~")  # noqa: PTH111 - Paths cost ten times as much
+    states = tuple(_states(start, home))
+    newest = max((state[0] for state in states if state is not None), default=0)
+    if time.time_ns() - newest < _SETTLED_NS:
+        return _find(start, home)
+    return _found_as_of(start, home, states)
+
+
+def _states(folder: str, home: str) -> Iterator[_State | None]:
+    """The states of all files that decide which settings file is found, in order."""
+    while True:
+        for name in FILES:
+            yield _state(f"{folder}/{name}")
+        git = _state(f"{folder}/.git")
+        yield git and (0, 0, git[2])  # it is there; every commit changes it
+        above = os.path.dirname(folder)  # noqa: PTH120 - a Path costs ten times as much
+        if git is not None or folder == home or above == folder:
+            return
+        folder = above
+
+
+def _state(path: str) -> _State | None:
+    """The state of the file at *path*, which differs after a change; ``None`` without a file."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - a Path costs three times as much
+    except (OSError, ValueError):
+        return None
+    return found.st_ctime_ns, found.st_size, found.st_ino
+
+
+@lru_cache(maxsize=16)
+def _found_as_of(directory: str, home: str, states: object) -> SettingsFile | None:
+    """The nearest settings file while the *states* of the files stay the same."""
+    return _find(directory, home)
+
+
+def _find(directory: str, home: str) -> SettingsFile | None:
+    for folder in _upward(Path(directory), Path(home)):
         for name in FILES:
             found = _read(folder / name)
             if found is not None:
@@ -48,8 +92,7 @@ def find_file(directory: Path) -> SettingsFile | None:
     return None
 
 
-def _upward(directory: Path) -> list[Path]:
-    home = Path.home()
+def _upward(directory: Path, home: Path) -> list[Path]:
     folders = [directory, *directory.parents]
     for depth, folder in enumerate(folders):
         if (folder / ".git").exists() or folder == home:

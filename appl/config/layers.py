@@ -15,20 +15,21 @@ from typing import Any
 from appl import fallback, tracebacks
 from appl.config import schedule
 from appl.config.aliases import Alias, alias_from
-from appl.config.files import find_file
+from appl.config.files import SettingsFile, find_file
 from appl.config.layout import SCHEDULE, TOP, check_known, of_today
 from appl.config.readers import Unshown
 from appl.config.trust import require_approval
 from appl.config.values import KEYS, Config, SecretSetting
 from appl.errors import ConfigError
 from appl.prompt.secret import Secret as Concealed
-from appl.prompt.secret import conceal
+from appl.prompt.secret import conceal, raw_environment
 
 PREFIX = "APPL_"
 _SECRET = re.compile(r"(^|_)(key|secret|password|token|credential)$", re.IGNORECASE)
 IN_PROGRAM = ("appl.init", "argument")
 """Origins that are not files: a secret may be given there as a value."""
 _overrides: dict[str, Any] = {}
+_changes = 0  # of the overrides
 TooLate = Callable[[str | None], None]
 _too_late: TooLate | None = None
 
@@ -138,12 +139,43 @@ def load(
     directory: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Config:
-    """The settings in *directory*. *arguments* win where they are not ``None``."""
-    layers = _Layers()
-    _from_file(layers, directory or Path.cwd())
-    _from_environment(layers, os.environ if environ is None else environ)
-    layers.take(_overrides, "appl.init", "appl.init({}=…)".format)
+    """The settings in *directory*. *arguments* win where they are not ``None``.
+
+    The same frozen value comes back until a file, the environment or ``init`` changes it.
+    """
     given = {key: value for key, value in (arguments or {}).items() if value is not None}
+    found = find_file(directory)
+    if given or environ is not None:
+        return _read(found, os.environ if environ is None else environ, given)
+    return _kept(found)
+
+
+_last: tuple[SettingsFile | None, Mapping[bytes, bytes], int, Config] | None = None
+"""The settings that were read last, behind what they were read from."""
+
+
+def _kept(found: SettingsFile | None) -> Config:
+    """The settings of the process with the file *found*, read again if their sources changed."""
+    global _last
+    last, changes, variables = _last, _changes, raw_environment()
+    if last is not None and last[0] is found and last[2] == changes and last[1] == variables:
+        if found is not None:
+            require_approval(found)  # which may have been taken back
+        return last[3]
+    seen = variables.copy()  # before it is read: it may change meanwhile
+    config = _read(found, os.environ, {})
+    _last = found, seen, changes, config
+    return config
+
+
+def _read(
+    found: SettingsFile | None, environ: Mapping[str, str], given: Mapping[str, Any]
+) -> Config:
+    layers = _Layers()
+    if found is not None:
+        _from_file(layers, found)
+    _from_environment(layers, environ)
+    layers.take(_overrides, "appl.init", "appl.init({}=…)".format)
     layers.take(given, "argument", lambda key: "--" + key.replace("_", "-"))
     return layers.config()
 
@@ -154,6 +186,7 @@ def init(**overrides: Any) -> None:
     ``models={"small": …}`` names models, ``backends={"embedded": {…}}`` gives a backend's own
     settings. Tables of several calls are merged. ``None`` takes a setting back.
     """
+    global _changes
     tracebacks.install()
     present = {key: value for key, value in overrides.items() if value is not None}
     _Layers().take(present, "appl.init", "appl.init({}=…)".format)
@@ -164,6 +197,7 @@ def init(**overrides: Any) -> None:
         _overrides.pop(key, None)
     for key, value in present.items():
         _overrides[key] = _merged(_overrides.get(key), value)
+    _changes += 1
     if _too_late is not None and (present or not _overrides):
         _too_late(f"appl.init({', '.join(f'{key}=…' for key in present)})" if present else None)
 
@@ -205,10 +239,7 @@ def _slip(key: str, written: str) -> None:
         )
 
 
-def _from_file(layers: _Layers, directory: Path) -> None:
-    found = find_file(directory)
-    if found is None:
-        return
+def _from_file(layers: _Layers, found: SettingsFile) -> None:
     layers.take(found.table, str(found.path))
     require_approval(found)
     if "home" in found.table:  # a relative folder is meant from where the file lies

@@ -21,7 +21,7 @@ def state_folder() -> Path:
 
     Raises ``ConfigError`` if it lies inside of a project or others may write to it.
     """
-    folder = _base() / "appl" / ("state" if sys.platform == "win32" else "")
+    folder = Path(_base(), "appl") / ("state" if sys.platform == "win32" else "")
     _outside_of_projects(folder)
     _of_this_user(folder)
     return folder
@@ -34,6 +34,20 @@ def read_private(name: str) -> bytes | None:
             return (state_folder() / name).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
+
+
+def private_identity(name: str) -> tuple[object, ...] | None:
+    """What the folder and the file *name* below it are now; ``None`` if one of them is missing.
+
+    While it stays the same, so do the content of the file and the result of all checks.
+    """
+    try:
+        folder = f"{_base()}/appl"
+        states = os.stat(folder), os.stat(f"{folder}/{name}")  # noqa: PTH116 - as above
+        seen = [(s.st_ino, s.st_mode, s.st_uid, s.st_ctime_ns) for s in states]
+        return folder, os.environ.get("HOME"), os.getcwd(), *seen  # noqa: PTH109
+    except (OSError, ConfigError):
+        return None
 
 
 def write_private(name: str, data: bytes) -> None:
@@ -96,17 +110,17 @@ def private_names(folder: str) -> list[str]:
     return sorted(f"{folder}/{name}" for name in names if not name.startswith("."))
 
 
-def _base() -> Path:
+def _base() -> str:
     """The folder of all programs' state. A relative variable counts as unset, as XDG specifies."""
-    variable = "LOCALAPPDATA" if sys.platform == "win32" else "XDG_STATE_HOME"
-    named = Path(os.environ.get(variable, ""))
-    if named.is_absolute():
+    windows = sys.platform == "win32"
+    variable = "LOCALAPPDATA" if windows else "XDG_STATE_HOME"
+    named = os.environ.get(variable, "")
+    if os.path.isabs(named):  # noqa: PTH117 - each run asks, and a Path costs ten times as much
         return named
-    try:
-        home = Path.home()
-    except RuntimeError:
-        raise ConfigError(f"there is no home folder for your state; set {variable}") from None
-    return home / ("AppData/Local" if sys.platform == "win32" else ".local/state")
+    home = os.path.expanduser("~")  # noqa: PTH111
+    if home == "~":
+        raise ConfigError(f"there is no home folder for your state; set {variable}")
+    return home + ("/AppData/Local" if windows else "/.local/state")
 
 
 def _outside_of_projects(folder: Path) -> None:

@@ -134,6 +134,16 @@ def concealed() -> dict[str, str]:
     return _concealed
 
 
+def raw_environment() -> dict[bytes, bytes]:
+    """The environment itself, which other threads may change: compare or copy it in one step.
+
+    The mapping around it can only be gone through name by name, which fails then, and is ten times
+    as slow.
+    """
+    raw: dict[bytes, bytes] = vars(os.environ)["_data"]
+    return raw
+
+
 def of_environment() -> list[str]:
     """The values of secret-looking environment variables, as they are now, and concealed ones."""
     return [*_concealed.values(), *_environment()]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import cast
 
-from appl.backend import Backend, PrefixCaching
+from appl.backend import Backend, PrefixCaching, offers
 from appl.runtime.answers.models import Models
 from appl.runtime.answers.samples import Caches, Samples
 from appl.runtime.concurrency.loop_thread import io_thread
@@ -119,7 +119,5 @@ class Dispatch:
 
 def _caching(backend: Backend, policy: Policy) -> PrefixCaching | None:
     """*backend*, if it is worth its while to send shared prefixes first."""
-    wanted = (
-        policy.warm and not backend.profile.shares_in_flight and isinstance(backend, PrefixCaching)
-    )
+    wanted = policy.warm and not backend.profile.shares_in_flight and offers(backend, PrefixCaching)
     return cast("PrefixCaching | None", backend if wanted else None)

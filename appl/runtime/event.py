@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from appl.backend import Chunk, Request, Response
+from appl.backend import Chunk, Request, Response, offers
 from appl.prompt.message import Message
 
 
@@ -235,4 +235,4 @@ class WantsChunks(Protocol):
 
 def wants_chunks(instrument: Instrument) -> bool:
     """True if *instrument* wants the pieces of all answers."""
-    return isinstance(instrument, WantsChunks) and instrument.wants_chunks
+    return offers(instrument, WantsChunks) and instrument.wants_chunks

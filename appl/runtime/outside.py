@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from appl.backend import Backend, Response
+from appl.backend import Backend, Response, offers
 from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.fiber import watchdog
 from appl.runtime.concurrency.idle_detection import IdleDetection, WatchedRun, idle_detection_for
@@ -56,10 +56,10 @@ class Outside:
         # First the world, which may add itself to the steps. Only then it is known whether anybody
         # hands something over when all programs wait: live nobody does, and no hub is watched.
         self.world.opens(self)
-        if isinstance(backend, Stepping):
+        if offers(backend, Stepping):
             self.steps.append(backend.on_idle)
         self.idle_detection = idle_detection_for(self._run, self.steps, self.world.due)
-        if isinstance(backend, Shared):
+        if offers(backend, Shared):
             backend.watched_by(self)
 
     def fail(self, error: Exception) -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 
+from appl.backend import offers
 from appl.runtime.event import Concealing, Event, Instrument, Warned, wants_chunks
 
 
@@ -43,7 +44,7 @@ class Reporter:
     def conceal(self, secrets: Mapping[str, str]) -> None:
         """Have every instrument that keeps text mask *secrets*, by name, from now on."""
         for instrument in self.instruments:
-            if isinstance(instrument, Concealing):
+            if offers(instrument, Concealing):
                 instrument.conceal(secrets)
 
     def warn(self, address: str, message: str) -> None:

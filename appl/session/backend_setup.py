@@ -31,6 +31,7 @@ from appl.session.backend_settings import (
     check_settings,
     takes_name,
 )
+from appl.session.kept import kept
 from appl.session.naming import backends, check_reachable, locate
 
 
@@ -50,6 +51,12 @@ class Choice:
 
 def choose(config: Config) -> Choice:
     """The backend and model of *config*, by the rule of ``appl.session.naming``."""
+    return _chosen(config, installed())
+
+
+@kept
+def _chosen(config: Config, known: object) -> Choice:
+    """The choice of *config* while the *known* backends are installed."""
     is_chosen = config.backend is not None or config.model is not None
     chosen = _stands_for(config.model, config) if config.model is not None else Model()
     backend, model = config.backend or chosen.backend or EMBEDDED, chosen.name
@@ -144,21 +151,12 @@ def _check_head(name: str, written: str, config: Config) -> None:
 
 def make_backend(config: Config, choice: Choice, seed: int) -> Backend:
     """The backend of *choice* with its settings. Raises ``BackendError`` or ``ConfigError``."""
-    check_names(config.backends)
-    check_settings(choice.backend, config.backends.get(choice.backend, {}))
+    name, takes_own_name = _factory_name(config, choice.backend, installed())
     arguments = config.settings_of(choice.backend)
-    name = arguments.pop(TYPE, choice.backend)
-    if name == EMBEDDED:
+    if arguments.pop(TYPE, choice.backend) == EMBEDDED:
         arguments.setdefault("seed", seed)
-    if name != choice.backend and takes_name(name):
+    if takes_own_name:
         arguments.setdefault("name", choice.backend)
-    if name not in installed():
-        name = UNINSTALLED.get(name, name)
-    if ":" not in name and name not in backends():
-        raise BackendNotFound(
-            f"there is no backend {name!r}{nearest(name, backends(config))} (installed: "
-            f"{', '.join(sorted(backends(config)))}; or write module:attribute)"
-        )
     try:
         backend = load(name, arguments)
     except TypeError as error:
@@ -167,6 +165,27 @@ def make_backend(config: Config, choice: Choice, seed: int) -> Backend:
         raise ConfigError(f"[backends.{choice.backend}]: {error}") from error
     _check_model(backend.profile, choice, config.models)
     return backend
+
+
+@kept
+def _factory_name(config: Config, backend: str, known: Mapping[str, object]) -> tuple[str, bool]:
+    """What makes *backend*, and whether it takes the backend's name; its settings are checked.
+
+    *known* are the installed backends. Raises ``BackendNotFound`` or ``ConfigError``.
+    """
+    check_names(config.backends)
+    table = config.backends.get(backend, {})
+    check_settings(backend, table)
+    name = str(table.get(TYPE, backend))
+    takes_own_name = name != backend and takes_name(name)
+    if name not in known:
+        name = UNINSTALLED.get(name, name)
+    if ":" not in name and name not in backends():
+        raise BackendNotFound(
+            f"there is no backend {name!r}{nearest(name, backends(config))} (installed: "
+            f"{', '.join(sorted(backends(config)))}; or write module:attribute)"
+        )
+    return name, takes_own_name
 
 
 def make_others(config: Config, choice: Choice, seed: int) -> dict[str, Backend | Exception]:

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,30 +51,54 @@ class Entry:
             "function": self.function,
             "argv": shown_words(self.argv),
             "argc": self.argc,
-            "directory": str(Path.cwd()),
+            "directory": os.getcwd(),  # noqa: PTH109 - a Path is slow
         }
 
 
 def script(kind: Literal["script", "api"] = "script") -> Entry:
     """The program that Python runs; it has no file in a REPL, a notebook or with ``-c``."""
     file = getattr(sys.modules.get("__main__"), "__file__", None)
-    path = str(Path(file).resolve()) if file else None
+    path = _resolved(file, os.getcwd()) if file else None  # noqa: PTH109 - a Path is slow
     return Entry(kind, path, argc=max(len(sys.argv) - 1, 0))
+
+
+@lru_cache(maxsize=4)
+def _resolved(file: str, directory: str) -> str:
+    """The whole path of the program's *file*, which is named relative to *directory*."""
+    return os.path.realpath(os.path.join(directory, file))  # noqa: PTH118
 
 
 def program_digests(entry: Entry) -> dict[str, str]:
     """Digests of the entry's file and of the modules beside it."""
     if entry.file is None:
         return {}
-    beside, files = f"{Path(entry.file).parent}{os.sep}", {entry.file}
-    for module in list(sys.modules.values()):
+    files = _own_files(entry.file)
+    return {file: tagged(found) for file in files if (found := _digest(file))}
+
+
+_modules: tuple[str, dict[str, Any], list[str]] | None = None
+"""The entry's file and the modules that were looked at last, and the files found."""
+
+
+def _own_files(entry_file: str) -> list[str]:
+    """The entry's file and those of the modules beside it, sorted."""
+    global _modules
+    last, modules = _modules, sys.modules
+    # A dict is equal to its copy at a glance where every module is the same object.
+    if last is None or last[0] != entry_file or last[1] != modules:
+        seen = modules.copy()
+        last = _modules = entry_file, seen, _files_beside(entry_file, seen)
+    return last[2]
+
+
+def _files_beside(entry_file: str, modules: Mapping[str, Any]) -> list[str]:
+    beside, files = f"{Path(entry_file).parent}{os.sep}", {entry_file}
+    for module in modules.values():
         file = getattr(module, "__file__", None)
         # Thousands of modules may be loaded: their paths are compared as texts.
         if isinstance(file, str) and file.endswith(".py") and file.startswith(beside):
             files.update({file} if os.sep not in file[len(beside) :] else ())
-    return {
-        file: tagged(found) for file in sorted(files)[:_OWN_MODULES] if (found := _digest(file))
-    }
+    return sorted(files)[:_OWN_MODULES]
 
 
 def changed_files(header: Mapping[str, Any]) -> list[str]:
@@ -87,29 +111,30 @@ def changed_files(header: Mapping[str, Any]) -> list[str]:
 
 
 def _digest(file: str) -> bytes | None:
-    path = Path(file)
     try:
-        found = path.stat()
+        found = os.stat(file)  # noqa: PTH116 - a Path costs three times as much
         if time.time() - found.st_mtime < _SETTLED_S:
-            return digest_of(path.read_bytes())
-        return _digest_as_of(path, found.st_mtime_ns, found.st_size, found.st_ino)
+            return digest_of(Path(file).read_bytes())
+        return _digest_as_of(file, found.st_mtime_ns, found.st_size, found.st_ino)
     except OSError:
         return None
 
 
 @lru_cache(maxsize=4 * _OWN_MODULES)
-def _digest_as_of(path: Path, changed_ns: int, size: int, inode: int) -> bytes:
+def _digest_as_of(path: str, changed_ns: int, size: int, inode: int) -> bytes:
     """The digest of the file at *path*, which is read again when it has changed."""
-    return digest_of(path.read_bytes())
+    return digest_of(Path(path).read_bytes())
 
 
 def git_commit(start: Path) -> str | None:
     """The commit that is checked out at *start*, read from git's files."""
-    for folder in (start, *start.parents):
-        git = folder / ".git"
-        if git.exists():
-            return _head(git)
-    return None
+    folder = str(start)
+    while not os.path.lexists(git := f"{folder}/.git"):
+        above = os.path.dirname(folder)  # noqa: PTH120 - a Path costs ten times as much
+        if above == folder:
+            return None
+        folder = above
+    return _head(Path(git))
 
 
 def _head(git: Path) -> str | None:
@@ -129,7 +154,8 @@ def _head(git: Path) -> str | None:
         return None
 
 
-def versions() -> dict[str, str]:
+@cache
+def versions() -> Mapping[str, str]:
     """The versions of appl, Python and the platform."""
     return {
         "appl": version(),

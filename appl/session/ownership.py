@@ -7,9 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+from functools import lru_cache
 from pathlib import Path
 
-from appl.config.state import create_private, read_private, state_folder
+from appl.config.state import (
+    create_private,
+    private_identity,
+    read_private,
+    state_folder,
+)
 from appl.errors import ConfigError, UntrustedTrace
 from appl.tracing.format.signing import Owner
 from appl.tracing.keeping.trust import doubt
@@ -32,9 +38,16 @@ def new_owner() -> Owner:
 
 def recording_owner() -> Owner | None:
     """The owner for a recorder, which records without a signature if no key can be kept."""
+    identity = private_identity(_KEY)
     with contextlib.suppress(ConfigError):
-        return new_owner()
+        return new_owner() if identity is None else _owner_as_of(identity)
     return None
+
+
+@lru_cache(maxsize=4)
+def _owner_as_of(identity: object) -> Owner:
+    """The owner, whose key is read again when its file or the folder has changed."""
+    return new_owner()
 
 
 def require_own(path: Path, trust: bool, remedy: str) -> None:

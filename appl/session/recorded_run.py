@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from appl import config as settings
-from appl.backend import Profile
+from appl.backend import Profile, installed
 from appl.config import Alias, Config
 from appl.runtime.answers.models import Elsewhere, Find, Models, models_from
+from appl.session.kept import kept
 from appl.session.naming import backends, locate
 from appl.session.ownership import require_own
 from appl.tracing.format.profile import profile_from
@@ -142,6 +143,12 @@ class Names:
 
 def names_now(config: Config) -> Names:
     """The names of a run that begins with the settings *config*."""
+    return _names(config, installed())
+
+
+@kept
+def _names(config: Config, known: object) -> Names:
+    """The names while the *known* backends are installed."""
     return Names(frozenset(backends(config)))
 
 

@@ -43,6 +43,7 @@ from appl.session.backend_setup import (
 from appl.session.deferred_close import close_when_over
 from appl.session.entry import Entry, git_commit, program_digests, script, versions
 from appl.session.first_run import after_run
+from appl.session.kept import kept
 from appl.session.late_backends import LateBackends
 from appl.session.ownership import recording_owner
 from appl.session.recorded_run import Names, names_now
@@ -364,7 +365,7 @@ def header(session: Session) -> dict[str, Any]:
     return {
         "program": entry.program,
         "entry": entry.as_data(),
-        "settings": {key: value for key, value, _ in session.config.shown()},
+        "settings": shown_settings(session.config),
         "backend": session.choice.backend,
         "model": session.run.services.model,
         "models": session.run.dispatch.models.as_data(),
@@ -379,6 +380,12 @@ def header(session: Session) -> dict[str, Any]:
     }
 
 
+@kept
+def shown_settings(config: Config) -> dict[str, object]:
+    """The settings as the header shows them."""
+    return {key: value for key, value, _ in config.shown()}
+
+
 def _places(session: Session) -> dict[str, Any]:
     if not session.others:
         return {}
@@ -389,10 +396,9 @@ def _places(session: Session) -> dict[str, Any]:
 
 def shown(path: Path) -> str:
     """*path* relative to the working directory if it lies below it, otherwise in full."""
-    try:
-        return str(path.resolve().relative_to(Path.cwd()))
-    except (ValueError, OSError):
-        return str(path)
+    here = f"{os.getcwd()}{os.sep}"  # noqa: PTH109 - Paths cost ten times as much
+    whole = os.path.realpath(path)
+    return whole.removeprefix(here) if whole.startswith(here) else str(path)
 
 
 @contextlib.contextmanager

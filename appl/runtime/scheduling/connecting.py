@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from appl.backend import Backend, Connects
+from appl.backend import Backend, Connects, offers
 from appl.errors import BackendError
 from appl.runtime.scheduling.call_status import Waiting
 from appl.runtime.scheduling.circuit import Breaker
@@ -31,7 +31,7 @@ class Connecting:
     def __init__(
         self, backend: Backend, breaker: Breaker, clock: Clock, deadlines: Deadlines
     ) -> None:
-        self._connect = backend.connect if isinstance(backend, Connects) else None
+        self._connect = backend.connect if offers(backend, Connects) else None
         self._breaker, self._clock = breaker, clock
         self._seconds = deadlines.total_s
         self._task: asyncio.Task[None] | None = None

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from appl.backend import Backend, Emit, PrefixCaching, Pricing, Request, Response
+from appl.backend import Backend, Emit, PrefixCaching, Pricing, Request, Response, offers
 from appl.backend_check import check_response
 from appl.errors import BackendBusy, BackendError, CircuitOpen
 from appl.price import Overridden
@@ -70,8 +70,8 @@ class Dispatcher:
         traffic.join(self)
         self._traffic, self._clock = traffic, traffic.clock
         self._connecting = Connecting(backend, traffic.breaker, self._clock, policy.deadlines)
-        caching = backend if isinstance(backend, PrefixCaching) else None
-        brought = backend.prices if isinstance(backend, Pricing) else None
+        caching = backend if offers(backend, PrefixCaching) else None
+        brought = backend.prices if offers(backend, Pricing) else None
         self.prices = Overridden(policy.prices, brought or {})
         self._meter = Meter(backend.profile, self.prices, caching)
         self.ledger = ledger or BudgetLedger()

@@ -15,7 +15,14 @@ from typing import Any
 from appl.late import late_import
 from appl.prompt.key_shapes import FIRST, LONGEST, key_goes_on_from, may_go_on, without_keys
 from appl.prompt.secret import LONG_ENOUGH as MIN_LENGTH
-from appl.prompt.secret import SecretForms, as_bytes, concealed, from_bytes, values_in
+from appl.prompt.secret import (
+    SecretForms,
+    as_bytes,
+    concealed,
+    from_bytes,
+    raw_environment,
+    values_in,
+)
 from appl.tracing.format import codec, table
 from appl.tracing.format.allowance import unlimited
 from appl.tracing.format.record import ANSWERED
@@ -31,16 +38,6 @@ _Test = Callable[[str], bool]
 
 def _is_path(value: str) -> bool:
     return value.startswith("/") and os.access(value, os.F_OK)  # false where it may not be read
-
-
-def _environment() -> dict[bytes, bytes]:
-    """The environment itself, which other threads may change: compare or copy it in one step.
-
-    The mapping around it can only be gone through name by name, which fails then, and is ten times
-    as slow.
-    """
-    raw: dict[bytes, bytes] = vars(os.environ)["_data"]
-    return raw
 
 
 @functools.cache
@@ -111,12 +108,9 @@ class Masker:
 
     def refresh(self) -> _Secrets:
         """The secrets that are known now: the environment may have changed."""
-        if self._seen != (self._given, concealed(), _environment()):
-            seen = self._given, concealed(), _environment().copy()
-            named = (*((name, each) for each, name in seen[0].items()), *seen[1].items())
-            found = [*named, *_in_environment(seen[2])]
-            names = {each: name for name, each in reversed(found) if not _is_path(each)}
-            self._secrets = _Secrets(names, self._shapes)
+        if self._seen != (self._given, concealed(), raw_environment()):
+            seen = self._given, concealed(), raw_environment().copy()
+            self._secrets = _known_secrets(*seen, self._shapes)
             self._seen = seen  # last: another thread that finds it the same goes by the secrets
         return self._secrets
 
@@ -202,6 +196,24 @@ class Masker:
 
 def _numbered(secrets: Iterable[str]) -> dict[str, str]:
     return {f"secret{number}": each for number, each in enumerate(secrets)}
+
+
+_last: tuple[Any, _Secrets] | None = None
+"""The secrets that a masker of this process found last, behind what they were found in."""
+
+
+def _known_secrets(
+    given: dict[str, str], hidden: dict[str, str], environment: dict[bytes, bytes], shapes: bool
+) -> _Secrets:
+    """The secrets in these places, which the maskers of all runs share while they are the same."""
+    global _last
+    last, places = _last, (given, hidden, environment, shapes)
+    if last is None or last[0] != places:
+        named = (*((name, each) for each, name in given.items()), *hidden.items())
+        found = [*named, *_in_environment(environment)]
+        names = {each: name for name, each in reversed(found) if not _is_path(each)}
+        last = _last = places, _Secrets(names, shapes)
+    return last[1]
 
 
 def _in_environment(environment: Mapping[bytes, bytes]) -> Iterator[tuple[str, str]]:
