@@ -170,8 +170,8 @@ class Recorder:
         beginning = _process_row(
             self._writer.file.blocks, os.getpid(), host, reason, self._wall, self._began
         )
-        self._writer.append(first + codec.pack(beginning))
-        self._writer.barrier()
+        self._writer.append(first + codec.pack(beginning), wake=False)
+        self._writer.write_now()
 
     def _header(self, header: dict[str, Any]) -> dict[str, Any]:
         hook = self._encoder.redact is not None
@@ -246,7 +246,7 @@ class Recorder:
         why = reason or (ended.reason if ended else "finished")
         # First the closing record is queued, then further events are ignored. An event that another
         # thread queues in between comes behind that record, where the encoder stops.
-        self._writer.append(Closing(why, said, time.monotonic_ns()), _WEIGHT)
+        self._writer.append(Closing(why, said, time.monotonic_ns()), _WEIGHT, wake=False)
         self._closed = True
         try:
             self._writer.close()

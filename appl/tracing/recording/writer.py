@@ -1,6 +1,11 @@
-"""The thread that writes a trace: it commits queued items in groups.
+"""The writers of traces, and the thread that commits their queued items in groups.
 
-Invariant: what a commit callback was told about lies before ``BlockFile.good``.
+All traces of a folder have one thread. It encodes and writes, and never opens or syncs a file: who
+opens or closes a trace does that, and a thread besides does it each second. So a disk that is slow
+to sync delays no other run, and a folder that is slow delays only the runs that it holds.
+
+Invariant: what a commit callback was told about lies before ``BlockFile.good``. Items of one writer
+are taken, encoded and written by one thread at a time.
 """
 
 from __future__ import annotations
@@ -31,6 +36,10 @@ GROUP_SECONDS = 0.004
 GROUP_BYTES = 256 << 10
 QUEUE_BYTES = 64 << 20
 _SYNC_SECONDS = 1.0
+_LINGER_SECONDS = 1.0
+"""Seconds for which a thread without a trace waits for the next one."""
+_MOST_BLOCKS = 16
+"""Blocks that are written of one trace before the others have their turn."""
 _LOCKS = 3
 """Number of times the writer takes the interpreter's lock for a group: it wakes, compresses and
 writes."""
@@ -55,6 +64,9 @@ def _watch_forks(writer: Writer) -> None:
 
 
 def _forked() -> None:
+    global _threads_lock
+    _threads.clear()
+    _threads_lock = threading.Lock()  # another thread may have held the old one
     for writer in list(_writers):
         writer.abandon()
 
@@ -191,11 +203,11 @@ class ItemQueue:
 
 
 class Writer:
-    """Appends records to a trace file; one thread of its own writes them, a group at a time.
+    """Appends records to a trace file; the thread of its folder writes them, a group at a time.
 
-    *filter* makes of the items of each group, on the writer's thread and once, the records that are
-    written; without one the items are records. *fault* is called for each item with ``event``, and
-    by the file (see ``BlockFile``). Blocks are signed for *owner*.
+    *filter* makes of the items of each group, on one thread at a time and once, the records that
+    are written; without one the items are records. *fault* is called for each item with
+    ``event``, and by the file (see ``BlockFile``). Blocks are signed for *owner*.
     """
 
     file_class: type[BlockFile] = BlockFile
@@ -214,44 +226,72 @@ class Writer:
         self.durability, self.limit = durability, limit
         self.failed: TraceWriteError | None = None
         self.forked = False
-        self.queue, self._timer = ItemQueue(), GroupTimer(Wakeup())
+        self.queue, self._is_listed = ItemQueue(), False
         self._filter = filter
         self._ready: list[bytes] = []
-        self._ending = threading.RLock()  # who holds it takes from the queue, after the thread
+        # Who holds both takes ``_writing`` first. It is reentrant: a callback may close the writer.
+        self._writing = threading.RLock()  # held by the thread that takes from the queue
+        self._syncing = threading.Lock()  # held by the thread that syncs the file
         self._room = threading.Event()
         self._closing = self._dirty = self._broken = self._over = False
-        self._synced = self._looked = time.monotonic()
-        self._syncing: threading.Thread | None = None
+        self._is_named = append or durability == "process"  # on the disk, by its folder
         self.file = self.file_class(path, append=append, owner=owner, fault=fault)
-        if not append and durability != "process":
-            self.file.sync_folder()
         _watch_forks(self)
         _turns.hasten(self)
-        self._thread = threads.start(self._run, "appl-trace")
+        self._thread = WriterThread.of(self, path.parent)
 
     # -- producers -------------------------------------------------------------------------
 
-    def append(self, item: Any, weight: int | None = None) -> None:
+    def append(self, item: Any, weight: int | None = None, *, wake: bool = True) -> None:
         """Queue one item, whose records are written together or not at all. Never blocks.
 
-        It counts *weight* bytes until it is written, by default its length.
+        It counts *weight* bytes until it is written, by default its length. Without *wake* it is
+        written with what comes next.
         """
         if self.forked:
             return
         if self.file.fault is not None:
             self.file.fault("event")
         pending = self.queue.put(item, len(item) if weight is None else weight)
-        timer = self._timer
         # First the item is queued, then the thread is woken. The other way round it could wake,
         # find nothing, and sleep for a second with the item in the queue. Two threads may both wake
         # it, which does no harm.
+        if wake:
+            self._call_thread(rush=pending >= GROUP_BYTES)
+
+    def _call_thread(self, *, rush: bool) -> None:
+        """Have the thread write what is queued: at once, or with the group that gathers."""
+        thread, timer = self._thread, self._thread.timer
+        # The thread clears the mark before it takes from the queue. So an item that was queued
+        # while the mark was set is taken.
+        if not self._is_listed:
+            self._is_listed = True
+            thread.listed.append(self)
         if not timer.awake:
             timer.start_group()
-        if pending >= GROUP_BYTES and not timer.hurry:
+        if rush and not timer.hurry:
             timer.rush()
 
+    def write_now(self) -> None:
+        """Return when all that is queued is written. Raises ``TraceWriteError``."""
+        # This thread may write as well as that of the folder, and need not wait for it. In the main
+        # thread a Ctrl-C would break off the encoding or the writing, and records would be lost.
+        if threading.get_ident() == threading.main_thread().ident or self.forked:
+            self.barrier()
+            return
+        with self._writing:
+            self._drain()
+        self._call_if_left()
+        if self.failed is not None:
+            raise self.failed
+
+    def _call_if_left(self) -> None:
+        """Call the thread for items that came while this one wrote, so that the other did not."""
+        if self.queue and self.failed is None:
+            self._call_thread(rush=True)
+
     def on_commit(self, done: Committed) -> None:
-        """Call *done* on the writer thread once all that was queued before has been written.
+        """Call *done*, on the thread that writes, once all that was queued before is written.
 
         It gets ``None``, or the error that kept it from being written.
         """
@@ -259,15 +299,15 @@ class Writer:
             done(self.failed or self._fork_error())
             return
         self.queue.put_callback(done)
-        self._timer.rush()
-        # The thread may have ended between the look above and the queueing. Then nobody takes the
+        self._call_thread(rush=True)
+        # Writing may have ended between the look above and the queueing. Then nobody takes the
         # callback out any more, so this thread does.
         if self.failed is not None or self._over:
             self._tell_waiting()
 
     def _tell_waiting(self) -> None:
         """Tell those who wait for a commit that none comes any more: why, or that all is there."""
-        with self._ending:
+        with self._writing:
             # The lock is reentrant: a callback may ask for another commit, which comes here again.
             for call in self.queue.take_callbacks():
                 _tell(call, self.failed)
@@ -322,23 +362,34 @@ class Writer:
         """Write what is queued, and let go of the file. Raises ``TraceWriteError``."""
         if self.forked or self._closing:
             return
-        # The order: no new group waits for more items, the thread writes what is queued and ends,
-        # and then this thread alone touches the file. Only after the last try are those told who
-        # still wait, and the lock goes last of all: another process may write from then on.
+        # Nothing is written any more once this thread holds the lock, and the others then find that
+        # the writer is over. Only after the last try are those told who still wait, and the lock of
+        # the file goes last of all: another process may write from then on.
         self._closing = True
-        self._timer.rush()
-        self._thread.join()
-        try:
-            with self._ending:
-                if self.failed is not None and not self._broken:
-                    self._last_try()
-        finally:
-            self._over = True
-            self._tell_waiting()
-            self.file.unlock()
-            self._let_go()
+        with contextlib.suppress(TraceWriteError):
+            self.write_now()
+        with self._writing:
+            try:
+                self._finish()
+            finally:
+                self._over = True
+                self._thread.leave(self)
+                self._tell_waiting()
+                with self._syncing:
+                    self.file.unlock()
+                    self._let_go()
         if self.failed is not None:
             raise self.failed
+
+    def _finish(self) -> None:
+        """Write and sync what is left; a sync that is under way may still fail."""
+        self._drain()
+        with self._syncing:
+            self._sync_file()
+        if self.failed is None:
+            self.look()
+        if self.failed is not None and not self._broken:
+            self._last_try()
 
     def _let_go(self) -> None:
         if self.file.close():
@@ -351,59 +402,49 @@ class Writer:
         if self.failed is not None:
             self.failed = failed
 
-    # -- the writer thread -----------------------------------------------------------------
+    # -- the thread that writes -------------------------------------------------------------
 
-    def _run(self) -> None:
-        busy = False
-        while self.failed is None and not self.forked:
-            # While many items come, gather again without sleeping: to be woken costs the program
-            # a system call for each group.
-            if self.queue or (busy and not self._closing):
-                self._timer.gather()
-                busy = self._drain() >= _BUSY
-            elif self._closing:
-                break
-            else:
-                self._sleep()
-            self._sync_when_due()
-            self._look_when_due()
-        # A sync that is under way may still fail, and then the close has to report it.
-        if self._syncing is not None:
-            self._syncing.join()
-        self._end()
+    def take_turn(self) -> int:
+        """Write what is queued, or some of it; the number of items that were written.
 
-    def _sleep(self) -> None:
-        """Wait until somebody appends, or until the file is due to be synced or looked at."""
-        last = min(self._synced, self._looked) if self._dirty else self._looked
-        self._timer.sleep(last + _SYNC_SECONDS, lambda: not self.queue and not self._closing)
+        Somebody else who writes it now, to open or to close it, writes all of it.
+        """
+        self._is_listed = False
+        if not self._writing.acquire(blocking=False):
+            return 0
+        try:
+            if self._over or self.forked:
+                return 0
+            count = self._drain(_MOST_BLOCKS)
+        finally:
+            self._writing.release()
+        self._call_if_left()
+        return count
 
-    def _end(self) -> None:
-        if self._dirty and self.failed is None and not self.forked:
-            self._sync()
-        if self.failed is None and not self.forked:
-            self._look()
-        if self.failed is not None:
-            self._tell_waiting()
+    def look_if_free(self) -> None:
+        """Look after the file, unless it is written or closed just now."""
+        if self._writing.acquire(blocking=False):
+            try:
+                if self.failed is None and not (self._over or self.forked):
+                    self.look()
+            finally:
+                self._writing.release()
+            self._call_if_left()
 
-    def _look_when_due(self) -> None:
-        now = time.monotonic()
-        if self._looked + _SYNC_SECONDS <= now and self.failed is None and not self.forked:
-            self._looked = now
-            self._look()
-
-    def _look(self) -> None:
+    def look(self) -> None:
         """Fail if the file was removed or cut by somebody else: what it held is lost."""
         lost = self.file.loss()
         if lost is not None:
             self._broken = True
             self.failed = self._explain(lost)
+            self._tell_waiting()
 
-    def _drain(self) -> int:
-        """Write all that is queued, in blocks of about ``GROUP_BYTES``; how many items it was."""
-        count, self._timer.since = 0, time.monotonic()
-        while (self.queue or self._ready) and self.failed is None:
+    def _drain(self, most: int | None = None) -> int:
+        """Write what is queued, in *most* blocks of about ``GROUP_BYTES``; the number of items."""
+        count = blocks = 0
+        while (self.queue or self._ready) and self.failed is None and blocks != most:
             items, calls, size = self.queue.take()
-            count += len(items)
+            count, blocks = count + len(items), blocks + 1
             try:
                 # Encoded records wait in ``_ready``. If writing fails they stay there, for the last
                 # try at the close: an item is encoded once, since it changes what later ones refer
@@ -419,6 +460,8 @@ class Writer:
                 _tell(call, self.failed)
             if not self._room.is_set():
                 self._room.set()
+        if self.failed is not None:
+            self._tell_waiting()
         return count
 
     def _records(self, items: list[Any]) -> list[bytes]:
@@ -448,29 +491,33 @@ class Writer:
         self.file.append(raw)
         self._dirty = self.durability != "process"
         if self.durability == "strict":
-            self._sync()
+            self.sync()
 
-    def _sync_when_due(self) -> None:
-        """Sync, if it is time, on a thread of its own: answers do not wait for the disk."""
-        now = time.monotonic()
-        due = self._synced + _SYNC_SECONDS <= now
-        if self._dirty and due and self.failed is None and not self.forked:
-            self._synced = now
-            # One sync at a time: a slow disk would else collect threads that wait for it.
-            if self._syncing is None or not self._syncing.is_alive():
-                self._start_sync()
+    # -- syncs
 
-    def _start_sync(self) -> None:
-        try:
-            self._syncing = threads.start(self._sync, "appl-trace")
-        except RuntimeError:  # the system has no further thread
-            self._sync()
+    @property
+    def is_dirty(self) -> bool:
+        """True if something was written that is not synced."""
+        return self._dirty and self.failed is None and not self.forked
 
-    def _sync(self) -> None:
+    def sync(self) -> None:
+        """Have the disk keep what was written; on a thread for which nobody waits to write."""
+        with self._syncing:
+            if not self._over:
+                self._sync_file()
+        if self.failed is not None:
+            self._tell_waiting()
+
+    def _sync_file(self) -> None:
+        if not self.is_dirty:
+            return
         # Before the sync: a block that is written while it goes on makes the file dirty again.
-        self._dirty, self._synced = False, time.monotonic()
+        self._dirty = False
         try:
             self.file.sync()
+            if not self._is_named:
+                self.file.sync_folder()
+                self._is_named = True
         except OSError as error:
             # After a failed sync the system may have dropped the pages, and a second one would
             # succeed without them. So it is never tried again.
@@ -478,7 +525,6 @@ class Writer:
             self.failed = self._explain(
                 f"{_reason(error)}; what was written last may not be on the disk"
             )
-            self._timer.wakeup.ring()  # the writer may sleep: it tells those who wait
 
     def _fail(self, error: BaseException) -> None:
         """Cut what was written in part, and take note of the error; what is unsaved is kept."""
@@ -490,6 +536,96 @@ class Writer:
 
     def _explain(self, reason: str) -> TraceWriteError:
         return TraceWriteError(f"recording to {self.file.path} failed: {reason}")
+
+
+class WriterThread:
+    """The thread that writes the traces of one folder, and ends when there is none for a while.
+
+    ``listed`` are the writers that have something to write, each once.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.timer = GroupTimer(Wakeup())
+        self.listed: deque[Writer] = deque()
+        self._folder = folder
+        self._writers: dict[Writer, None] = {}
+        self._next_look = time.monotonic() + _SYNC_SECONDS
+        self._is_syncing = False
+
+    @staticmethod
+    def of(writer: Writer, folder: Path) -> WriterThread:
+        """The thread of *folder*, which is started if there is none; it looks after *writer*."""
+        name = str(folder)
+        with _threads_lock:
+            thread = _threads.get(name)
+            if thread is None:
+                thread = WriterThread(name)
+                threads.start(thread._run, "appl-trace")
+                _threads[name] = thread
+            thread._writers[writer] = None
+        return thread
+
+    def leave(self, writer: Writer) -> None:
+        """Look after *writer* no more: it is closed."""
+        with _threads_lock:
+            self._writers.pop(writer, None)
+
+    def _run(self) -> None:
+        busy = False
+        while True:
+            # While many items come, gather again without sleeping: to be woken costs the program
+            # a system call for each group.
+            if self.listed or busy:
+                self.timer.gather()
+                busy = self._drain() >= _BUSY
+            elif self._writers:
+                self.timer.sleep(self._next_look, lambda: not self.listed)
+            elif self._is_unused():
+                return
+            self._look_when_due()
+
+    def _drain(self) -> int:
+        """Write what the listed writers have; the number of items."""
+        count, self.timer.since = 0, time.monotonic()
+        for _ in range(len(self.listed)):
+            count += self.listed.popleft().take_turn()
+        return count
+
+    def _is_unused(self) -> bool:
+        """Wait for the next writer; true if none has come, and this thread is another's no more."""
+        self.timer.sleep(time.monotonic() + _LINGER_SECONDS, lambda: not self.listed)
+        with _threads_lock:
+            unused = not self._writers and _threads.get(self._folder) is self
+            if unused:
+                del _threads[self._folder]
+        return unused
+
+    def _look_when_due(self) -> None:
+        """Look after the files each second, and have them synced."""
+        if time.monotonic() < self._next_look:
+            return
+        self._next_look = time.monotonic() + _SYNC_SECONDS
+        writers = list(self._writers)
+        for writer in writers:
+            writer.look_if_free()
+        # One sync at a time: a slow disk would else collect threads that wait for it.
+        if not self._is_syncing and any(writer.is_dirty for writer in writers):
+            self._is_syncing = True
+            try:
+                threads.work(lambda: self._sync(writers))
+            except RuntimeError:  # the system has no further thread
+                self._sync(writers)
+
+    def _sync(self, writers: list[Writer]) -> None:
+        try:
+            for writer in writers:
+                writer.sync()
+        finally:
+            self._is_syncing = False
+
+
+_threads: dict[str, WriterThread] = {}
+_threads_lock = threading.Lock()
 
 
 def _reason(error: BaseException) -> str:
