@@ -169,8 +169,7 @@ class WorkerConnection:
         self, number: int, place: str, worst: Amounts | None, tokens: int, patience_s: float
     ) -> None:
         try:
-            if self._run.services.gate is not None:
-                self._run.services.gate()
+            await self._run.services.entered()
             way = self._way(place)
             loan = await way.lend(self._mapping.account, worst, tokens, patience_s)
         except Exception as error:

@@ -31,7 +31,7 @@ from appl.runtime.outside import Outside
 from appl.runtime.prompts.recent import Recent
 from appl.runtime.prompts.state import States
 from appl.runtime.reporter import Reporter
-from appl.runtime.run_services import Services
+from appl.runtime.run_services import Entered, Services
 from appl.runtime.scheduling.accounts import Account
 from appl.runtime.scheduling.call_status import CallStatus
 from appl.runtime.scheduling.order import Order
@@ -53,7 +53,8 @@ class Run:
     ``places`` are further backends, by the names that ``models`` have for them.
     ``world`` decides what its programs are told from outside, and when; by default it is ``Live``.
     ``lender`` is asked for leave before each attempt, when limits are those of another process.
-    ``gate``, ``barrier``, ``sequential`` and the defaults of calls are those of ``Services``.
+    ``gate``, ``enter``, ``barrier``, ``sequential`` and the defaults of calls are those of
+    ``Services``.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Run:
         instruments: Iterable[Instrument] = (),
         world: World | None = None,
         gate: Callable[[], None] | None = None,
+        enter: Callable[[Entered], bool] | None = None,
         barrier: Callable[[], None] | None = None,
         model: str | None = None,
         models: Models | None = None,
@@ -81,7 +83,7 @@ class Run:
         models = models or Models(backend.profile, Model(None, model))
         self.services = Services(
             backend, gate, barrier, sequential, models.default.name or "",
-            temperature, max_tokens, seed, salt,
+            temperature, max_tokens, seed, salt, enter,
         )  # fmt: skip
         everywhere = (backend, *(place.backend for place in (places or {}).values()))
         if any(one.profile.thread_bound for one in everywhere):

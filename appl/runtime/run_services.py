@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from appl.backend import Backend
 
+Entered = Callable[[Exception | None], None]
+
 
 @dataclass(frozen=True, slots=True)
 class Services:
     """The services and settings of a run, which do not change while it goes on.
 
-    ``gate`` is called on the I/O thread before each call starts: it may block, or raise to refuse;
+    ``enter`` is called on the I/O loop before each call starts. It returns true if the call may
+    start now. Otherwise it calls its argument later, on the loop: with an error that refuses the
+    call, or with ``None``. ``gate`` does the same for who may block: it returns, or raises;
     ``barrier`` before a tool with effects runs, on its thread: it returns when all that happened
     so far is recorded. ``sequential`` waits for every call where it stands: the naive twin of the
     scheduler. The rest are defaults for what a call leaves open.
@@ -28,6 +33,18 @@ class Services:
     max_tokens: int | None = None
     seed: int | None = None
     salt: str = ""
+    enter: Callable[[Entered], bool] | None = None
+
+    async def entered(self) -> None:
+        """Return when a call may start; on the I/O loop. Raises what refuses it."""
+        let_in = asyncio.get_running_loop().create_future()
+        if self.enter is None:
+            if self.gate is not None:
+                self.gate()
+        elif not self.enter(let_in.set_result):
+            error = await let_in
+            if error is not None:
+                raise error
 
     def complete_fields(self, fields: dict[str, Any]) -> None:
         """Fill in the defaults for what a call leaves open."""

@@ -8,21 +8,28 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
+from appl import threads
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import Event
+from appl.runtime.run_services import Entered
 from appl.tracing.recording.recorder import Recorder
 
 
 class Recording:
     """The recorder of a run, which does not exist before the first call.
 
-    Earlier events are kept and handed over. ``gate`` opens the trace; if that fails, it refuses the
-    first call and every later one.
+    Earlier events are kept and handed over. ``gate`` and ``enter`` open the trace; if that fails,
+    they refuse the first call and every later one. Without *records* no trace is opened.
     """
 
-    def __init__(self, open_recorder: Callable[[], Recorder | None]) -> None:
-        self._open = open_recorder
+    def __init__(
+        self, open_recorder: Callable[[], Recorder | None], *, records: bool = True
+    ) -> None:
+        self._open, self._records = open_recorder, records
         self._early: list[Event] = []
-        self._lock = threading.RLock()
+        self._waiting: list[Entered] = []
+        self._opening = threading.RLock()  # held while the trace is opened, which may take long
+        self._lock = threading.RLock()  # held for a moment
         self._opened = False
         self._secrets: dict[str, str] = {}
         self.recorder: Recorder | None = None
@@ -31,10 +38,54 @@ class Recording:
     def gate(self) -> None:
         """Let the next call start; the first one opens the trace."""
         if not self._opened:
-            with self._lock:
+            with self._opening:
                 self._begin()
         if self.recorder is not None:
             self.recorder.gate()
+
+    # -- on the I/O loop, which other runs use, too
+
+    def enter(self, go: Entered) -> bool:
+        """True if the next call may start now; otherwise *go* is called when it may.
+
+        Another thread opens the trace or waits for room in it. Calls start in order.
+        """
+        if not self._waiting and self._opened and (self.recorder is None or self.recorder.is_free):
+            return True
+        if not self._records:
+            self.gate()
+            return True
+        self._waiting.append(go)
+        if len(self._waiting) == 1:
+            self._let_in()
+        return False
+
+    def _let_in(self) -> None:
+        io = io_thread()
+        io.workers += 1  # so that the loop is not lent: nobody would look at its actions soon
+
+        def let_in() -> None:
+            error: Exception | None = None
+            try:
+                self.gate()
+            except Exception as refusal:
+                error = refusal
+            io.send(lambda: self._entered(error))
+
+        threads.work(let_in)
+
+    def _entered(self, error: Exception | None) -> None:
+        io_thread().workers -= 1
+        if error is None:
+            waiting, self._waiting = self._waiting, []
+            for go in waiting:
+                go(None)
+            return
+        self._waiting.pop(0)(error)
+        if self._waiting:  # the next one tries again
+            self._let_in()
+
+    # -- from any thread
 
     def barrier(self) -> None:
         """Return when everything so far is on disk. Raises ``TraceWriteError``."""
@@ -45,18 +96,19 @@ class Recording:
     def _begin(self) -> None:
         if self._opened:
             return
-        self.recorder = self._open()
-        # Only after the recorder exists: gate() reads this flag without the lock. If opening
-        # raises, the flag stays false, and the next call tries again.
-        self._opened = True
-        early, self._early = self._early, []
-        if self.recorder is not None:
-            self.recorder.conceal(self._secrets)
-            for event in early:
-                self.recorder.on_event(event)
-        # The last step, still under the lock: events of other threads wait in _keep until the early
-        # ones are written, so the order is kept.
-        self.on_event = self.recorder.on_event if self.recorder is not None else _ignore
+        # Events are kept meanwhile. If it raises, the next call tries again.
+        recorder = self._open()
+        with self._lock:
+            self.recorder = recorder
+            early, self._early = self._early, []
+            if recorder is not None:
+                recorder.conceal(self._secrets)
+                for event in early:
+                    recorder.on_event(event)
+            # Both last: gate() reads the flag without the lock, and events of other threads wait
+            # in _keep until the early ones are written, so the order is kept.
+            self.on_event = recorder.on_event if recorder is not None else _ignore
+            self._opened = True
 
     def _keep(self, event: Event) -> None:
         with self._lock:
@@ -74,7 +126,7 @@ class Recording:
 
     def close(self, reason: str | None = None) -> None:
         """Close the trace if there is one. Raises ``TraceWriteError``."""
-        with self._lock:  # a call that was cancelled may be opening it
+        with self._opening, self._lock:  # for a call that was cancelled it may be opened just now
             if not self._opened:
                 self._opened, self.on_event = True, _ignore
         if self.recorder is not None:

@@ -197,7 +197,7 @@ def make_session(
     others = {name: backend for name, backend in made.items() if not isinstance(backend, Exception)}
     names = names or names_now(config)
     late = LateBackends(config, choice, seed, _silent if lender is not None else say, names)
-    recording = Recording(lambda: _begin(session, path, say, recorder))
+    recording = Recording(lambda: _begin(session, path, say, recorder), records=config.trace)
     watching = list(instruments)
     if config.stream and not any(map(wants_chunks, watching)):
         watching.append(services.answer_printer())
@@ -219,6 +219,7 @@ def make_session(
         backend,
         instruments=watching,
         gate=recording.gate,
+        enter=recording.enter,
         barrier=recording.barrier,
         models=models,
         temperature=config.temperature,

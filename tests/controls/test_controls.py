@@ -298,8 +298,8 @@ CONTROLS = {
     ),
     "no gate before the next call": Control(
         "tracing/recording/recorder.py",
-        "        if writer.failed or self._error or writer.forked or writer.queue.pending > writer.limit:\n",
-        "        if writer.queue.pending > 1 << 60:\n",
+        "writer.failed or self._error or writer.forked or writer.queue.pending > writer.limit\n",
+        "writer.queue.pending > 1 << 60\n",
         "tracing/test_store.py::test_a_failed_write_leaves_a_readable_file_and_stops_new_calls",
     ),
     "signatures of any key": Control(

@@ -205,7 +205,7 @@ class Call(Promise):
         self.run.admit(self)
 
     def prepare(self) -> None:
-        """Render the prompt, whose parts are all there, and tell that the call starts."""
+        """Render the prompt, whose parts are all there."""
         node = self.node
         if node is not None and self.messages is None:
             self.messages = node.messages()
@@ -214,14 +214,13 @@ class Call(Promise):
             self.address, self.ordinal, self.model, self.messages, self.sampling,
             self.n, 0, self.timeout, self.priority, self.cache,
         )  # fmt: skip
-        run = self.run
-        if run.services.gate is not None:
-            run.services.gate()
-        if run.reporter.watched:
+
+    def starts(self) -> None:
+        """Report that the prepared call starts."""
+        reporter, request = self.run.reporter, self.request
+        if reporter.watched and request is not None:
             at = time.monotonic_ns()
-            run.reporter.emit(
-                CallStarted(self.request, self.kind, self.edges(), self.file, self.line, at)
-            )
+            reporter.emit(CallStarted(request, self.kind, self.edges(), self.file, self.line, at))
 
     def edges(self) -> tuple[str, ...]:
         """The addresses of the calls whose answers the prompt holds, those implied left out."""

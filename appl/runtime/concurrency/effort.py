@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-OWN = ("appl-io", "appl-trace")
+OWN = ("appl-io", "appl-trace", "appl-worker")
 """Threads of appl that run no code of the user's, and wake none that waits outside of appl."""
 _SOME_S = 0.005
 _SHARE = 0.1  # of a processor: less than that is what loops and timers need while nobody works

@@ -205,7 +205,7 @@ class Placing:
     def admit(self, call: Call) -> None:
         """Take a call from its program; its backend is chosen when its prompt is complete."""
         when_prepared(call, self._place, self._incomplete)
-        if call in self._incomplete and call.outcome is None:
+        if call in self._incomplete and call.outcome is None and call.request is None:
             self._foresee(call)
 
     def _foresee(self, call: Call) -> None:

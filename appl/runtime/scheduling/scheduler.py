@@ -11,6 +11,7 @@ import asyncio
 import contextvars
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import cast
 
 from appl.backend import PrefixCaching, Response
@@ -64,6 +65,8 @@ class Scheduler:
         """Take a call from its program: it is ready, or waits for a part of its prompt."""
         when_prepared(call, self.ready, self._incomplete)
         if self._ahead is None or call not in self._incomplete or call.outcome is not None:
+            return
+        if call.request is not None:  # it waits for its run alone
             return
         self._ahead.foresee(call)
         self._foreseen.add(call)
@@ -271,12 +274,46 @@ def when_prepared(call: Call, go: Callable[[Call], None], waiting: set[Call]) ->
         assert call.node is not None
         lazy = call.node.first_waiting()
     if call.outcome is None and _prepared(call):  # else it was cancelled while it waited
-        call.run.outside.answer(call, go)
+        _enter(call, go, waiting)
 
 
 def _look_again(call: Call, go: Callable[[Call], None], waiting: set[Call]) -> None:
     waiting.discard(call)
     when_prepared(call, go, waiting)
+
+
+def _enter(call: Call, go: Callable[[Call], None], waiting: set[Call]) -> None:
+    """Have the prepared *call* start now, or when its run lets it, for which it is *waiting*."""
+    run = call.run
+    try:
+        # A world that hands things over when all programs wait does not see a call that waits here.
+        if run.services.enter is None or run.outside.idle_detection is not None:
+            if run.services.gate is not None:
+                run.services.gate()
+        elif not run.services.enter(partial(_entered, call, go, waiting)):
+            waiting.add(call)
+            return
+    except Exception as error:
+        call.failed(error)
+        return
+    _start(call, go)
+
+
+def _entered(
+    call: Call, go: Callable[[Call], None], waiting: set[Call], error: Exception | None
+) -> None:
+    waiting.discard(call)
+    if call.outcome is not None:  # it was cancelled while it waited
+        return
+    if error is not None:
+        call.failed(error)
+    else:
+        _start(call, go)
+
+
+def _start(call: Call, go: Callable[[Call], None]) -> None:
+    call.starts()
+    call.run.outside.answer(call, go)
 
 
 def _prepared(call: Call) -> bool:

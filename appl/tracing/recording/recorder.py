@@ -206,13 +206,20 @@ class Recorder:
         except Exception as error:
             self._refused(type(event).__name__, error)
 
+    @property
+    def is_free(self) -> bool:
+        """True if the next call may start: nothing failed, and there is room in the queue."""
+        writer = self._writer
+        return not (
+            writer.failed or self._error or writer.forked or writer.queue.pending > writer.limit
+        )
+
     def gate(self) -> None:
         """Let the next call start, or wait for room in the queue, or raise ``TraceWriteError``."""
-        writer = self._writer
-        # Before a call starts, on the I/O thread: an answer that cannot be recorded must not be
-        # paid for. Events are never refused, or what was paid for already would be lost.
-        if writer.failed or self._error or writer.forked or writer.queue.pending > writer.limit:
-            self._checked(writer.wait_for_room)
+        # Before a call starts: an answer that cannot be recorded must not be paid for. Events are
+        # never refused, or what was paid for already would be lost.
+        if not self.is_free:
+            self._checked(self._writer.wait_for_room)
 
     def conceal(self, secrets: Mapping[str, str]) -> None:
         """Take *secrets*, by name, out of what is written from now on."""
