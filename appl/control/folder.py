@@ -16,6 +16,7 @@ import socket
 import stat
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
 
@@ -31,13 +32,16 @@ _numbers = count(1)
 
 def candidates() -> list[Path]:
     """The folders that may hold runs of this user, the preferred one first."""
-    only = os.environ.get("APPL_CTL_DIR")
+    only, given = os.environ.get("APPL_CTL_DIR"), os.environ.get("XDG_RUNTIME_DIR", "")
+    return list(_candidates(str(Path(only).absolute()) if only else None, given, os.geteuid()))
+
+
+@lru_cache(maxsize=4)
+def _candidates(only: str | None, given: str, user: int) -> tuple[Path, ...]:
     if only:
-        return [Path(only).absolute()]
-    given = os.environ.get("XDG_RUNTIME_DIR", "")
+        return (Path(only),)
     found = [Path(given) / "appl"] if Path(given).is_absolute() else []
-    user = os.geteuid()
-    return list(dict.fromkeys([*found, Path(f"/run/user/{user}/appl"), Path(f"/tmp/appl-{user}")]))
+    return tuple(dict.fromkeys([*found, Path(f"/run/user/{user}/appl"), Path(f"/tmp/appl-{user}")]))
 
 
 def own_folder() -> Path:
@@ -45,9 +49,8 @@ def own_folder() -> Path:
     problems = []
     for path in candidates():
         try:
-            _make(path)
             _check(path)
-            if len(os.fsencode(path / "4194304-1000000.sock")) > LONGEST_PATH:
+            if len(os.fsencode(f"{path}/4194304-1000000.sock")) > LONGEST_PATH:
                 raise ControlError(f"{path} is too long for a socket", "no-folder")
         except (OSError, ControlError) as error:
             problems.append(str(error))
@@ -56,13 +59,14 @@ def own_folder() -> Path:
     raise ControlError(f"there is no folder for the socket: {'; '.join(problems)}", "no-folder")
 
 
-def _make(path: Path) -> None:
-    with contextlib.suppress(FileExistsError):
-        path.mkdir(mode=0o700)  # not its parents: who has none has no such folder
-
-
 def _check(path: Path) -> None:
-    found = path.lstat()
+    """Refuse *path* if it is not a private folder of this user; make it if it is missing."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=0o700)  # not its parents: who has none has no such folder
+        found = path.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise ControlError(f"{path} is not a folder", "not-yours")
     if found.st_uid != os.geteuid():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import socket
 import threading
@@ -55,7 +56,7 @@ class ControlServer:
         # This runs on the I/O loop, or on any thread in tests; close() may come first or meanwhile.
         # Whoever gets the lock first decides: either the socket is stored, and close() removes it,
         # or it is discarded below.
-        folder.sweep()
+        _sweep(tuple(folder.candidates()))
         path = folder.own_folder() / folder.new_name()
         listening = _listen(path)
         with self._lock:
@@ -233,19 +234,26 @@ def _listen(path: Path) -> socket.socket:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     # The socket is made under another name and renamed once it listens. Thus a socket with its
     # final name at which nobody listens is surely a leftover, and may be removed by anybody.
-    begun = path.with_name(f".{path.name.removesuffix('.sock')}")
+    begun = f"{path.parent}/.{path.stem}"
     try:
         made.setblocking(False)
-        begun.unlink(missing_ok=True)
-        made.bind(str(begun))
-        begun.chmod(0o600)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(begun)  # noqa: PTH108 - each run listens, and Paths take longer than the rest
+        made.bind(begun)
+        os.chmod(begun, 0o600)  # noqa: PTH101
         made.listen(_QUEUE)
-        begun.rename(path)
+        os.rename(begun, path)  # noqa: PTH104
     except BaseException:
         made.close()
-        begun.unlink(missing_ok=True)
+        Path(begun).unlink(missing_ok=True)
         raise
     return made
+
+
+@functools.cache
+def _sweep(folders: tuple[Path, ...]) -> None:
+    """Remove what dead processes left in *folders*, once a process."""
+    folder.sweep()
 
 
 def _forget() -> None:

@@ -40,8 +40,9 @@ class Entry:
     @property
     def program(self) -> str:
         """A short name: the function's, or the file's if the function is ``main`` or unknown."""
-        file = Path(self.file).stem if self.file else "run"
-        return file if self.function in (None, "main") else str(self.function)
+        if self.function not in (None, "main"):
+            return str(self.function)
+        return _stem(self.file) if self.file else "run"
 
     def as_data(self) -> dict[str, Any]:
         """The entry for the header of a trace."""
@@ -60,6 +61,11 @@ def script(kind: Literal["script", "api"] = "script") -> Entry:
     file = getattr(sys.modules.get("__main__"), "__file__", None)
     path = _resolved(file, os.getcwd()) if file else None  # noqa: PTH109 - a Path is slow
     return Entry(kind, path, argc=max(len(sys.argv) - 1, 0))
+
+
+@lru_cache(maxsize=4)
+def _stem(file: str) -> str:
+    return Path(file).stem
 
 
 @lru_cache(maxsize=4)

@@ -24,6 +24,7 @@ from appl.runtime.scheduling.policy import (
 )
 from appl.runtime.scheduling.traffic import Traffic
 from appl.session.backend_settings import EMBEDDED, TYPE
+from appl.session.kept import kept
 
 _shared: dict[tuple[object, ...], Traffic] = {}
 os.register_at_fork(after_in_child=_shared.clear)
@@ -31,6 +32,7 @@ os.register_at_fork(after_in_child=_shared.clear)
 _SECONDS = ("period", "base", "cap", "patience", "first_token", "between_tokens", "total")
 
 
+@kept
 def policy_of(config: Config, backend: str) -> Policy:
     """The policy of a run with *backend*, from the tables about scheduling."""
     parts = {table: _part(config, table, backend) for table in TABLES}
@@ -66,13 +68,19 @@ def traffic_of(config: Config, backend: str, profile: Profile, policy: Policy) -
         return None
     limits = (profile.concurrency, config.concurrency, policy.limits.concurrency)
     most = min((limit for limit in limits if limit is not None), default=None)
+    key = (id(io_thread()), backend, *_written(config, backend, policy), most)
+    found = _shared.get(key)
+    return found or _shared.setdefault(key, Traffic(policy, profile.name, most))
+
+
+@kept
+def _written(config: Config, backend: str, policy: Policy) -> tuple[str, str]:
+    """The settings of *backend* and *policy* as texts, which are equal for equal ones."""
     table = config.backends.get(backend, {})
     keys = [
         hash(setting) for setting in table.values() if isinstance(setting, SecretSetting)
     ]  # repr hides them
-    settings = repr((sorted(table.items()), keys))
-    key = (id(io_thread()), backend, settings, most, repr(policy))
-    return _shared.setdefault(key, Traffic(policy, profile.name, most))
+    return repr((sorted(table.items()), keys)), repr(policy)
 
 
 def _part(config: Config, table: str, backend: str) -> dict[str, Any]:

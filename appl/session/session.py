@@ -397,6 +397,8 @@ def _places(session: Session) -> dict[str, Any]:
 
 def shown(path: Path) -> str:
     """*path* relative to the working directory if it lies below it, otherwise in full."""
+    if not path.is_absolute():
+        return str(path)
     here = f"{os.getcwd()}{os.sep}"  # noqa: PTH109 - Paths cost ten times as much
     whole = os.path.realpath(path)
     return whole.removeprefix(here) if whole.startswith(here) else str(path)

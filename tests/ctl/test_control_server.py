@@ -329,16 +329,15 @@ def test_two_runs_of_a_process_are_two_entries(tmp_path: Path) -> None:
             find("onne")
 
 
-def test_what_a_killed_process_has_left_is_removed(home: Path) -> None:
+def test_what_a_killed_process_has_left_is_removed_by_the_next_one(home: Path) -> None:
+    left = folder.own_folder() / "4194304-1.sock"  # no process has this number
+    dead = socket.socket(socket.AF_UNIX)
+    dead.bind(str(left))
+    dead.close()
     with opened() as server:
-        assert server.path is not None
-        left = server.path.with_name("4194304-1.sock")  # no process has this number
-        dead = socket.socket(socket.AF_UNIX)
-        dead.bind(str(left))
-        dead.close()
+        assert not left.exists()
         with opened():
-            assert not left.exists()
-        assert server.path.exists()
+            assert server.path is not None and server.path.exists()
 
 
 def test_what_nobody_answers_at_is_removed_by_who_looks(home: Path) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import struct
+import threading
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -40,7 +41,7 @@ _HEADLIKE = re.compile(
 
 
 class Encoder:
-    """Turns payloads into blocks, each with its number and what it follows; for one thread.
+    """Turns payloads into blocks, each with its number and what it follows; one at a time.
 
     With *key*, blocks are signed; *before* is the signature of the block before.
     """
@@ -48,7 +49,6 @@ class Encoder:
     def __init__(
         self,
         sequence: int = 0,
-        level: int = 1,
         previous: int = 0,
         *,
         key: bytes | None = None,
@@ -56,14 +56,13 @@ class Encoder:
     ) -> None:
         self.sequence, self.previous = sequence, previous
         self.key, self.before = key, before
-        self._zstd = zstandard.ZstdCompressor(level=level)
-        self._quick = zstandard.ZstdCompressor(compression_params=_quick())
 
     def block(self, raw: bytes) -> bytes:
         """The next block, holding *raw*."""
         codec, payload = _PLAIN, raw
         if len(raw) > _SMALL:
-            packed = (self._quick if len(raw) < _LARGE else self._zstd).compress(raw)
+            tools = _compressors
+            packed = (tools.quick if len(raw) < _LARGE else tools.thorough).compress(raw)
             if len(packed) < len(raw):
                 codec, payload = _ZSTD, packed
         return self.packed(codec, payload, len(raw))
@@ -87,6 +86,17 @@ def _quick() -> zstandard.ZstdCompressionParameters:
     return zstandard.ZstdCompressionParameters(
         window_log=16, chain_log=12, hash_log=12, search_log=1, min_match=6, strategy=1
     )
+
+
+class _Compressors(threading.local):
+    """One pair of compressors per thread: to make one takes longer than to compress a block."""
+
+    def __init__(self) -> None:
+        self.thorough = zstandard.ZstdCompressor(level=1)
+        self.quick = zstandard.ZstdCompressor(compression_params=_quick())
+
+
+_compressors = _Compressors()
 
 
 def decompress(codec: int, payload: bytes, raw_length: int) -> bytes:

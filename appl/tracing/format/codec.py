@@ -127,10 +127,10 @@ def plain(value: object, depth: int = MAX_DEPTH) -> Any:
 
 
 def _plain_dict(value: dict[Any, Any], depth: int) -> dict[str, Any]:
-    if all(type(key) is str and key[:1] != "$" and len(key) < 4096 for key in value):
-        return {k: v if type(v) in _AS_IT_IS else plain(v, depth) for k, v in value.items()}
-    pairs = [[plain(k, depth), plain(v, depth)] for k, v in value.items()]
-    return {_MAP: pairs}
+    for key in value:
+        if type(key) is not str or key[:1] == "$" or len(key) >= 4096:
+            return {_MAP: [[plain(k, depth), plain(v, depth)] for k, v in value.items()]}
+    return {k: v if type(v) in _AS_IT_IS else plain(v, depth) for k, v in value.items()}
 
 
 def shortened(value: object, big: Big) -> Any:

@@ -89,11 +89,15 @@ def regular_file(path: Path) -> BinaryIO:
 
 def create(path: Path) -> int:
     """A descriptor of a new, locked trace file of mode 0600. Raises ``TraceWriteError``."""
+    # ``O_EXCL`` and ``O_NOFOLLOW``: a link that somebody put there does not lead the record to
+    # another file.
+    flags = _FLAGS | os.O_CREAT | os.O_EXCL
     try:
-        make_folder(path.parent)
-        # ``O_EXCL`` and ``O_NOFOLLOW``: a link that somebody put there does not lead the record to
-        # another file.
-        fd = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            fd = os.open(path, flags, 0o600)
+        except FileNotFoundError:
+            make_folder(path.parent)
+            fd = os.open(path, flags, 0o600)
     except OSError as error:
         raise _refused(path, error) from error
     return _locked(fd, path)
