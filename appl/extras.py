@@ -17,7 +17,7 @@ from appl.errors import MissingBackendExtra, MissingExtra
 EXTRAS: dict[str, tuple[str, ...]] = {
     "litellm": ("litellm",),
     "mcp": ("mcp",),
-    "openai": ("openai", "aiohttp"),
+    "openai": ("openai", "httptools"),
     "otel": ("opentelemetry.proto",),
     "privacy": ("cryptography",),
     "ray": ("ray",),

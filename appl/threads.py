@@ -13,10 +13,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 
 REFUSES = (3, 12) <= sys.version_info[:3] < (3, 12, 2)
 _RESERVED = 32
+
+lasting_loops: weakref.WeakSet[object] = weakref.WeakSet()
+"""The event loops that run until the process ends: connections may stay open between runs."""
 
 
 class _Spare(threading.Thread):

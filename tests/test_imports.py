@@ -292,7 +292,8 @@ BY_NAME = {
     *("appl/cli/commands.py", "appl/cli/trace/export.py"),  # a table of commands, or of forms
     *("appl/backend.py", "appl/cli/target.py", "appl/session/redacting.py"),  # the user's code
     *("appl/extras.py", "appl/late.py"),  # libraries of extras, and the list of late imports
-    *("backends/appl_backends/litellm.py", "backends/appl_backends/openai/connection.py"),
+    *("backends/appl_backends/litellm.py", "backends/appl_backends/openai/account.py"),
+    "backends/appl_backends/http/route.py",  # certifi, which may be missing
 }
 """Files that import a module by its name."""
 

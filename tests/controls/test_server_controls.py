@@ -10,10 +10,12 @@ import pytest
 
 from tests.controls.test_controls import ROOT, Control, outcome, take_out
 
-TESTS = ("servers", "serving", "faults", "providers")
+TESTS = ("connections", "servers", "serving", "faults", "providers")
 GUARD = "backends/appl_backends/guard.py"
 SERVING = "backends/appl_backends/embedded/server"
 HOSTILE = "servers/test_hostile_servers.py"
+CLIENT = "connections/test_client.py"
+HTTP = "backends/appl_backends/http"
 SEAM = f"{HOSTILE}::test_no_backend_stops_a_run_by_its_answer"
 LIMIT = f"{HOSTILE}::test_a_body_is_read_up_to_the_limit_and_no_further"
 AGAIN = (
@@ -30,7 +32,7 @@ CONTROLS = {
         GUARD,
         '    options["follow_redirects"] = False\n',
         "",
-        f"{HOSTILE}::test_no_client_follows_a_redirect[whole-openai]",
+        f"{HOSTILE}::test_no_client_follows_a_redirect[whole-litellm]",
     ),
     "litellm's clients keep no rule": Control(
         "backends/appl_backends/litellm.py",
@@ -58,12 +60,17 @@ CONTROLS = {
         "    if status < 300:\n",
         f"{HOSTILE}::test_no_client_follows_a_redirect[whole-sglang]",
     ),
-    "openai's library tries again": Control(
+    "a question is asked again on a new connection": Control(
+        f"{HTTP}/client.py",
+        '    return error.unsent or head.startswith(b"GET ")\n',
+        "    return True\n",
+        f"{CLIENT}::test_a_question_that_a_server_may_work_on_is_not_asked_twice",
+    ),
+    "the environment's account goes to every server": Control(
         "backends/appl_backends/openai/connection.py",
-        '        "max_retries": 0,\n',
-        '        "max_retries": 2,\n',
-        f"{HOSTILE}::test_no_library_tries_again_by_itself[openai]",
-        (AGAIN, NOT_AGAIN),
+        "        if not (settings.of_environment or settings.is_azure):\n",
+        "        if settings.base_url is None:\n",
+        f"{CLIENT}::test_the_environment_names_an_account_only_for_its_own_server",
     ),
     "litellm tries again": Control(
         "backends/appl_backends/litellm.py",
@@ -72,15 +79,15 @@ CONTROLS = {
         f"{HOSTILE}::test_no_library_tries_again_by_itself[litellm]",
         (AGAIN, NOT_AGAIN),
     ),
-    "openai's client reads bodies of any length": Control(
+    "litellm's client reads bodies of any length": Control(
         GUARD,
         "        if self._size > self._most or self._line > ANSWER_BYTES:\n",
         "        if self._size < 0:\n",
-        f"{LIMIT}[whole-openai]",
+        f"{LIMIT}[whole-litellm]",
     ),
-    "sglang's client reads bodies of any length": Control(
-        "backends/appl_backends/sglang/http.py",
-        "            if self._most and self._size > self._most:\n",
+    "our client reads bodies of any length": Control(
+        f"{HTTP}/connection.py",
+        "            if self._size > self._limit and not self._cut():\n",
         "            if self._size < 0:\n",
         f"{LIMIT}[whole-sglang]",
     ),
@@ -92,14 +99,14 @@ CONTROLS = {
     ),
     "openai's client connects for ever": Control(
         "backends/appl_backends/openai/connection.py",
-        '        "timeout": openai.Timeout(None, connect=address.connect_s),\n        "http',
-        '        "timeout": openai.Timeout(None),\n        "http',
+        "connect=settings.connect_s,",
+        "connect=60.0,",
         f"{HOSTILE}::test_making_a_connection_has_a_deadline[openai]",
     ),
     "sglang's client connects for ever": Control(
         "backends/appl_backends/sglang/wire.py",
-        "            connect=connect,\n",
-        "            connect=60.0,\n",
+        "HttpClient(url, connect=connect,",
+        "HttpClient(url, connect=60.0,",
         f"{HOSTILE}::test_making_a_connection_has_a_deadline[sglang]",
     ),
     "no deadline for a question": Control(
@@ -144,11 +151,11 @@ CONTROLS = {
         "    with suppress(ValueError):",
         f"{HOSTILE}::test_an_answer_that_is_nested_deeply_is_malformed",
     ),
-    "compressed answers are unpacked": Control(
+    "litellm's compressed answers are unpacked": Control(
         GUARD,
         "    if asked.status is not None or encoding in _PLAIN:\n",
         "    if True:\n",
-        f"{HOSTILE}::test_a_compressed_answer_is_refused_by_every_client[openai]",
+        f"{HOSTILE}::test_a_compressed_answer_is_refused_by_every_client[litellm]",
     ),
     "pages of other origins get answers": Control(
         f"{SERVING}/app.py",

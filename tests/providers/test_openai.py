@@ -233,7 +233,7 @@ async def test_the_key_is_sent_and_never_shown(caplog: pytest.LogCaptureFixture)
                 await backend.complete(request())
     assert server.asks[0].headers["authorization"] == f"Bearer {KEY}"
     assert server.asks[0].headers["x-gate"] == "gate-secret"
-    shown = f"{caught.value} {caught.value!r} {backend!r} {backend._address!r} {caplog.text}"
+    shown = f"{caught.value} {caught.value!r} {backend!r} {backend._settings!r} {caplog.text}"
     assert KEY not in shown and "gate-secret" not in shown
     assert caught.value.__cause__ is None and caught.value.__suppress_context__
 

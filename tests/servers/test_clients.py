@@ -25,9 +25,9 @@ KNOWN = {
     "appl/engine/node_watch.py": "a bare connection, which asks nothing",
     "appl/tracing/exporting/collector.py": "an opener that stays; tests/exports",
     "backends/appl_backends/litellm.py": "guard_clients; test_providers_of_litellm.py",
-    "backends/appl_backends/openai/connection.py": "guarded_send; test_hostile_servers.py",
+    "backends/appl_backends/openai/account.py": "sends nothing: it answers the SDK itself",
     "backends/appl_backends/sglang/server_process.py": "http.client, which follows nothing; here",
-    "backends/appl_backends/sglang/http.py": "a client of its own; test_hostile_servers.py",
+    "backends/appl_backends/http/route.py": "a client of its own; test_hostile_servers.py",
 }
 """Who asks, and what holds it to the rule."""
 

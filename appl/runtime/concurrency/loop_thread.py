@@ -84,6 +84,7 @@ class LoopThread:
         selector.limit = self._poll_limit
         loop = asyncio.SelectorEventLoop(selector)
         loop.add_reader(self._wakeup_pipe, self._on_wakeup)
+        threads.lasting_loops.add(loop)
         return loop
 
     # -- from any thread

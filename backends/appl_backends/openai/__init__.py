@@ -1,13 +1,11 @@
-"""Any server that speaks OpenAI's chat interface, through the openai SDK.
+"""Any server that speaks OpenAI's chat interface.
 
 OpenAI, Azure, vLLM, SGLang, llama.cpp, Ollama, and gateways. Invariant: an answer is complete, or a
-``BackendError`` says what is wrong with it; the SDK retries nothing.
+``BackendError`` says what is wrong with it.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import dataclasses
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -18,12 +16,10 @@ from appl.errors import ModelNotFound
 from appl.prompt.secret import conceal
 from appl_backends.openai.answer import Assembly, EventParser, response_of
 from appl_backends.openai.body import OPTIONS, body_of
-from appl_backends.openai.connection import ClientSettings, SdkConnection
+from appl_backends.openai.connection import ServerConnection
 from appl_backends.openai.prices import Prices
 from appl_backends.openai.servers import Kind, server_for
-
-_DRAIN_S = 0.5
-"""How long to wait for the end of a stream whose last event has come."""
+from appl_backends.openai.settings import ServerSettings
 
 
 class OpenAI:
@@ -68,7 +64,7 @@ class OpenAI:
         conceal(f"azure_ad_token of {name}", azure_ad_token)
         check_url(base_url, "base_url")
         check_url(azure_endpoint, "azure_endpoint")
-        self._address = ClientSettings(
+        self._settings = ServerSettings(
             base_url,
             api_key,
             organization,
@@ -78,11 +74,12 @@ class OpenAI:
             azure_ad_token,
             api_version,
             connect,
+            _is_known(base_url),
         )
-        kind = server or ("azure" if self._address.is_azure else None)
+        kind = server or ("azure" if self._settings.is_azure else None)
         self._server = server_for(kind, base_url or azure_endpoint, features, without)
-        self.prices = Prices(prices or {}, self._address.seller)
-        self._connection = SdkConnection(self._address)
+        self.prices = Prices(prices or {}, self._settings.seller)
+        self._connection = ServerConnection(self._settings)
         self._only: str | None = None
         self._profile = Profile(
             name, self._server.features, OPTIONS, tuple(models), model, concurrency
@@ -94,8 +91,12 @@ class OpenAI:
         return self._profile
 
     async def connect(self) -> None:
-        """Load the SDK, which takes up to a second. Raises ``BackendError`` without it or a key."""
-        await self._connection.ready(self._who(self._profile.default_model or ""))
+        """Find the account, for which the SDK may be loaded, which takes up to a second.
+
+        Raises ``BackendError`` without the SDK or a key.
+        """
+        model = self._profile.default_model or ""
+        await self._connection.ready(model, self._who(model))
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer *request*; with *emit*, also pass on text as it comes."""
@@ -105,9 +106,9 @@ class OpenAI:
         streamed = emit is not None and "stream" in self._server.features
         body = body_of(request, model, self._server, stream=streamed)
         if emit is None or not streamed:
-            answer = await self._connection.post(body, model, who)
+            answer, data = await self._connection.post(body, model, who)
             response = response_of(
-                answer.body, request, who, content_type=answer.content_type, secrets=self._secrets
+                data, request, who, content_type=answer.content_type, secrets=self._secrets
             )
         else:
             response = await self._streamed(request, body, model, emit)
@@ -126,7 +127,6 @@ class OpenAI:
                 pieces = _one(whole)
             async for piece in pieces:
                 if any([assembly.take(event) for event in events.feed(piece)]):
-                    await _drained(pieces)
                     break
             return assembly.response()
 
@@ -140,10 +140,10 @@ class OpenAI:
 
     @property
     def _secrets(self) -> tuple[str, ...]:
-        return self._address.secrets
+        return self._settings.secrets
 
     def _who(self, model: str) -> str:
-        url = self._address.azure_endpoint or self._address.base_url or "https://api.openai.com"
+        url = self._settings.azure_endpoint or self._settings.base_url or "https://api.openai.com"
         return asked_of(self._profile.name, model, url)
 
     async def _default_model(self) -> str:
@@ -165,14 +165,6 @@ class OpenAI:
 
     def __repr__(self) -> str:
         return f"<OpenAI {self._who(self._profile.default_model or '')}>"
-
-
-async def _drained(pieces: AsyncIterator[bytes]) -> None:
-    """Read what is left after the last event, so that the connection can be used again."""
-    with contextlib.suppress(Exception):  # the answer is there, whatever comes
-        async with asyncio.timeout(_DRAIN_S):
-            async for _ in pieces:
-                pass
 
 
 async def _one(piece: bytes) -> AsyncIterator[bytes]:

@@ -10,7 +10,6 @@ import asyncio
 import copy
 import itertools
 import os
-import resource
 import secrets
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -41,6 +40,7 @@ from appl.errors import (
 )
 from appl.price import Free
 from appl.prompt.secret import conceal
+from appl_backends.http.pool import most_connections
 from appl_backends.option_scores import scored
 from appl_backends.sglang import answers, request_bodies
 from appl_backends.sglang.answer_text import AnswerReader, GrowingAnswers
@@ -110,7 +110,7 @@ class SGLang:
     ) -> None:
         if connections < 1 or connect_timeout <= 0:
             raise InvalidOption("connections and connect_timeout must be positive")
-        connections = min(connections, _most_files() // 2)
+        connections = min(connections, most_connections())
         where, key, admin = _address(url, api_key, admin_key)
         conceal("api_key of sglang", key)
         conceal("admin_key of sglang", admin)
@@ -457,12 +457,6 @@ def _fits(prompt: TokenRun, server: ServerFacts) -> bool:
     """True if *server* takes *prompt*, and has room for an answer."""
     longest, context = server.longest or prompt.size, server.context or prompt.size + 2
     return prompt.size <= longest and prompt.size + 1 < context
-
-
-def _most_files() -> int:
-    """The number of files that this process may have open."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 2**20 if soft == resource.RLIM_INFINITY else soft
 
 
 def _say(line: str) -> None:

@@ -1,0 +1,274 @@
+"""One HTTP/1.1 connection: a request at a time, and its answer, which httptools reads.
+
+Invariant: an answer is the same however its bytes are cut. A general client costs several times the
+CPU of all else that happens to a call here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import cached_property
+
+import httptools
+
+from appl.backend_http import ANSWER_BYTES, ERROR_BYTES
+
+HEAD_BYTES = 1 << 16
+"""The most bytes that the head of an answer may have."""
+
+
+class NotHttp(Exception):
+    """The data is no HTTP/1.1 answer."""
+
+
+class TooLong(NotHttp):
+    """The body of the answer has more than *most* bytes."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"more than {most} bytes")
+        self.most = most
+
+
+class Broken(ConnectionError):
+    """The connection ended before the answer did.
+
+    ``unsent`` is true if the request was not written, ``begun`` if some of the answer has come.
+    """
+
+    def __init__(self, reason: str, *, begun: bool, unsent: bool = False) -> None:
+        super().__init__(reason)
+        self.begun, self.unsent = begun, unsent
+
+
+class Answer:
+    """One answer, read from the bytes that are fed in.
+
+    ``status`` is 0 until the head has come. ``complete`` says whether all of it has come, ``keeps``
+    whether the connection can be used again, ``begun`` whether anything has come.
+    """
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.begun = self.complete = False
+        self.keeps = True
+        self._body: list[bytes] = []
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._head_size = 0
+        self._parser = httptools.HttpResponseParser(self)
+
+    @property
+    def ok(self) -> bool:
+        """True if the server does what it was asked for."""
+        return 200 <= self.status < 300
+
+    @cached_property
+    def headers(self) -> dict[str, str]:
+        """The headers, with lower-case names, once the head has come."""
+        return {
+            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self._fields
+        }
+
+    def header(self, name: bytes) -> str:
+        """The value of the header *name*, which is in lower case; empty if there is none."""
+        for given, value in self._fields:
+            if given.lower() == name:
+                return value.decode("latin-1")
+        return ""
+
+    @property
+    def content_type(self) -> str:
+        """The header ``Content-Type``, empty if there is none."""
+        return self.header(b"content-type")
+
+    def feed(self, data: bytes) -> bytes:
+        """Read *data* and return what it adds to the body. Raises ``NotHttp``."""
+        self.begun = self.begun or bool(data)
+        if self.complete:
+            self.keeps = self.keeps and not data  # nobody asked for more
+            return b""
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            if not self.complete:
+                raise NotHttp(f"{error}: {data[:80]!r}") from None
+            self.keeps = False
+        if not self.status:
+            self._head_size += len(data)
+            if self._head_size > HEAD_BYTES:
+                raise NotHttp(f"a head of more than {HEAD_BYTES} bytes")
+        body, self._body = self._body, []
+        return body[0] if len(body) == 1 else b"".join(body)
+
+    def eof(self) -> bool:
+        """Note that the connection has ended; true if the answer has ended, too."""
+        if self.status and not self.headers.keys() & {"content-length", "transfer-encoding"}:
+            self.complete = True
+        return self.complete
+
+    # -- called by the parser
+
+    def on_message_begin(self) -> None:
+        self.keeps = self.keeps and not self.complete
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self.complete:  # what follows an answer, or its chunks, is not in its head
+            self._fields.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status >= 200 and not self.complete:
+            self.status, self.keeps = status, self._parser.should_keep_alive()
+
+    def on_body(self, data: bytes) -> None:
+        if not self.complete:
+            self._body.append(data)
+
+    def on_message_complete(self) -> None:
+        if self.status:
+            self.complete = True
+        else:  # a provisional answer: the real one follows
+            self._fields.clear()
+
+
+class Connection(asyncio.Protocol):
+    """One connection; ``used`` is true if it has carried a request."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.answer = Answer()
+        self.idle_since = 0.0
+        self.used = False
+        self._body: list[bytes] = []
+        self._failed: Exception | None = None
+        self._busy = self._streams = False
+        self._size = self._most = 0
+        self._waiter: asyncio.Future[None] | None = None
+
+    # -- called by the loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if not self._busy:
+            # No request is open: these bytes would be taken for the answer to the next one.
+            self.close()
+            return
+        try:
+            piece = self.answer.feed(data)
+        except NotHttp as error:
+            self._fail(error)
+            return
+        if piece:
+            self._body.append(piece)
+            self._size += len(piece)
+            if self._size > self._limit and not self._cut():
+                return
+        if self._streams or self.answer.complete:
+            self._wake()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.transport = None
+        if self._busy and not self.answer.eof():
+            reason = str(error) if error is not None else "the server closed it"
+            self._failed = self._failed or Broken(reason, begun=self.answer.begun)
+        self._wake()
+
+    # -- called by the pool and the client
+
+    @property
+    def is_open(self) -> bool:
+        """True if another request can go out on it."""
+        return self.transport is not None and not self.transport.is_closing()
+
+    async def ask(self, data: bytes, most: int = ANSWER_BYTES) -> Answer:
+        """Send *data*, and wait for the whole answer, whose body is :meth:`body`.
+
+        Its body has *most* bytes at most.
+        """
+        self._begin(data, most, streams=False)
+        while not self.answer.complete:
+            await self._news()
+        return self.answer
+
+    async def head(self, data: bytes, most: int = ANSWER_BYTES) -> Answer:
+        """Send *data*, and wait for the head of the answer, whose body is in :meth:`pieces`.
+
+        The body has *most* bytes at most if it is a stream of events.
+        """
+        self._begin(data, most, streams=True)
+        while not self.answer.status:
+            await self._news()
+        return self.answer
+
+    def body(self) -> bytes:
+        """The part of the body that has come and was not taken before."""
+        taken, self._body = self._body, []
+        return taken[0] if len(taken) == 1 else b"".join(taken)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body, piece by piece, as it comes."""
+        while True:
+            if self._body:
+                yield self.body()
+            elif self.answer.complete:
+                return
+            else:
+                await self._news()
+
+    def finish(self) -> bool:
+        """End the request; true if the connection can be used again."""
+        self._busy = False
+        return self.answer.complete and self.answer.keeps and self.is_open
+
+    def close(self) -> None:
+        """End it."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    def _cut(self) -> bool:
+        """End a body that is too long; true if its beginning will do, as that of an error does."""
+        if self.answer.ok:
+            self._fail(TooLong(self._limit))
+            return False
+        self.answer.complete, self.answer.keeps = True, False
+        return True
+
+    @property
+    def _limit(self) -> int:
+        """The most bytes of the present body."""
+        if not self.answer.ok:
+            return ERROR_BYTES
+        events = not self._streams or "event-stream" in self.answer.content_type
+        return self._most if events else ANSWER_BYTES
+
+    def _begin(self, data: bytes, most: int, *, streams: bool) -> None:
+        self.answer, self._body, self._failed = Answer(), [], None
+        self._busy, self._streams, self._size, self._most = True, streams, 0, most
+        if not self.is_open or self.transport is None:
+            raise Broken("the server closed it", begun=False, unsent=True)
+        self.transport.write(data)
+
+    async def _news(self) -> None:
+        """Wait until something has come. Raises ``Broken`` or ``NotHttp``."""
+        # The callers look for data and then call this without an ``await`` between. The loop calls
+        # ``data_received`` at an ``await`` only, so nothing is missed before the waiter is set.
+        if self._failed is None:
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        if self._failed is not None:
+            raise self._failed
+
+    def _fail(self, error: Exception) -> None:
+        self._failed = error
+        self.close()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
