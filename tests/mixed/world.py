@@ -30,6 +30,7 @@ from tests.equivalence.python import answer
 
 from .plain import Plain, calls_of, is_silent
 from .program import Mixed
+from .situation import situation
 
 WATCHDOG_S = 10
 
@@ -43,7 +44,7 @@ def watched() -> Iterator[None]:
     """Inside, what takes longer than the watchdog allows raises ``Hung``."""
 
     def strike(*_: object) -> None:
-        raise Hung(f"not done within {WATCHDOG_S} s")
+        raise Hung(f"not done within {WATCHDOG_S} s\n{situation()}")
 
     before = signal.signal(signal.SIGALRM, strike)
     signal.setitimer(signal.ITIMER_REAL, WATCHDOG_S, WATCHDOG_S)

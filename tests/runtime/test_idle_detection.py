@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,10 +15,12 @@ import pytest
 
 from appl import call, gen, ppl
 from appl import map as appl_map
-from appl.errors import TraceCorrupt
-from appl.runtime.concurrency.fiber import Hub
+from appl.errors import ReplayStuck, TraceCorrupt
+from appl.runtime.concurrency.fiber import Hub, hub_here
 from appl.runtime.concurrency.idle_detection import IdleDetection
+from appl.runtime.concurrency.loop_thread import io_thread, release
 from appl.runtime.run import Run
+from appl.runtime.world import Live
 from appl.testing import Fake, Seeded
 from appl.tracing import Recorder, Replayer, profile_data
 from appl.tracing.replaying.resumer import Resumer
@@ -255,3 +258,156 @@ def test_who_is_woken_by_way_of_another_thread_is_waited_for_anew(tmp_path: Path
     values = record(tmp_path / "t.trace", program, Seeded(0, answer))
     assert values.index("woken") == 6
     assert replay(tmp_path / "t.trace", program)[0] == values
+
+
+# -- event loops: what is about to run is not seen from outside
+
+
+class Held:
+    """A point that a thread reaches and at which it stops until it may go on."""
+
+    def __init__(self) -> None:
+        self.reached, self.may_go_on = threading.Event(), threading.Event()
+
+    def stop(self) -> None:
+        self.reached.set()
+        assert self.may_go_on.wait(20)
+
+
+class Stopping(deque[Any]):
+    """The ready queue of a loop that stops when it has taken a due timer and not queued it yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: Held | None = None
+
+    def append(self, handle: Any) -> None:
+        if self.held is not None and isinstance(handle, asyncio.TimerHandle):
+            held, self.held = self.held, None
+            held.stop()
+        super().append(handle)
+
+
+class Watching(Live):
+    """A world that holds nothing, and notes how it was told that all programs wait."""
+
+    def __init__(self) -> None:
+        self.finals: list[bool] = []
+
+    def opens(self, programs: Any) -> None:
+        super().opens(programs)
+        programs.held_by(self)
+
+    def idle(self, final: bool = True) -> bool:
+        self.finals.append(final)
+        return False
+
+
+def test_a_program_whose_timer_was_taken_out_but_has_not_run_does_not_rest() -> None:
+    held, world, ready = Held(), Watching(), Stopping()
+    run = Run(Fake(answer), world=world)
+
+    def loop() -> asyncio.AbstractEventLoop:
+        made: Any = asyncio.SelectorEventLoop()
+        made._ready = ready
+        return made
+
+    async def program() -> str:
+        first = await call(ask, "first")
+        ready.held = held
+        await asyncio.sleep(0.001)
+        return f"{first} {await call(ask, 'second')}"
+
+    def look() -> None:
+        """Stop at a due timer, and look there as often as a loop that polls is looked at."""
+        assert held.reached.wait(20)
+        detection, looked = run.outside.idle_detection, threading.Event()
+        assert detection is not None
+        rests.append(detection.rests)
+        world.finals.clear()
+        detection.soon()
+        io_thread().send(looked.set)
+        assert looked.wait(20)
+        told.extend(world.finals)
+        held.may_go_on.set()
+
+    rests, told = list[bool](), list[bool]()
+    looking = threading.Thread(target=look)
+    looking.start()
+    with run, asyncio.Runner(loop_factory=loop) as runner:
+        assert runner.run(program()) == "FIRST SECOND"
+    looking.join()
+    assert rests == [False] and told == []
+
+
+def test_a_thread_that_has_not_looked_for_deliveries_does_not_rest_yet() -> None:
+    hub, seen = Hub(), list[bool]()
+
+    class Inbox(deque[Any]):
+        def __bool__(self) -> bool:
+            if hub.asleep:
+                seen.append(hub.rests())
+            return len(self) > 0
+
+    hub.inbox = Inbox()
+    hub.on_sleep.append(lambda: seen.append(hub.rests()))
+    hub.on_sleep.append(lambda: release(hub._bell))
+    hub._sleep()
+    assert seen == [False, True]
+
+
+def test_a_loop_that_was_rung_as_it_came_to_rest_does_not_rest() -> None:
+    seen = list[bool]()
+
+    class Rung(deque[Any]):
+        """The ready queue of a loop; a delivery arrives just when a step finds it empty."""
+
+        def __bool__(self) -> bool:
+            empty = not len(self)
+            if empty and arriving and hub is not None and hub._steps.runner is not None:
+                hub.tell(arriving.pop())
+            return not empty
+
+    class Nothing:
+        def deliver(self) -> None:
+            pass
+
+    hub: Hub | None = None
+    arriving = [Nothing()]
+
+    async def program() -> None:
+        nonlocal hub
+        loop: Any = asyncio.get_running_loop()
+        loop._ready = Rung(loop._ready)
+        found, twice = hub_here(), asyncio.Event()
+        found.on_sleep.append(lambda: seen.append(found.rests()) or len(seen) < 2 or twice.set())
+        hub = found
+        found.stirs()
+        await twice.wait()
+
+    asyncio.run(program())
+    assert seen[:2] == [False, True]
+
+
+def test_a_replay_that_cannot_go_on_says_so_though_a_timer_ran_meanwhile(tmp_path: Path) -> None:
+    class Silent(Fake):
+        async def complete(self, request: Any, emit: Any = None) -> Any:
+            await asyncio.get_running_loop().create_future()
+
+    async def cancelled() -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(call(ask, "mouse"), 0.02)
+
+    async def awaited() -> None:
+        async def beating() -> None:
+            await asyncio.sleep(0.7)  # longer than all that a look waits for
+            await asyncio.Event().wait()
+
+        beat = asyncio.create_task(beating())
+        await call(ask, "mouse")
+        await beat
+
+    path = tmp_path / "a.trace"
+    record(path, lambda: asyncio.run(cancelled()), Silent([]))
+    with pytest.raises(ReplayStuck):
+        replay(path, lambda: asyncio.run(awaited()))

@@ -161,6 +161,35 @@ def test_a_look_keeps_nothing_of_the_threads_it_looks_at() -> None:
     assert gone == [True]
 
 
+@appl.ppl
+def standing(gate: Gate) -> None:
+    "Hello"
+    str(appl.gen())
+    gate.block()
+
+
+def test_a_run_that_is_over_is_let_go_while_another_goes_on() -> None:
+    gate, watchdog, kept = Gate(), Watchdog(hubs), list[weakref.ref[Run]]()
+
+    def program() -> None:
+        with Run(Echo()) as run:
+            watchdog.runs.add(run)
+            kept.append(weakref.ref(run))
+            standing(gate)
+
+    thread = threading.Thread(target=program)
+    thread.start()
+    assert gate.entered.acquire(timeout=60)
+    assert watchdog.look(0.0) and watchdog.look(0.1)
+    gate.left.release()
+    thread.join()
+    with Run(Echo()) as other:
+        watchdog.runs.add(other)
+        watchdog.look(0.2)
+        gc.collect()
+        assert kept[0]() is None
+
+
 def test_short_blocks_count_together() -> None:
     assert told(lambda gate: mapped(gate, 2), 2, ENOUGH / 3) == []
     (message,) = told(lambda gate: mapped(gate, 4), 4, ENOUGH / 3)

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import Context
 from types import FrameType
-from typing import cast
+from typing import Literal, cast
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
@@ -31,6 +31,8 @@ EAGER_DEPTH = 4
 SLICE = 0.05
 GLANCE, FOREVER = 0.1, -1.0
 HOPS = 100
+Rest = Literal["quiet", "timed"]
+"""How the programs of a hub wait: for others, or also for timers of their loop."""
 
 
 class Strand:
@@ -218,7 +220,8 @@ class Hub:
         self._outer: Strand | None = None
         self._interrupt: BaseException | None = None
         self._steps = LoopSteps()
-        self._resting = False
+        self._rest: Rest | None = None
+        self._saw_inbox = False  # empty, since this thread began to sleep
         self._over = False
         self.stopped = False
         self.greenlet = greenlet(_stack_of)
@@ -242,9 +245,6 @@ class Hub:
                 release(self._bell)
         elif self.loop is not None and not self._steps.scheduled:
             self._steps.scheduled = True
-            # At once, not in the step: who looks for idleness must not find a hub at rest that
-            # has a delivery before it.
-            self._resting = False
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
                 self.loop.call_soon_threadsafe(self._step)
         elif not watchdog.on:
@@ -268,18 +268,40 @@ class Hub:
 
     def stirs(self) -> None:
         """Note that a program is active here; watchers are told when all of them wait again."""
-        self._resting = False
+        self._rest = None
         self.poke()
         if self.loop is not None and _here.hub is not None:
             _here.hub.leaves()  # the thread is in the loop now
 
     def leaves(self) -> None:
         """Note that the hub's thread has nothing more to do."""
-        self._resting = True
+        self._rest = "quiet"
 
     def rests(self) -> bool:
         """True if every program here waits; from any thread."""
-        return self._resting or self.asleep
+        return self.rest() is not None
+
+    def rest(self) -> Rest | None:
+        """How every program here waits, as of one moment, or ``None``; from any thread."""
+        if self.asleep:
+            # A thread that falls asleep sets its flag before it looks for what was posted. Until
+            # it has looked, something may be there, and it will not sleep.
+            return ("timed" if self._timers() else "quiet") if self._saw_inbox else None
+        # A step that is to come delivers something. Who rings sets this flag, and the loop's thread
+        # sets ``_rest``, perhaps later: so neither may be overwritten by the other.
+        return None if self._steps.scheduled else self._rest
+
+    def settle(self) -> None:
+        """Have the loop say anew how it rests if the timers that it had are gone; from any thread.
+
+        asyncio takes a timer that is due out of its heap, and runs it later. In between neither
+        the heap nor the queue need show that a program is about to go on. So a loop that came to
+        rest with timers is "quiet" only when its own thread has said so, in a step after them:
+        there nothing is half done. Until that step the loop does not rest.
+        """
+        moved = self.rest() == "timed" and not self.asleep and not self._timers()
+        if moved and self.loop is not None and self.loop.is_running():
+            self.ring()
 
     def alive(self) -> bool:
         """True if programs of this hub can still go on."""
@@ -289,19 +311,18 @@ class Hub:
         """True if its thread, which is at *frame*, waits in a lock until somebody rings."""
         return self.asleep and self.loop is None and frame.f_code is Hub._sleep.__code__
 
-    def has_timers(self) -> bool:
-        """True if the loop has timers that may move something: not only cancelled ones."""
-        timers = tuple(getattr(self.loop, "_scheduled", ()))
-        return not all(timer.cancelled() for timer in timers)
-
     def next_timer(self) -> float:
         """Seconds until the loop's next timer is due, infinite without one; from any thread."""
-        due = (
-            timer.when()
-            for timer in tuple(getattr(self.loop, "_scheduled", ()))
-            if not timer.cancelled()
-        )
-        return min(due, default=math.inf) - (self.loop.time() if self.loop is not None else 0.0)
+        if self.loop is None or self.rest() == "quiet":
+            return math.inf
+        # Without one in the heap the last one was taken out and may not have run yet.
+        due = min((timer.when() for timer in self._timers()), default=0.0)
+        return max(due - self.loop.time(), 0.0)
+
+    def _timers(self) -> list[asyncio.TimerHandle]:
+        """The timers in the loop's heap that may move something: not cancelled ones."""
+        timers = tuple(getattr(self.loop, "_scheduled", ()))
+        return [timer for timer in timers if not timer.cancelled()]
 
     def waiting(self) -> list[Strand]:
         """The strands that wait here; from any thread, as of about now."""
@@ -417,12 +438,15 @@ class Hub:
                 return
         if self._steps.runner is None:
             self._sleep()
-        elif not self.on_sleep or self._resting:
+        elif not self.on_sleep or self._rest is not None:
             self._yield_to_loop(again=False)
         elif not self._settled():
             self._yield_to_loop(again=True)
         else:
-            self._resting = True  # before they are told: they look at it from the I/O loop
+            # One assignment says both that nothing is to run and whether timers are left, so that
+            # no other thread sees the one without the other. It comes before the watchers are told,
+            # who look at it from the I/O loop. On this thread no timer is between heap and queue.
+            self._rest = "timed" if self._timers() else "quiet"
             for tell in self.on_sleep:
                 tell()
             self._yield_to_loop(again=False)
@@ -435,6 +459,7 @@ class Hub:
         if self.inbox:
             self.asleep = False
             return
+        self._saw_inbox = True
         for tell in self.on_sleep:
             tell()
         if self.blocking is not None:
@@ -455,7 +480,7 @@ class Hub:
                 if not self._bell.acquire(timeout=SLICE):
                     self._check_cancelled()
         finally:
-            self.asleep = False
+            self._saw_inbox = self.asleep = False
             if self.blocking is not None:
                 self.blocking(False)
 
@@ -487,13 +512,14 @@ class Hub:
 
     def _step(self) -> None:
         """One callback of the loop: run what is ready, deliver what has come."""
-        self._steps.scheduled = False  # first: what is posted from now on needs a step of its own
         # Where loops are nested, as in some notebooks, the inner one may call this while the hub
         # is at work further down on the same stack: one run of it is enough.
-        if self._steps.runner is not None or self.asleep:
+        nested = self._steps.runner is not None or self.asleep
+        if not nested:
+            self._rest = None  # before the flag goes down: who looks must find one of both
+        self._steps.scheduled = False  # now: what is posted from here on needs a step of its own
+        if nested:
             return
-        if self.inbox or self.ready:
-            self._resting = False
         self._steps.runner = getcurrent()
         try:
             self.greenlet.switch()

@@ -8,21 +8,24 @@ times as long: it may wait for another.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from appl.runtime.concurrency.effort import Effort, Idleness, Waits, own_threads
 from appl.runtime.concurrency.loop_thread import io_thread
 
 if TYPE_CHECKING:
+    import asyncio
     import threading
 
-    from appl.runtime.concurrency.fiber import Hub
+    from appl.runtime.concurrency.fiber import Hub, Rest
 
 GRACE = 0.25
 LONG = 40
 _HOPS = 50
-_GLANCE = 0.03
+_GLANCE, _PAUSE = 0.03, 1.0
 
 
 class WatchedRun(Protocol):
@@ -38,6 +41,14 @@ class WatchedRun(Protocol):
 
     def fail(self, error: Exception) -> None:
         """End the run with *error*."""
+
+
+@dataclass(slots=True)
+class _Look:
+    """Hubs at rest, with the number of turns that each has taken; ``timed`` if one has timers."""
+
+    turns: dict[Hub, int] = field(default_factory=dict)
+    timed: bool = False
 
 
 class IdleDetection:
@@ -62,6 +73,7 @@ class IdleDetection:
         self._given_up = Waits()
         self._spared = 0
         self._awake: Hub | None = None  # who did not rest the last time, and is looked at first
+        self._timer_look: asyncio.TimerHandle | None = None
         self.starting = 0
         self.timers = 0
         self.waits = 0
@@ -96,7 +108,7 @@ class IdleDetection:
     @property
     def rests(self) -> bool:
         """True if no program of the run can go on; for a backend that serves several runs."""
-        return self.over or (self._still() and not self._in_transit())
+        return self.over or (self._still() is not None and not self._in_transit())
 
     def moved(self) -> None:
         """Give all others their time again: something was asked for, or handed over."""
@@ -145,10 +157,8 @@ class IdleDetection:
         self._hops = 0
         if self._run.over:
             return
-        if still:
-            self._hand_over(
-                final=not self.timers and not any(h.has_timers() for h in tuple(self._hubs))
-            )
+        if still is not None:
+            self._hand_over(final=still == "quiet" and not self.timers)
         elif self._forced_at == self._moves:
             # Nothing has moved since the blocked threads were given up on. They might still go
             # on, so this is not final: the world may hand over, but not end the run yet.
@@ -173,26 +183,39 @@ class IdleDetection:
         """True if the I/O loop has something to run, which may never end."""
         return bool(getattr(io_thread().loop, "_ready", None))
 
-    def _still(self) -> bool:
-        """True if all programs rest; seen twice, as one may wake another and rest in between.
+    def _still(self) -> Rest | None:
+        """How all programs rest; ``None`` if one may go on.
 
-        A hub that was woken and rests again has taken a turn more at the second look. A thread may
-        end between the two looks; a hub that it has woken before has taken a turn, too.
+        They are looked at twice, as one may wake another and rest in between. A hub that was woken
+        and rests again has taken a turn more at the second look. A thread may end between the two
+        looks; a hub that it has woken before has taken a turn, too. A timer of a loop moves a hub
+        without a turn. So all are quiet only if they were so at both looks.
         """
         before = self._resting()
         now = self._resting() if before is not None else None
-        return before is not None and now is not None and now.items() <= before.items()
+        if before is None or now is None or not now.turns.items() <= before.turns.items():
+            return None
+        return "timed" if before.timed or now.timed else "quiet"
 
-    def _resting(self) -> dict[Hub, int] | None:
-        """The number of turns that each hub has taken; ``None`` unless all of them rest."""
+    def _resting(self) -> _Look | None:
+        """A look at all hubs, ``None`` if one does not rest."""
         awake = self._awake
         if self.starting > 0 or (awake is not None and not awake.rests() and awake.alive()):
             return None
         hubs = tuple(self._hubs)  # their threads add to the set
-        living = {hub: None for hub in hubs if hub.alive()}  # first: who ends may wake another
-        self._hubs.difference_update(hub for hub in hubs if hub not in living)
-        self._awake = next((hub for hub in living if not hub.rests()), None)
-        return {hub: hub.turns for hub in living} if self._awake is None else None
+        living = [hub for hub in hubs if hub.alive()]  # first: who ends may wake another
+        self._hubs.difference_update(set(hubs) - set(living))
+        look = _Look()
+        for hub in living:
+            hub.settle()
+            rest = hub.rest()
+            if rest is None:
+                self._awake = hub
+                return None
+            look.timed = look.timed or rest == "timed"
+            look.turns[hub] = hub.turns
+        self._awake = None
+        return look
 
     def _look_later(self, patience: int = LONG) -> None:
         moves = self._moves
@@ -249,6 +272,21 @@ class IdleDetection:
         if released:
             self._moves += 1
             self._again()
+        elif not final:
+            self._look_after_timers()
+
+    def _look_after_timers(self) -> None:
+        """Look again when the next timer of a loop is due.
+
+        What it moves may end, or wait for something else, without a word to appl. Then nobody
+        else would ask for the look that finds all programs quiet.
+        """
+        if self._timer_look is not None:
+            self._timer_look.cancel()
+        due = min((hub.next_timer() for hub in tuple(self._hubs)), default=math.inf)
+        if due < math.inf:
+            wait = min(max(due, _GLANCE), _PAUSE)  # no timer keeps a run that is over for long
+            self._timer_look = io_thread().loop.call_later(wait, self.soon)
 
 
 def idle_detection_for(

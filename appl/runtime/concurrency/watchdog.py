@@ -163,9 +163,11 @@ class Watchdog:
     def _open_runs(self) -> list[WaitedRun]:
         """The runs that are not over, and whose time counts."""
         runs = tuple(self.runs)
-        for run in runs:
-            if run.over:
-                self.runs.discard(run)
+        over = [run for run in runs if run.over]
+        self.runs.difference_update(over)
+        for line in self._lines.values() if over else ():
+            if line.last is not None and line.last.run in over:
+                line.last = None  # also while other runs keep this busy
         return [run for run in runs if not run.over]
 
     def _look_at(self, hub: Hub, stack: list[FrameType], now: float) -> bool:
