@@ -213,19 +213,27 @@ class Chunk:
 Emit = Callable[[Chunk], None]
 
 
+FEATURES = frozenset(
+    """
+    choices choice_methods regex grammar schema logprobs seed n prefill stream prefix_cache tools
+    images audio reasoning stop_tokens constrained_prefill
+""".split()
+)
+"""The features that a profile may state, besides the restriction ``schema_object``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """The properties and features of a backend.
 
-    ``features`` are of: choices, choice_methods, regex, grammar, schema, logprobs, seed, n,
-    prefill, stream, prefix_cache, tools, images, audio, reasoning, stop_tokens, constrained_prefill
-    (it applies constraints to ``Sampling.begun``); ``schema_object`` means that a schema must
-    describe an object. ``options`` are the further options of ``gen`` that it accepts. ``models``
-    is empty if the backend cannot list them. ``concurrency`` is the number of calls that it wants
-    at once, ``None`` for no limit. ``context`` is the largest number of tokens of prompt and answer
-    together, if known. A ``thread_bound`` backend has resources that belong to one thread, and is
-    called on one thread only. A backend that ``shares_in_flight`` lets requests wait for the
-    beginning of their prompt while another request computes it; it gets all requests at once.
+    ``features`` are of ``FEATURES``; with ``constrained_prefill`` a backend applies constraints to
+    ``Sampling.begun``. ``schema_object`` means that a schema must describe an object. ``options``
+    are the further options of ``gen`` that it accepts. ``models`` is empty if the backend cannot
+    list them. ``concurrency`` is the number of calls that it wants at once, ``None`` for no limit.
+    ``context`` is the largest number of tokens of prompt and answer together, if known. A
+    ``thread_bound`` backend has resources that belong to one thread, and is called on one thread
+    only. A backend that ``shares_in_flight`` lets requests wait for the beginning of their prompt
+    while another request computes it; it gets all requests at once.
     """
 
     name: str

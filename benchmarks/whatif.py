@@ -18,7 +18,7 @@ from appl.backend import Emit, Request, Response
 from appl.runtime.run import Run
 from appl.testing import Instant, response
 from appl.tracing import Recorder, Trace
-from appl.tracing.explaining.flow import RunFlow
+from appl.tracing.explaining.moment_graph import MomentGraph
 from appl.tracing.explaining.whatif import Changes, RunModel
 
 SLOTS, SECONDS = 4, 0.06
@@ -105,10 +105,10 @@ def rows(folder: Path) -> Iterator[str]:
     yield f"{'program':10}{'change':30}{'predicted':>10}{'taken':>10}{'off by':>8}"
     for name, program in PROGRAMS.items():
         record(program, folder / "warm.trace", SLOTS, 0.001)
-        model = RunModel(RunFlow(record(program, folder / "a.trace", SLOTS, SECONDS)))
+        model = RunModel(MomentGraph(record(program, folder / "a.trace", SLOTS, SECONDS)))
         for change, (changes, slots, factor) in CHANGES.items():
             predicted = model.run(changes).duration / 1e6
-            flow = RunFlow(record(program, folder / "b.trace", slots, SECONDS * factor))
+            flow = MomentGraph(record(program, folder / "b.trace", slots, SECONDS * factor))
             taken = (flow.end - flow.begin) / 1e6
             off = f"{100 * (predicted / taken - 1):+.1f}%"
             yield f"{name:10}{change:30}{predicted:8.2f} s{taken:8.2f} s{off:>8}"

@@ -122,7 +122,6 @@ MAY = {
         "late",
         "runtime.event",
         "tracing.format",
-        "tracing.replaying",
         "prompt",
         "backend",
         "errors",
@@ -131,8 +130,6 @@ MAY = {
     "tracing.reading": [
         "late",
         "tracing.format",
-        "tracing.recording",
-        "tracing.explaining",
         "prompt",
         "backend",
         "errors",
@@ -275,9 +272,14 @@ NEVER = {
     "control": ["session", "cli"],
     "tracing": ["session", "cli"],
     "tracing.format": ["tracing.reading", "tracing.recording", "tracing.keeping"],
-    "tracing.reading": ["tracing.keeping", "tracing.replaying"],
+    "tracing.reading": [
+        "tracing.explaining",
+        "tracing.keeping",
+        "tracing.recording",
+        "tracing.replaying",
+    ],
     "tracing.replaying": ["tracing.explaining", "tracing.keeping", "tracing.tape"],
-    "tracing.recording": ["tracing.keeping"],
+    "tracing.recording": ["tracing.keeping", "tracing.replaying"],
 }
 """Rooms that know nothing of others, not even for type checkers or late."""
 

@@ -30,7 +30,7 @@ from appl.runtime.event import (
     RunEnded,
     Warned,
 )
-from appl.tracing.recording.flow import Flow
+from appl.tracing.recording.piecewise_masking import PiecewiseMasker
 from appl.tracing.recording.secret import Masker
 
 EVERY_NS = 5_000_000_000
@@ -241,7 +241,7 @@ class _Shown:
     """The text of a model, piece by piece: safe for a terminal, and without secrets."""
 
     def __init__(self, masker: Masker) -> None:
-        self._safe, self._flow = TermSafe(), Flow(masker)
+        self._safe, self._flow = TermSafe(), PiecewiseMasker(masker)
 
     def feed(self, piece: str) -> str:
         return self._flow.feed(self._safe.feed(piece))

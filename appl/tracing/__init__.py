@@ -1,11 +1,13 @@
 """Recorded runs: the recorder, the replayer, and the trace as values."""
 
+from appl.tracing.format.folders import home
 from appl.tracing.format.profile import profile_data, profile_from
 from appl.tracing.format.store import salvage
+from appl.tracing.format.totals import Totals
 from appl.tracing.reading.runs import RunSummary, list_runs, resolve, summary
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Attempt, Observation, RecordedCall, Scope, Totals, Trace
-from appl.tracing.recording.recorder import Recorder, home, new_path
+from appl.tracing.reading.trace import Attempt, Observation, RecordedCall, Scope, Trace
+from appl.tracing.recording.recorder import Recorder, new_path
 from appl.tracing.replaying.replayer import Replayer
 
 __all__ = [

@@ -24,7 +24,7 @@ from appl.prompt.key_shapes import SHAPES, without_keys
 from appl.prompt.secret import shown_words
 from appl.tracing import Trace
 from appl.tracing.format import codec
-from appl.tracing.recording.flow import Flow
+from appl.tracing.recording.piecewise_masking import PiecewiseMasker
 from appl.tracing.recording.secret import Masker
 
 from .cage import command
@@ -136,7 +136,7 @@ def test_a_password_at_the_end_of_a_sentence_is_masked_to_its_last_letter() -> N
 
 def in_pieces(text: str, size: int) -> Iterator[str]:
     """What is shown after each piece of *text*, and at its end."""
-    flow = Flow(Masker())
+    flow = PiecewiseMasker(Masker())
     yield from (flow.feed(text[at : at + size]) for at in range(0, len(text), size))
     yield flow.close()
 

@@ -189,7 +189,7 @@ CONTROLS = {
         "cli/test_stream.py::test_a_secret_is_masked_while_it_comes",
     ),
     "no part of a secret is held back": Control(
-        "tracing/recording/flow.py",
+        "tracing/recording/piecewise_masking.py",
         "        size = self._size()\n",
         "        size = len(self._held)\n",
         "canaries/test_shapes.py::test_a_known_secret_that_comes_in_pieces_is_not_shown",

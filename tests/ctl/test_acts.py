@@ -16,9 +16,9 @@ from appl.control import words
 from appl.errors import ControlError
 from appl.session import replayed
 from appl.tracing import Trace
+from appl.tracing.explaining.run_summary import summary_of
 from appl.tracing.exporting.markdown import lines
 from appl.tracing.keeping.row import row_of
-from appl.tracing.reading.summaries import summary_of
 from appl.tracing.viewer.rows import OUTCOMES, Rows
 
 from . import programs

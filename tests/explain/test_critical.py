@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from appl.tracing import RecordedCall, Trace
 from appl.tracing.explaining.critical import critical
-from appl.tracing.explaining.flow import END, START, TOLD, RunFlow
+from appl.tracing.explaining.moment_graph import END, START, TOLD, MomentGraph
 from appl.tracing.explaining.steps import phases
 from appl.tracing.explaining.whatif import Changes, RunModel
 
@@ -65,7 +65,7 @@ def test_an_empty_run_has_no_path() -> None:
 
 def test_other_latency_and_slots_are_simulated() -> None:
     run = trace(*(call(f"/f.0/gen.{i}", 0, 2, 2 + i / 10) for i in range(4)), scopes=(("/f.0", 0),))
-    model = RunModel(RunFlow(run))
+    model = RunModel(MomentGraph(run))
     assert model.run().duration == micro(2.3)
     assert model.recorded_most() == 4
     assert model.run(Changes(latency=0.5)).duration == micro(1.3)
@@ -100,7 +100,7 @@ def runs(draw: st.DrawFn) -> Trace:
 @settings(max_examples=200, deadline=None)
 @given(runs())
 def test_the_path_tiles_the_run_and_no_change_changes_nothing(run: Trace) -> None:
-    flow, found = RunFlow(run), critical(run)
+    flow, found = MomentGraph(run), critical(run)
     assert sum(each.took for each in found.segments) == found.duration
     for before, after in zip(found.segments, found.segments[1:], strict=False):
         assert before.end == after.start
@@ -113,7 +113,7 @@ def test_the_path_tiles_the_run_and_no_change_changes_nothing(run: Trace) -> Non
 @settings(max_examples=100, deadline=None)
 @given(runs(), st.integers(1, 4))
 def test_less_latency_and_more_slots_never_take_longer(run: Trace, slots: int) -> None:
-    model = RunModel(RunFlow(run))
+    model = RunModel(MomentGraph(run))
     assert model.run(Changes(latency=0.5)).duration <= model.run().duration
     assert model.run(Changes(latency=0.0)).duration <= model.run(Changes(latency=0.5)).duration
     assert model.run(Changes(concurrency=100)).duration <= model.run().duration
@@ -124,7 +124,7 @@ def happened(model: RunModel, delays: list[int], needs: dict[int, list[int]]) ->
     at: list[int] = []
     for index, delay in enumerate(delays):
         wanted = needs.get(index, list(model.needs.of(index)))
-        at.append(max((at[need] for need in wanted), default=model.flow.begin) + delay)
+        at.append(max((at[need] for need in wanted), default=model.graph.begin) + delay)
     return at
 
 
@@ -133,7 +133,7 @@ def happened(model: RunModel, delays: list[int], needs: dict[int, list[int]]) ->
 def test_a_wait_that_is_left_out_is_predicted_from_the_rule_for_each_moment(
     run: Trace, data: st.DataObject
 ) -> None:
-    flow = RunFlow(run)
+    flow = MomentGraph(run)
     told = [index for index in range(len(flow)) if flow.kind(index) == TOLD]
     begun = [index for index in range(len(flow)) if flow.kind(index) == START]
     pairs = [(one, other) for one in begun for other in told if other < one]
@@ -150,8 +150,8 @@ def test_a_wait_that_is_left_out_is_predicted_from_the_rule_for_each_moment(
 def test_other_latency_is_predicted_from_the_rule_for_each_moment(
     run: Trace, latency: float
 ) -> None:
-    model = RunModel(RunFlow(run))
-    flow, delays = model.flow, list(model.delays)
+    model = RunModel(MomentGraph(run))
+    flow, delays = model.graph, list(model.delays)
     under_way = []
     for step in range(len(flow.steps)):
         phases, end = flow.steps.phases(step), flow.place(step, END)
@@ -176,7 +176,7 @@ def test_other_latency_is_predicted_from_the_rule_for_each_moment(
 def test_an_answer_that_came_late_was_handed_over_with_the_last_that_ended_before(
     run: Trace,
 ) -> None:
-    flow = RunFlow(run)
+    flow = MomentGraph(run)
     for index in range(len(flow)):
         if flow.kind(index) == TOLD:
             own, before = flow.place(flow.step(index), END), flow.program(index)

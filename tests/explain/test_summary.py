@@ -10,8 +10,8 @@ from appl.cli.trace import tree
 from appl.cli.trace.show import outcome
 from appl.errors import TraceError
 from appl.tracing import Trace
+from appl.tracing.explaining.run_summary import summary_of
 from appl.tracing.format import block, codec
-from appl.tracing.reading.summaries import summary_of
 
 from .support import recorded
 

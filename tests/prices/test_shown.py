@@ -25,7 +25,7 @@ from appl.testing import FaultServer, Late, VirtualClock, running
 from appl.tracing import Trace
 from appl.tracing.explaining import tally
 from appl.tracing.explaining.costs import UsageSum, of
-from appl.tracing.recording.sums import Sums
+from appl.tracing.format.totals import Totals
 
 costs = st.lists(st.none() | st.integers(0, 10**9), max_size=20)
 
@@ -38,13 +38,13 @@ def answer(cost: int | None = None, usage: Usage = Usage(), model: str = "") -> 
 def test_every_sum_counts_the_same_and_says_what_it_lacks(each: list[int | None]) -> None:
     known = sum(cost for cost in each if cost is not None)
     unknown = sum(1 for cost in each if cost is None)
-    account, amount, counts, sums = Account(Allowance(calls=99)), UsageSum(), Counts(), Sums()
+    account, amount, counts, sums = Account(Allowance(calls=99)), UsageSum(), Counts(), Totals()
     live = tally.Amount()
     for cost in each:
         account.book(Amounts(cost, 1, 1), Amounts())
         amount.add(Usage(), cost)
         counts.add(CallEnded("/gen.0", answer(cost), None, 1))
-        sums.add(answer(cost))
+        sums.answer(answer(cost))
         live.add(answer(cost))
     expected = None if unknown and not known else known
     assert account.spent == (expected, len(each), len(each)) and account.unpriced == unknown

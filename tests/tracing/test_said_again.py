@@ -16,7 +16,7 @@ from appl.prompt import Message, Messages
 from appl.tracing import Recorder, Trace
 from appl.tracing.format import codec
 from appl.tracing.keeping.shared_copy import share
-from appl.tracing.reading.passes import Passes
+from appl.tracing.reading.streaming_reader import StreamingReader
 from appl.tracing.reading.trace import records
 
 LONG = "one thing follows from another, " * 10
@@ -58,7 +58,7 @@ def test_an_answer_is_stored_once_however_long(path: Path) -> None:
     assert [call.messages and call.messages.digest for call in trace.calls] == [
         each.digest for each in prompts
     ]
-    with Passes(path) as run:
+    with StreamingReader(path) as run:
         assert [c.as_data() for c in run.calls()] == [c.as_data() for c in trace.calls]
         answers = [c.response and c.response.text for c in run.calls(prompts=False)]
         assert answers == [LONG + "a", BOOK, "short", "last"]
@@ -96,7 +96,7 @@ def test_a_secret_in_an_answer_is_one_in_the_prompts_that_say_it_again(path: Pat
     assert [call.masked for call in trace.calls] == [("NAME",)] * 3
     shown = [m.content for m in trace.calls[1].messages or ()]
     assert shown == ["question 0", f"{LONG}: [secret NAME]", "question 1"]
-    with Passes(path) as run:
+    with StreamingReader(path) as run:
         assert [c.as_data() for c in run.calls()] == [c.as_data() for c in trace.calls]
 
 
@@ -173,6 +173,6 @@ def test_a_reference_to_no_answer_is_a_trace_error(fields: Any, path: Path) -> N
     recorder.barrier()
     recorder._writer.append(codec.pack(fields))
     recorder.close()
-    for read in (Trace.open, lambda path: list(Passes(path).calls())):
+    for read in (Trace.open, lambda path: list(StreamingReader(path).calls())):
         with pytest.raises(TraceCorrupt, match="is not valid"):
             read(path)

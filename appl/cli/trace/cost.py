@@ -18,7 +18,7 @@ from appl.cli.trace.run_names import run_path
 from appl.tracing import RecordedCall
 from appl.tracing.explaining import costs
 from appl.tracing.explaining.costs import Costs, Terms
-from appl.tracing.reading.passes import Passes
+from appl.tracing.reading.streaming_reader import StreamingReader
 
 _MOST, _GROUPS, _OTHERS = 20, 10_000, "(others)"
 _OPEN_ENDED = """
@@ -44,7 +44,7 @@ def command(given: Options) -> int:
     unknown cost is shown as unknown, and a sum that lacks one as 'at least' the rest.
     """
     with guarded(given.json) as failure:
-        with Passes(run_path(given.run)) as run:
+        with StreamingReader(run_path(given.run)) as run:
             whole, groups = _spent(run, given.by, costs)
         order = sorted(groups, key=lambda key: _weight(groups[key]), reverse=True)
         kept = order if given.all else order[:_MOST]
@@ -62,7 +62,7 @@ def command(given: Options) -> int:
     return failure.code
 
 
-def _spent(run: Passes, by: str, costs: Any) -> tuple[Costs, dict[str, Costs]]:
+def _spent(run: StreamingReader, by: str, costs: Any) -> tuple[Costs, dict[str, Costs]]:
     """The costs of the run, and of its parts; prompts are read only if one must be estimated."""
     terms = costs.terms_of(run.trace.header)
     whole, groups = _summed(run.records(prompts=False), _KEYS[by], terms, costs)

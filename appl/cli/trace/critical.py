@@ -17,7 +17,7 @@ from appl.cli.trace.run_names import run_path
 from appl.tracing import Trace
 from appl.tracing.explaining import critical
 from appl.tracing.explaining.critical import Critical
-from appl.tracing.reading.passes import Passes
+from appl.tracing.reading.streaming_reader import StreamingReader
 
 _MOST = 20
 _MEANS = {
@@ -48,7 +48,7 @@ def command(given: Options) -> int:
     program may still need that answer, to decide what to do.
     """
     with guarded(given.json) as failure:
-        with Passes(run_path(given.run)) as run:
+        with StreamingReader(run_path(given.run)) as run:
             found: Critical = critical.critical(run)
         most = None if given.all else _MOST
         if given.json:

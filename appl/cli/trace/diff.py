@@ -19,7 +19,7 @@ from appl.cli.trace.run_selection import counted
 from appl.tracing import Trace
 from appl.tracing.explaining import diff as differ
 from appl.tracing.explaining.diff import Diff, Difference
-from appl.tracing.reading.passes import Passes
+from appl.tracing.reading.streaming_reader import StreamingReader
 
 SAME, DIFFERENT = 0, 1
 _MOST, _PARTS = 5, 4
@@ -63,7 +63,7 @@ def command(given: Options) -> int:
         if unknown:
             known = ", ".join(differ.ASPECTS)
             raise UsageError(f"--ignore takes no {unknown[0]!r}; write one or more of {known}")
-        with Passes(run_path(given.a)) as a, Passes(run_path(given.b)) as b:
+        with StreamingReader(run_path(given.a)) as a, StreamingReader(run_path(given.b)) as b:
             found: Diff = differ.compare(a, b, ignore)
         differs = bool(found.differences)
         most = None if given.all else _MOST

@@ -14,8 +14,9 @@ from appl.cli.terminal import as_json, out
 from appl.prompt import Message
 from appl.tracing import RecordedCall
 from appl.tracing.format.allowance import Written
-from appl.tracing.reading.passes import Passes
-from appl.tracing.reading.trace import Elapsed, Totals, observation_data, scope_data
+from appl.tracing.format.totals import Totals
+from appl.tracing.reading.streaming_reader import StreamingReader
+from appl.tracing.reading.trace import Elapsed, observation_data, scope_data
 
 _PIECE, _KEPT = 1 << 16, 1 << 24  # characters: of what is written at once, and of texts at hand
 
@@ -26,7 +27,7 @@ def write(path: Path, salvage: bool, begins: Callable[[], None], most: int = 0) 
     *most* is the largest number of characters; the default is 4 GiB or 1,000 times the file. Raises
     ``TraceError``.
     """
-    with Passes(path, salvage=salvage) as run:
+    with StreamingReader(path, salvage=salvage) as run:
         for text in gathered(_document(run), Written(run.size, most)):
             begins()
             out(text, end="")
@@ -64,7 +65,7 @@ def gathered(pieces: Iterable[str], written: Written) -> Iterator[str]:
     yield "".join(held)
 
 
-def _document(run: Passes) -> Iterator[str]:
+def _document(run: StreamingReader) -> Iterator[str]:
     totals, elapsed, texts = Totals(), Elapsed(), _Texts()
     yield "{\n"
     for name, value in run.trace.facts().items():
@@ -89,7 +90,9 @@ def _list(name: str, items: Iterable[Iterable[str]]) -> Iterator[str]:
     yield "],\n"
 
 
-def _calls(run: Passes, totals: Totals, elapsed: Elapsed, texts: _Texts) -> Iterator[Iterator[str]]:
+def _calls(
+    run: StreamingReader, totals: Totals, elapsed: Elapsed, texts: _Texts
+) -> Iterator[Iterator[str]]:
     for call, earlier in run.records():
         totals.add(call, earlier)
         elapsed.add(call)

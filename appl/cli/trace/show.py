@@ -27,16 +27,16 @@ from appl.prompt import Message
 from appl.runtime.prompts.rendering import options_shown
 from appl.session.first_run import after_show
 from appl.tracing import Attempt, RecordedCall, ToolUse, Trace
+from appl.tracing.explaining import run_summary as summary
 from appl.tracing.explaining import steps
 from appl.tracing.format import sampling
 from appl.tracing.format.allowance import Written
-from appl.tracing.reading import summaries as summary
-from appl.tracing.reading.passes import Passes
+from appl.tracing.reading.streaming_reader import StreamingReader
 from appl.tracing.reading.trace import jsonable
 
 if TYPE_CHECKING:
+    from appl.tracing.explaining.run_summary import Summary
     from appl.tracing.reading.spans import Span
-    from appl.tracing.reading.summaries import Summary
 
 _WIDTH, _ORIGIN = 60, 40
 _MOST, _HINTED = 200, 10_000
@@ -81,7 +81,7 @@ def command(given: Options) -> int:
 
 
 def _show_call(given: Options, path: Path, address: str) -> None:
-    with Passes(path, salvage=given.salvage) as run:
+    with StreamingReader(path, salvage=given.salvage) as run:
         call, written = _call(run, address), Written(run.size)
     if isinstance(call, RecordedCall):
         lines = (f"{line}\n" for line in _whole(call, given.plain))
@@ -102,7 +102,7 @@ def _names(names: list[str]) -> tuple[str, str | None]:
     return (names[0] if names else "last"), None
 
 
-def _call(run: Passes, address: str) -> RecordedCall | ToolUse:
+def _call(run: StreamingReader, address: str) -> RecordedCall | ToolUse:
     for item in itertools.chain[RecordedCall | ToolUse](run.calls(), run.tools()):
         if item.address == address:
             return item

@@ -17,8 +17,8 @@ from appl.cli.trace.places import place, seconds
 from appl.cli.trace.run_names import run_path
 from appl.cli.trace.run_selection import counted
 from appl.tracing import RecordedCall, ToolUse
-from appl.tracing.reading import summaries as summary
-from appl.tracing.reading.summaries import Summary
+from appl.tracing.explaining import run_summary as summary
+from appl.tracing.explaining.run_summary import Summary
 
 _MOST, _WIDTH = 20, 100
 

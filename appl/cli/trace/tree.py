@@ -17,7 +17,7 @@ from appl.price import total as sum_of
 from appl.tracing import RecordedCall, ToolUse
 
 if TYPE_CHECKING:
-    from appl.tracing.reading.summaries import Sum, Summary
+    from appl.tracing.explaining.run_summary import Sum, Summary
 
 _NAME, _INDENT, _FUNCTIONS = 48, "  ", 20
 Outcome = Callable[[RecordedCall | ToolUse], str]

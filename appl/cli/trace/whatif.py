@@ -19,11 +19,10 @@ from appl.cli.trace.run_names import run_path
 from appl.errors import InvalidOption, nearest
 from appl.price import Price
 from appl.tracing import RecordedCall, Trace
-from appl.tracing.explaining import costs, whatif
-from appl.tracing.explaining import flow as flows
+from appl.tracing.explaining import costs, moment_graph, whatif
 from appl.tracing.explaining.costs import Costs
-from appl.tracing.explaining.flow import RunFlow
-from appl.tracing.reading.passes import Passes
+from appl.tracing.explaining.moment_graph import MomentGraph
+from appl.tracing.reading.streaming_reader import StreamingReader
 
 _HINTED = 10_000
 
@@ -52,7 +51,7 @@ def command(given: Options) -> int:
     calls and the content of its prompts stay as recorded.
     """
     with guarded(given.json) as failure:
-        with Passes(run_path(given.run)) as run:
+        with StreamingReader(run_path(given.run)) as run:
             data = _predicted(run, given)
         if given.json:
             out(as_json(data, indent=2))
@@ -61,17 +60,17 @@ def command(given: Options) -> int:
     return failure.code
 
 
-def _predicted(run: Passes, given: Options) -> dict[str, Any]:
+def _predicted(run: StreamingReader, given: Options) -> dict[str, Any]:
     latency, slots = _factor(given.latency), given.concurrency
     if slots is not None and slots < 1:
         raise UsageError(f"--concurrency is a number of calls from 1 on, got {slots}")
     prices = dict(_price(words) for words in given.price)
-    flow = flows.RunFlow(run)
-    without = tuple(_known(run, flow, address.rstrip("/")) for address in given.without)
+    graph = moment_graph.MomentGraph(run)
+    without = tuple(_known(run, graph, address.rstrip("/")) for address in given.without)
     changes = whatif.Changes(latency, slots, without)
-    model = whatif.RunModel(flow)
+    model = whatif.RunModel(graph)
     most = model.recorded_most()
-    as_it_was, recorded = model.run().duration, flow.end - flow.begin
+    as_it_was, recorded = model.run().duration, graph.end - graph.begin
     other = model.run(changes)
     predicted, most_predicted = other.duration, other.most
     del other  # the times of all moments
@@ -106,13 +105,15 @@ class _Sums:
         )
 
 
-def _costs(run: Passes, changes: object, prices: dict[str, Price]) -> _Sums:
+def _costs(run: StreamingReader, changes: object, prices: dict[str, Price]) -> _Sums:
     """The costs; prompts are read only if one must be estimated."""
     sums = _summed(run, changes, prices, prompts=False)
     return _summed(run, changes, prices, prompts=True) if sums.needs_prompts else sums
 
 
-def _summed(run: Passes, changes: Any, prices: dict[str, Price], *, prompts: bool) -> _Sums:
+def _summed(
+    run: StreamingReader, changes: Any, prices: dict[str, Price], *, prompts: bool
+) -> _Sums:
     known = costs.terms_of(run.trace.header)
     if prompts:
         for call, _ in run.records():
@@ -195,10 +196,11 @@ def _price(words: str) -> tuple[str, Price]:
         ) from None
 
 
-def _known(run: Passes, flow: RunFlow, address: str) -> str:
+def _known(run: StreamingReader, graph: MomentGraph, address: str) -> str:
     if not any(
-        recorded == address or recorded.startswith(address + "/") for recorded in flow.steps.address
+        recorded == address or recorded.startswith(address + "/")
+        for recorded in graph.steps.address
     ):
-        hint = nearest(address, itertools.islice(flow.steps.address, _HINTED))
+        hint = nearest(address, itertools.islice(graph.steps.address, _HINTED))
         raise UsageError(f"{run.trace.path.name} has no call {address!r}{hint}")
     return address

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from appl.tracing.explaining.flow import END, START, TOLD, RunFlow
+from appl.tracing.explaining.moment_graph import END, START, TOLD, MomentGraph
 from appl.tracing.explaining.steps import Steps
 from appl.tracing.explaining.whatif import RunModel
-from appl.tracing.reading.passes import Passes
+from appl.tracing.reading.streaming_reader import StreamingReader
 from appl.tracing.reading.trace import Trace
 
 _TRIED, _EVENTS = 12, 600_000  # waits that are simulated, and events of all simulations
@@ -104,24 +104,24 @@ def longest(segments: list[Segment], most: int | None) -> list[Segment]:
     return [segments[i] for i in sorted(order)]
 
 
-def critical(run: Trace | Passes | Steps) -> Critical:
+def critical(run: Trace | StreamingReader | Steps) -> Critical:
     """The critical path of *run*; of a long one only the longest waits are predicted."""
-    flow = RunFlow(run)
-    if not len(flow):
+    graph = MomentGraph(run)
+    if not len(graph):
         return Critical(0, [], {})
-    segments, waits = _walk(flow)
+    segments, waits = _walk(graph)
     kinds: dict[str, int] = {}
     for each in segments:
         kinds[each.kind] = kinds.get(each.kind, 0) + each.took
-    tried = min(_TRIED, max(_EVENTS // len(flow), 1))
-    return Critical(flow.end - flow.begin, segments, kinds, _predicted(flow, waits[:tried]))
+    tried = min(_TRIED, max(_EVENTS // len(graph), 1))
+    return Critical(graph.end - graph.begin, segments, kinds, _predicted(graph, waits[:tried]))
 
 
-def _predicted(flow: RunFlow, waits: list[tuple[int, int]]) -> list[OrderWait]:
+def _predicted(graph: MomentGraph, waits: list[tuple[int, int]]) -> list[OrderWait]:
     """The waits for order with their predicted cost, the most costly first."""
     if not waits:
         return []
-    model, address, where = RunModel(flow), flow.steps.address, flow.steps.where
+    model, address, where = RunModel(graph), graph.steps.address, graph.steps.where
     found = [
         OrderWait(
             address[step], where[step], address[other], where[other], model.beside(step, other)
@@ -131,32 +131,32 @@ def _predicted(flow: RunFlow, waits: list[tuple[int, int]]) -> list[OrderWait]:
     return sorted(found, key=lambda wait: wait.predicted)
 
 
-def _walk(flow: RunFlow) -> tuple[list[Segment], list[tuple[int, int]]]:
+def _walk(graph: MomentGraph) -> tuple[list[Segment], list[tuple[int, int]]]:
     """The segments, first one first, and the waits for order, longest waited for first."""
-    steps = flow.steps
+    steps = graph.steps
     segments: list[Segment] = []
     waits: list[tuple[int, int, int]] = []
-    index: int | None = len(flow) - 1
+    index: int | None = len(graph) - 1
     while index is not None:
-        step, at, what = flow.step(index), flow.at[index], flow.kind(index)
+        step, at, what = graph.step(index), graph.at[index], graph.kind(index)
         if what == END:
             _add_phases(segments, steps, step)
-            index = flow.place(step, START)
+            index = graph.place(step, START)
             continue
-        before = flow.program(index)
+        before = graph.program(index)
         if what == TOLD:
-            ready: int | None = flow.answers(index, before)
+            ready: int | None = graph.answers(index, before)
         else:
-            ready = max(flow.data(step), default=None)
+            ready = max(graph.data(step), default=None)
             if before is not None and (ready is None or before > ready):
-                other = flow.step(before)
-                if not flow.holds(step, other):
+                other = graph.step(before)
+                if not graph.holds(step, other):
                     waits.append((steps.end[other] - steps.start[other], step, other))
         previous = max((i for i in (before, ready) if i is not None), default=None)
-        since = flow.begin if previous is None else flow.at[previous]
+        since = graph.begin if previous is None else graph.at[previous]
         kind = "delivery" if what == TOLD and previous == ready else "program"
         if at > since:
-            whose = flow.step(previous) if kind == "delivery" and previous else step
+            whose = graph.step(previous) if kind == "delivery" and previous else step
             segments.append(Segment(kind, since, at, steps.address[whose], steps.where[whose]))
         index = previous
     segments.reverse()

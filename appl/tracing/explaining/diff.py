@@ -36,8 +36,8 @@ from appl.tracing.explaining.parts import (
     value_shown,
 )
 from appl.tracing.reading import inputs
-from appl.tracing.reading.passes import Passes
 from appl.tracing.reading.spans import Span
+from appl.tracing.reading.streaming_reader import StreamingReader
 from appl.tracing.reading.trace import RecordedCall, Trace
 
 ASPECTS = ("program", "settings", "answers", "tools", "observations", "timing", "places")
@@ -138,7 +138,9 @@ class Diff:
         }
 
 
-def compare(a: Trace | Passes, b: Trace | Passes, ignore: Collection[str] = ()) -> Diff:
+def compare(
+    a: Trace | StreamingReader, b: Trace | StreamingReader, ignore: Collection[str] = ()
+) -> Diff:
     """The differences between *a* and *b*, without the aspects to *ignore* (of ``ASPECTS``).
 
     With answers ignored, differences that follow from an answer alone are ignored as well. Of two

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 
 from appl.tracing.explaining.parts import name_of, outputs, results
-from appl.tracing.reading.passes import Passes
+from appl.tracing.reading.streaming_reader import StreamingReader
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace, jsonable
 
@@ -30,7 +30,7 @@ class Sifted:
     equal: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def sifted(a: Trace | Passes, b: Trace | Passes) -> Sifted:
+def sifted(a: Trace | StreamingReader, b: Trace | StreamingReader) -> Sifted:
     """The parts of *a* and *b* that differ: everything, for runs that are held as a whole."""
     if isinstance(a, Trace) or isinstance(b, Trace):
         a, b = (run if isinstance(run, Trace) else _whole(run) for run in (a, b))
@@ -52,12 +52,16 @@ def sifted(a: Trace | Passes, b: Trace | Passes) -> Sifted:
     )
 
 
-def _whole(run: Passes) -> Trace:
+def _whole(run: StreamingReader) -> Trace:
     return _left(run, (), (), (), False)
 
 
 def _left(
-    run: Passes, calls: Container[str], tools: Container[str], seen: Container[str], no_calls: bool
+    run: StreamingReader,
+    calls: Container[str],
+    tools: Container[str],
+    seen: Container[str],
+    no_calls: bool,
 ) -> Trace:
     """The run without these calls, tool calls and observations; perhaps without any call."""
     chosen = () if no_calls else run.chosen(lambda address: address not in calls)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from appl.tracing.explaining.links import Links
-from appl.tracing.reading.passes import Passes
+from appl.tracing.reading.streaming_reader import StreamingReader
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Scope, Trace
 
@@ -32,7 +32,7 @@ class Steps:
     one around each, which has a lesser number, and ``entered`` is when it began.
     """
 
-    def __init__(self, run: Trace | Passes) -> None:
+    def __init__(self, run: Trace | StreamingReader) -> None:
         self._clock = _Clock(run if isinstance(run, Trace) else run.trace)
         self.address: list[str] = []
         self.where: list[str] = []
@@ -57,7 +57,7 @@ class Steps:
         did = self._did.of(self._raw[number])
         return [(self._names[did[i]], did[i + 1]) for i in range(0, len(did), 2)]
 
-    def _fill(self, run: Trace | Passes) -> int:
+    def _fill(self, run: Trace | StreamingReader) -> int:
         """Read the whole run and return its begin."""
         wanted = list(self._read(run))
         times = [min(self.start)] if self.start else []
@@ -71,7 +71,7 @@ class Steps:
                 self.entered[number] = begin
         return begin
 
-    def _read(self, run: Trace | Passes) -> Iterator[tuple[str, ...]]:
+    def _read(self, run: Trace | StreamingReader) -> Iterator[tuple[str, ...]]:
         """Note all calls and return the addresses that each one needs."""
         calls: Iterable[RecordedCall] = (
             run.calls if isinstance(run, Trace) else run.calls(prompts=False)
@@ -128,7 +128,7 @@ class Steps:
             found = [number[each] for each in wanted[raw] if each in number]
             self.needs.add([each for each in found if end[each] <= start])
 
-    def _enter(self, run: Trace | Passes) -> Iterator[int]:
+    def _enter(self, run: Trace | StreamingReader) -> Iterator[int]:
         """Number the functions around the steps and return the begin of each function."""
         number = {"": 0}
         self.above.append(-1)

@@ -19,8 +19,8 @@ from collections import deque
 from collections.abc import MutableSequence, Sequence
 from dataclasses import dataclass, field
 
-from appl.tracing.explaining.flow import END, START, RunFlow
 from appl.tracing.explaining.links import Links
+from appl.tracing.explaining.moment_graph import END, START, MomentGraph
 from appl.tracing.explaining.steps import Phases
 
 _WAITS = ("queue",)
@@ -58,36 +58,36 @@ class SimulatedRun:
 class RunModel:
     """The events of a run: the events each waits for, and its delay after them."""
 
-    def __init__(self, flow: RunFlow) -> None:
-        self.flow = flow
+    def __init__(self, graph: MomentGraph) -> None:
+        self.graph = graph
         self.delays = array("q")
         self.needs = Links()
-        for index, at in enumerate(flow.at):
+        for index, at in enumerate(graph.at):
             needs = self._needed(index)
             self.needs.add(needs)
-            self.delays.append(at - (flow.at[max(needs)] if needs else flow.begin))
+            self.delays.append(at - (graph.at[max(needs)] if needs else graph.begin))
 
     def _needed(self, index: int) -> Sequence[int]:
-        flow, step, kind = self.flow, self.flow.step(index), self.flow.kind(index)
+        graph, step, kind = self.graph, self.graph.step(index), self.graph.kind(index)
         if kind == END:
-            return [flow.place(step, START)]
+            return [graph.place(step, START)]
         if kind == START:
-            return [*flow.round(index), *flow.data(step)]
-        before, own = flow.program(index), flow.place(step, END)
-        needs = dict.fromkeys((own, flow.answers(index, before)))
+            return [*graph.round(index), *graph.data(step)]
+        before, own = graph.program(index), graph.place(step, END)
+        needs = dict.fromkeys((own, graph.answers(index, before)))
         return [*needs, *([] if before is None else [before])]
 
     def run(self, changes: Changes = NOTHING) -> SimulatedRun:
         """The run with *changes*."""
-        flow, calls = self.flow, _ChangedCalls(self.flow, changes)
+        graph, calls = self.graph, _ChangedCalls(self.graph, changes)
         if changes.concurrency is not None:
             return _Simulation(self, calls, changes.concurrency).run()
         delays = self.delays.tolist()
         for step, took in enumerate(calls.took):
-            delays[flow.place(step, END)] = took
-        moments = [flow.begin] * len(flow)
+            delays[graph.place(step, END)] = took
+        moments = [graph.begin] * len(graph)
         self._follow(moments, delays, 0)
-        duration = max(moments, default=flow.begin) - flow.begin
+        duration = max(moments, default=graph.begin) - graph.begin
         return SimulatedRun(duration, calls.most(moments), moments)
 
     def beside(self, step: int, other: int) -> int:
@@ -95,17 +95,17 @@ class RunModel:
 
         It then waits for the needs of *other* instead.
         """
-        flow, moments = self.flow, self.flow.at[:]
-        here = flow.place(step, START)
-        needs = [*flow.data(step), *flow.round(flow.place(other, START))]
-        ready = max((moments[need] for need in needs), default=flow.begin)
+        graph, moments = self.graph, self.graph.at[:]
+        here = graph.place(step, START)
+        needs = [*graph.data(step), *graph.round(graph.place(other, START))]
+        ready = max((moments[need] for need in needs), default=graph.begin)
         moments[here] = ready + self.delays[here]
         self._follow(moments, self.delays, here + 1)
-        return max(moments) - flow.begin
+        return max(moments) - graph.begin
 
     def _follow(self, moments: MutableSequence[int], delays: Sequence[int], first: int) -> None:
         """Compute the times of all *moments* from *first* on, each after those it waits for."""
-        needs, begin = self.needs.all, self.flow.begin
+        needs, begin = self.needs.all, self.graph.begin
         start = self.needs.ends[first]
         for index, until in enumerate(self.needs.ends[first + 1 :], first):
             if until == start + 1:
@@ -118,7 +118,7 @@ class RunModel:
     def recorded_most(self) -> int:
         """The most calls that a backend had at once."""
         changes: list[tuple[int, int]] = []
-        steps = self.flow.steps
+        steps = self.graph.steps
         for step, (start, end) in enumerate(zip(steps.start, steps.end, strict=True)):
             phases = steps.phases(step)
             sent = start + sum(took for kind, took in phases if kind in _WAITS)
@@ -137,8 +137,8 @@ class _ChangedCalls:
     ``took`` is from its begin to its end or, where slots are numbered, from when it has one.
     """
 
-    def __init__(self, flow: RunFlow, changes: Changes) -> None:
-        self._flow, steps = flow, flow.steps
+    def __init__(self, graph: MomentGraph, changes: Changes) -> None:
+        self._flow, steps = graph, graph.steps
         self.slots, self.took = bytearray(), list[int]()
         for step, (start, end) in enumerate(zip(steps.start, steps.end, strict=True)):
             removed = bool(changes.without) and changes.removes(steps.address[step])
@@ -179,30 +179,30 @@ class _Simulation:
         self._after = model.needs.turned()
         ends = model.needs.ends
         self._left = array("q", [end - start for start, end in itertools.pairwise(ends)])
-        self._at = [model.flow.begin] * len(model.flow)
+        self._at = [model.graph.begin] * len(model.graph)
         self._due: list[tuple[int, int]] = []
         self._waiting: deque[int] = deque()
         self._present = self._most = 0
 
     def run(self) -> SimulatedRun:
-        flow, needs, left = self._model.flow, self._model.needs, self._left
+        graph, needs, left = self._model.graph, self._model.needs, self._left
         for index in [i for i, count in enumerate(left) if not count]:
-            self._schedule(index, flow.begin)
+            self._schedule(index, graph.begin)
         while self._due:
             at, index = heapq.heappop(self._due)
             self._at[index] = at
-            if flow.kind(index) == END:
+            if graph.kind(index) == END:
                 self._ended(index, at)
             for other in self._after.of(index):
                 left[other] -= 1
                 if not left[other]:
                     self._schedule(other, max([self._at[i] for i in needs.of(other)]))
-        duration = max(self._at, default=flow.begin) - flow.begin
+        duration = max(self._at, default=graph.begin) - graph.begin
         return SimulatedRun(duration, self._most, self._at)
 
     def _schedule(self, index: int, ready: int) -> None:
         """Schedule a moment whose needs have all happened at *ready*."""
-        step, kind = divmod(self._model.flow.order[index], 3)
+        step, kind = divmod(self._model.graph.order[index], 3)
         if kind != END:
             heapq.heappush(self._due, (ready + self._model.delays[index], index))
         elif self._calls.slots[step]:
@@ -217,10 +217,10 @@ class _Simulation:
             index = self._waiting.popleft()
             self._present += 1
             self._most = max(self._most, self._present)
-            took = self._calls.took[self._model.flow.step(index)]
+            took = self._calls.took[self._model.graph.step(index)]
             heapq.heappush(self._due, (now + took, index))
 
     def _ended(self, index: int, at: int) -> None:
-        if self._calls.slots[self._model.flow.step(index)]:
+        if self._calls.slots[self._model.graph.step(index)]:
             self._present -= 1
             self._send(at)

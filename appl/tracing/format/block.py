@@ -284,11 +284,12 @@ def _classify(file: BinaryIO, found: Scan, size: int, salvage: bool) -> None:
     after = _resync(file, found, size)
     if after is None:
         return
-    found.damaged = f"block {found.blocks} at byte {found.good} is damaged, and {after}"
+    found.damaged = (
+        f"block {found.blocks} at byte {found.good} is damaged, and {after}; "
+        "what comes before it can be copied out with --salvage"
+    )
     if not salvage:
-        raise TraceCorrupt(
-            f"{found.damaged}; what comes before it can be copied out with --salvage"
-        )
+        raise TraceCorrupt(found.damaged)
 
 
 def _resync(file: BinaryIO, found: Scan, size: int) -> str | None:

@@ -1,32 +1,13 @@
 """A backend's profile in the header of a trace, as plain data.
 
-Invariant: what is read may be anything; what it does not say is allowed.
+Invariant: what is read may be anything; features that it does not list are all allowed.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from appl.backend import Profile
-
-_FEATURES = frozenset(
-    [
-        "choices",
-        "regex",
-        "grammar",
-        "schema",
-        "logprobs",
-        "seed",
-        "n",
-        "prefill",
-        "stream",
-        "prefix_cache",
-        "tools",
-        "images",
-        "audio",
-        "reasoning",
-    ]
-)
+from appl.backend import FEATURES, Profile
 
 
 def profile_data(profile: Profile) -> dict[str, Any]:
@@ -44,11 +25,11 @@ def profile_data(profile: Profile) -> dict[str, Any]:
 def profile_from(data: object) -> Profile:
     """The profile of ``profile_data``, without limits; one that allows all when there is none."""
     if not isinstance(data, dict):
-        return Profile("replay", _FEATURES)
+        return Profile("replay", FEATURES)
     default = data.get("default_model")
     return Profile(
         name=str(data.get("name", "replay")),
-        features=frozenset(map(str, data.get("features", _FEATURES))),
+        features=frozenset(map(str, data.get("features", FEATURES))),
         options=frozenset(map(str, data.get("options", ()))),
         models=tuple(map(str, data.get("models", ()))),
         default_model=None if default is None else str(default),

@@ -87,6 +87,12 @@ def regular_file(path: Path) -> BinaryIO:
     return _File(io.FileIO(fd, "rb"))
 
 
+def is_tape(file: BinaryIO) -> bool:
+    """True if *file* holds a tape, which is text, and no trace."""
+    file.seek(0)
+    return file.read(1) == b"{"
+
+
 def create(path: Path) -> int:
     """A descriptor of a new, locked trace file of mode 0600. Raises ``TraceWriteError``."""
     # ``O_EXCL`` and ``O_NOFOLLOW``: a link that somebody put there does not lead the record to

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from appl.errors import TraceCorrupt
 from appl.tracing.format import store
+from appl.tracing.format.folders import imported_folder, runs_folder
 from appl.tracing.format.signing import Owner
 from appl.tracing.reading.trace import Trace
-from appl.tracing.recording.recorder import imported, new_path
+from appl.tracing.recording.recorder import new_path
 
 
 def take_in(source: Path, home: Path, *, owner: Owner | None = None, salvage: bool = False) -> Path:
@@ -24,7 +25,7 @@ def take_in(source: Path, home: Path, *, owner: Owner | None = None, salvage: bo
     trace = Trace.open(source, salvage=salvage)
     if trace.state == "running":
         raise TraceCorrupt(f"{source} is being written; import it when its run is over")
-    folder = imported(home) if owner is None else home / "runs"
+    folder = imported_folder(home) if owner is None else runs_folder(home)
     target = new_path(str(trace.header.get("program") or "run"), folder)
     if owner is None:
         store.salvage(source, target)

@@ -31,7 +31,7 @@ from appl.tracing.format.table import (
     MessageRecord,
     PieceRecord,
 )
-from appl.tracing.reading.passes import Passes
+from appl.tracing.reading.streaming_reader import StreamingReader
 from appl.tracing.reading.trace import BAD
 from appl.tracing.recording.privacy import SHARED, Redact, Veil
 from appl.tracing.recording.secret import Masker
@@ -59,7 +59,7 @@ def share(
         try:
             with os.fdopen(fd, "wb") as file:
                 _copy(reading, file, veil, content)
-            with Passes(target) as run:
+            with StreamingReader(target) as run:
                 return sum(1 for _ in run.calls())
         except BaseException:
             target.unlink()

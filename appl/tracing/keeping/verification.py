@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from appl.errors import TraceError
 from appl.prompt import Messages, digest_of
-from appl.tracing.format import block, store
-from appl.tracing.format.store import regular_file
+from appl.tracing.format.store import is_tape, regular_file
+from appl.tracing.reading.scan import TraceScan
 from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.recording.privacy import digest_shown
 
@@ -115,46 +116,35 @@ def verify(path: Path, home: Path | None = None) -> Verdict:
     cannot be read.
     """
     verdict = Verdict(path)
-    found = block.Scan()
     with regular_file(path) as file:
         verdict.size = file.seek(0, 2)
-        file.seek(0)
-        if file.read(1) == b"{":  # a tape: text, whose digests are computed as it is read
-            return _tape(path, verdict)
-        running = store.locked(file)
         try:
-            for _ in block.scan(file, found):
-                pass
+            if is_tape(file):  # text, whose digests are computed as it is read
+                _judge(Trace.open(path), verdict)
+            else:
+                _judge_file(file, verdict, home)
         except TraceError as error:
             verdict.wrong.append(str(error))
-    verdict.blocks, verdict.torn = found.blocks, 0 if running else found.torn
+    return verdict
+
+
+def _judge_file(file: BinaryIO, verdict: Verdict, home: Path | None) -> None:
+    """Judge the blocks and records of *file*. Raises ``TraceError`` for one that cannot be read."""
+    scan = TraceScan(file, salvage=True)
     try:
-        trace = Trace.open(path, salvage=bool(verdict.wrong), home=home)
-    except TraceError as error:
-        verdict.wrong += [] if str(error) in verdict.wrong else [str(error)]
-        return verdict
+        trace = Trace(verdict.path).filled(scan, home)
+    finally:
+        verdict.blocks, verdict.torn = scan.blocks, scan.torn
+    if scan.damage:
+        verdict.wrong.append(scan.damage)
+    if not trace.incarnations or not trace.header:
+        verdict.wrong.append("the file does not begin with a header and who wrote it")
     _judge(trace, verdict)
-    return verdict
-
-
-def _tape(path: Path, verdict: Verdict) -> Verdict:
-    try:
-        trace = Trace.open(path)
-    except TraceError as error:
-        verdict.wrong.append(str(error))
-        return verdict
-    verdict.records, verdict.calls = trace.records, len(trace.calls)
-    verdict.state, verdict.reason = trace.state, trace.reason if trace.state == "finished" else ""
-    verdict.wrong += [*_contents(trace, verdict), *_edges(trace)][:_SHOWN]
-    verdict.replay = _replay(trace) if verdict.good else "none"
-    return verdict
 
 
 def _judge(trace: Trace, verdict: Verdict) -> None:
     verdict.records, verdict.calls = trace.records, len(trace.calls)
     verdict.state, verdict.reason = trace.state, trace.reason if trace.state == "finished" else ""
-    if not trace.incarnations or not trace.header:
-        verdict.wrong.append("the file does not begin with a header and who wrote it")
     problems = [*_contents(trace, verdict), *_edges(trace)]
     verdict.wrong += problems[:_SHOWN]
     if len(problems) > _SHOWN:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from appl.tracing.format.allowance import DecodingAllowance
-from appl.tracing.format.store import regular_file
+from appl.tracing.format.store import is_tape, regular_file
 from appl.tracing.reading.scan import TraceScan
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Builder, RecordedCall, Trace
@@ -29,7 +29,7 @@ class Following:
 
     def __init__(self, path: str | os.PathLike[str], *, salvage: bool = False) -> None:
         self._file = regular_file(Path(path))
-        self._tape = self._file.read(1) == b"{"
+        self._tape = is_tape(self._file)
         self.trace = Trace.open(path) if self._tape else Trace(Path(path))
         self.behind = False
         self._scan = TraceScan(self._file, salvage=salvage)

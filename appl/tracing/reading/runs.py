@@ -12,30 +12,26 @@ from typing import Any
 
 from appl.errors import NotATrace, TraceError, nearest
 from appl.tracing.format import block, codec
+from appl.tracing.format.folders import imported_folder, runs_folder
 from appl.tracing.format.record import FORMAT, checked
 from appl.tracing.format.store import regular_file
 from appl.tracing.format.table import CloseRecord, HeaderRecord, ProcessRecord, as_record
+from appl.tracing.format.totals import with_known_cost
 from appl.tracing.reading.scan import State
-from appl.tracing.reading.trace import Trace, with_known_cost
-from appl.tracing.recording.recorder import home, imported
+from appl.tracing.reading.trace import Trace
 
 SUFFIX = ".trace"
 _TOLD = 4
 
 
-def folder(at: Path | None = None) -> Path:
-    """The folder of runs: ``runs`` below ``.appl`` or ``APPL_HOME``."""
-    return (at or home()) / "runs"
-
-
 def paths(at: Path | None = None) -> list[Path]:
     """The traces of *at*, oldest first; their names begin with the time."""
-    return _traces(folder(at))
+    return _traces(runs_folder(at))
 
 
 def foreign(at: Path | None = None) -> list[Path]:
     """The traces of others that were imported into *at*."""
-    return _traces(imported(at))
+    return _traces(imported_folder(at))
 
 
 def _traces(runs: Path) -> list[Path]:
@@ -51,7 +47,9 @@ def resolve(name: str = "last", at: Path | None = None) -> Path:
     known = paths(at)
     if name == "last":
         if not known:
-            raise NotATrace(f"no run is recorded in {folder(at)}; `appl run file.py:f` records one")
+            raise NotATrace(
+                f"no run is recorded in {runs_folder(at)}; `appl run file.py:f` records one"
+            )
         return known[-1]
     if Path(name).is_file():
         return Path(name)
@@ -67,7 +65,7 @@ def resolve(name: str = "last", at: Path | None = None) -> Path:
                 "one's name"
             )
     raise NotATrace(
-        f"there is no run {name!r} in {folder(at)}{nearest(name, [p.stem for p in known])}; "
+        f"there is no run {name!r} in {runs_folder(at)}{nearest(name, [p.stem for p in known])}; "
         "`appl trace ls` lists them"
     )
 

@@ -54,6 +54,11 @@ class TraceScan:
             pass
 
     @property
+    def damage(self) -> str:
+        """The damage before which a scan with *salvage* ended; empty without one."""
+        return self._found.damaged
+
+    @property
     def torn(self) -> int:
         """The size of a last group that a crash cut off; a running process may still write it."""
         return 0 if self._running else self._found.torn

@@ -1,18 +1,12 @@
-"""Recorded tool calls: what a model wanted, what came of it, and how a replay gives it again.
-
-Invariant: a recorded result is given only to the call of the same address, name and arguments; a
-tool that is answered for does not run, and neither do the calls that it made.
-"""
+"""Recorded calls of tools: arguments, result, and where they stand among the calls."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from appl.prompt import Message
-from appl.tracing.recording.secret import Masker
 
 End = Callable[[Message | BaseException], None]
 
@@ -76,25 +70,6 @@ class ToolUse:
         ended = self.message or self.error
         assert ended is not None
         return ended
-
-    def differs(self, name: str, arguments: str) -> str | None:
-        """The difference from the recorded call in words, without secrets; ``None`` if it is equal.
-
-        Of arguments that held a secret, only the rest is compared.
-        """
-        if name != self.name:
-            return f"the tool {name!r} is called there, and {self.name!r} was"
-        if arguments == self.arguments:
-            return None
-        shown = Masker().text(arguments, [])
-        if self.masked and _without_names(shown) == _without_names(self.arguments):
-            return None
-        return f"{name} is called with {shown:.99} there, and was with {self.arguments:.99}"
-
-
-def _without_names(masked: str) -> str:
-    """*masked* without the names of secrets, which may be another's in another process."""
-    return re.sub(r"\[secret [^\]]*\]", "[secret]", masked)
 
 
 def within(address: str, tools: Set[str]) -> bool:

@@ -38,8 +38,9 @@ from appl.tracing.format.allowance import RECORD, DecodingAllowance, of_file
 from appl.tracing.format.chunks import Texts, check, rebuilt, texts_of
 from appl.tracing.format.record import checked, optional, word
 from appl.tracing.format.sealing import REDACTED, Sealer
-from appl.tracing.format.store import regular_file
+from appl.tracing.format.store import is_tape, regular_file
 from appl.tracing.format.table import MASKED, SEALED, as_record, chosen, tag_of, width
+from appl.tracing.format.totals import Totals
 from appl.tracing.reading import notebook
 from appl.tracing.reading.scan import State, TraceScan
 from appl.tracing.reading.spans import Span, cut, spans_of
@@ -265,74 +266,6 @@ class Incarnation:
     monotonic: int
 
 
-def _no_tokens() -> dict[str, int]:
-    return dict.fromkeys(("prompt_tokens", "completion_tokens", "cached_tokens"), 0)
-
-
-@dataclass(slots=True)
-class Totals:
-    """Sums over the calls. Tokens and cost count what is known; ``unknown`` counts answers that do
-    not say. ``reused`` are samples that a cache gave, at no cost. ``recalled`` are answers that an
-    earlier run gave, for what they ``saved``; ``in_doubt`` are calls that were on their way when a
-    process ended, and were begun again."""
-
-    calls: int = 0
-    answered: int = 0
-    failed: int = 0
-    cancelled: int = 0
-    in_flight: int = 0
-    attempts_failed: int = 0
-    tokens: dict[str, int] = field(default_factory=_no_tokens)
-    unknown: dict[str, int] = field(default_factory=_no_tokens)
-    cost: int = 0
-    cost_unknown: int = 0
-    reused: int = 0
-    recalled: int = 0
-    saved: int = 0
-    in_doubt: int = 0
-
-    def add(self, call: RecordedCall, earlier: bool = False) -> None:
-        """Count *call*. Of an *earlier* record, which a later process began again, only its cost
-        counts.
-        """
-        if earlier:
-            self.in_doubt += call.outcome is None and bool(call.attempts)
-        else:
-            self.calls += 1
-            outcome: str = call.ended_as or "in_flight"
-            setattr(self, outcome, getattr(self, outcome) + 1)
-        if earlier or call.source is None:
-            self._add_spent(call)
-        else:
-            self.recalled += 1
-            self.saved += (call.response.cost or 0) if call.response is not None else 0
-
-    def _add_spent(self, call: RecordedCall) -> None:
-        self.attempts_failed += sum(1 for attempt in call.attempts if attempt.error is not None)
-        if call.response is None:
-            return
-        self.reused += call.response.reused
-        for name, count in _usage(call.response).items():
-            if count is None:
-                self.unknown[name] += 1
-            else:
-                self.tokens[name] += count
-        if call.response.cost is None:
-            self.cost_unknown += 1
-        else:
-            self.cost += call.response.cost
-
-    def as_data(self) -> dict[str, Any]:
-        """The totals as JSON-ready data; an unknown cost is null, not 0."""
-        return with_known_cost({name: getattr(self, name) for name in self.__slots__})
-
-
-def with_known_cost(totals: dict[str, Any]) -> dict[str, Any]:
-    """*totals* with a null cost if every cost in them is unknown."""
-    nothing = not totals.get("cost") and totals.get("cost_unknown")
-    return {**totals, "cost": None} if nothing else totals
-
-
 class Elapsed:
     """The time from the first start to the last end of calls, of each process by itself."""
 
@@ -399,18 +332,20 @@ class Trace:
         what is wanted. Of a private trace, *home* is where its key is looked for, to replay it;
         without one it is only read. Raises ``TraceError``.
         """
-        trace = cls(Path(path))
-        with regular_file(trace.path) as file:
-            if file.read(1) == b"{":
+        with regular_file(Path(path)) as file:
+            if is_tape(file):
                 tape: Any = late_import("appl.tracing.tape.reading")
-                return cast(Trace, tape.read_from(file, trace.path, limit))
-            scan = TraceScan(file, salvage=salvage, limit=limit)
-            builder = Builder(trace, scan.allowance, home)
-            scan.read(builder.block)
-        trace.moments = builder.deliveries
-        trace.calls = list(trace.by_address.values())
-        trace.torn, trace.state = scan.torn, scan.state(builder.closed)
-        return trace
+                return cast(Trace, tape.read_from(file, Path(path), limit))
+            return cls(Path(path)).filled(TraceScan(file, salvage=salvage, limit=limit), home)
+
+    def filled(self, scan: TraceScan, home: Path | None = None) -> Trace:
+        """This trace, with all that *scan* finds in its file. Raises ``TraceError``."""
+        builder = Builder(self, scan.allowance, home)
+        scan.read(builder.block)
+        self.moments = builder.deliveries
+        self.calls = list(self.by_address.values())
+        self.torn, self.state = scan.torn, scan.state(builder.closed)
+        return self
 
     @property
     def private(self) -> bool:

@@ -7,8 +7,8 @@ written again, and its last record holds the sums over all processes that wrote 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from appl.runtime.event import (
     CallStarted,
@@ -17,15 +17,34 @@ from appl.runtime.event import (
     Event,
     RunEnded,
     ScopeEntered,
+    ToolStarted,
     Warned,
 )
 from appl.tracing.recording.encoder import Begun
 from appl.tracing.recording.recorder import Recorder
-from appl.tracing.recording.sums import Sums
-from appl.tracing.replaying.resumer import Resumer
+
+if TYPE_CHECKING:
+    from appl.tracing.reading.trace import Trace
 
 _QUIET = (ScopeEntered, CallStarted, Delivered, ChunksDelivered, Warned)
 """What is written only with what comes of it, or with the end of the run."""
+
+
+class ResumedRun(Protocol):
+    """The run that goes on, as far as an appender knows it.
+
+    ``on_again`` gets the start of what was recorded as cancelled and happens now.
+    """
+
+    trace: Trace
+    on_again: Callable[[CallStarted | ToolStarted], None] | None
+
+    @property
+    def error(self) -> BaseException | None:
+        """The divergence of the run from its trace."""
+
+    def is_new(self, event: Event) -> bool:
+        """True if the trace does not hold *event* yet."""
 
 
 class Appender(Recorder):
@@ -34,14 +53,14 @@ class Appender(Recorder):
     *options* are those of ``Recorder``. Raises ``TraceLocked`` when another process writes it.
     """
 
-    def __init__(self, resumer: Resumer, **options: Any) -> None:
+    def __init__(self, resumer: ResumedRun, **options: Any) -> None:
         self._resumer = resumer
         self._begun = False
         self._starting = threading.RLock()
         self._kept: list[Event] = []
         super().__init__(resumer.trace.path, append=True, reason="resume", **options)
         resumer.on_again = self._record
-        self._encoder.totals = Sums.of(resumer.trace)
+        self._encoder.totals = resumer.trace.totals()
 
     @property
     def begun(self) -> bool:

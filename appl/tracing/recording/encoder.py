@@ -43,10 +43,10 @@ from appl.runtime.event import (
 )
 from appl.tracing.format import chunks, codec, record, table
 from appl.tracing.format.table import MASKED
+from appl.tracing.format.totals import Totals
 from appl.tracing.recording.memo import Memo, WrittenContent
 from appl.tracing.recording.privacy import Redact
 from appl.tracing.recording.secret import Masker
-from appl.tracing.recording.sums import Sums
 
 if TYPE_CHECKING:
     from appl.tracing.reading.trace import RecordedCall
@@ -178,7 +178,7 @@ class EventEncoder:
 
     def __init__(self, began: int, masker: Masker, redact: Redact | None, whole: bool) -> None:
         self._began, self._masker, self.redact, self._whole = began, masker, redact, whole
-        self.totals = Sums()
+        self.totals = Totals()
         self._closed = False
         self._packed: list[bytes] = []
         self._records: list[tuple[Any, ...]] = []
@@ -658,7 +658,7 @@ class EventEncoder:
 
     def _count(self, event: CallEnded, response: Response) -> None:
         if event.source is None:
-            self.totals.add(response)
+            self.totals.answer(response)
         else:
             self.totals.recall(response)
 

@@ -30,14 +30,14 @@ from appl.runtime.event import (
     ToolEnded,
     ToolStarted,
 )
-from appl.tracing.format import codec, keys, record, table
+from appl.tracing.format import codec, folders, keys, record, table
 from appl.tracing.format.allowance import unlimited
 from appl.tracing.format.signing import Owner
 from appl.tracing.format.store import Fault
+from appl.tracing.format.totals import Totals
 from appl.tracing.recording.encoder import HOLDS, Closing, EventEncoder
 from appl.tracing.recording.privacy import Mode, Redact, Veil
 from appl.tracing.recording.secret import Masker
-from appl.tracing.recording.sums import Sums
 from appl.tracing.recording.writer import QUEUE_BYTES, Committed, Durability, Writer
 
 _header_row, _process_row = table.row(table.HeaderRecord), table.row(table.ProcessRecord)
@@ -46,20 +46,6 @@ _WEIGHT = 512
 """Bytes that an event is taken to hold besides its text, for the limit of the queue."""
 _TOKEN = 64
 """Bytes that a token with its log-probability is taken to hold."""
-
-
-def home() -> Path:
-    """The folder ``.appl`` of the working directory, or what ``APPL_HOME`` says."""
-    return Path(os.environ.get("APPL_HOME") or ".appl")
-
-
-usual_home = home
-"""The same, where a parameter has the name."""
-
-
-def imported(at: Path | None = None) -> Path:
-    """The folder of foreign traces, beside the folder ``runs``."""
-    return (at or home()) / "imported"
 
 
 def new_path(program: str, folder: Path | None = None) -> Path:
@@ -71,8 +57,7 @@ def new_path(program: str, folder: Path | None = None) -> Path:
     stamp = f"{now:%Y%m%dT%H%M%S}.{now.microsecond // 1000:03d}Z"
     said = Masker().text(program, [])
     word = re.sub(r"[^A-Za-z0-9_]+", "_", said).strip("_")[:40] or "run"
-    runs = folder if folder is not None else home() / "runs"
-    return runs / f"{stamp}-{word}-{secrets.token_hex(2)}.trace"
+    return (folder or folders.runs_folder()) / f"{stamp}-{word}-{secrets.token_hex(2)}.trace"
 
 
 class Recorder:
@@ -109,7 +94,7 @@ class Recorder:
         self.path = path or new_path(str(header.get("program", "run")))
         self._on_error, self._notify = on_error, notify or _complain
         self._masker = Masker(secrets, shapes=shapes)
-        self._veil = self._veiled(append, privacy, home or usual_home(), redact)
+        self._veil = self._veiled(append, privacy, home or folders.home(), redact)
         self._began, self._wall = time.monotonic_ns(), time.time_ns()
         self._encoder = EventEncoder(
             self._began,
@@ -226,7 +211,7 @@ class Recorder:
         self._masker.add(secrets)
 
     @property
-    def totals(self) -> Sums:
+    def totals(self) -> Totals:
         """The sums over what was encoded so far; over the whole run once it is closed."""
         return self._encoder.totals
 

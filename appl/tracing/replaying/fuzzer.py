@@ -42,6 +42,7 @@ from appl.tracing.replaying.sequencer import (
     Turn,
     Verdict,
 )
+from appl.tracing.replaying.tool_matching import tool_difference
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -157,7 +158,11 @@ class Fuzzer(Sequencer):
         """The recorded use of a tool, or one of the same tool."""
         ended = [used for used in self.trace.tools.values() if used.message or used.error]
         here = self.trace.tools.get(address)
-        if here in ended and here is not None and not here.differs(wanted.name, wanted.arguments):
+        if (
+            here in ended
+            and here is not None
+            and not tool_difference(here, wanted.name, wanted.arguments)
+        ):
             return here
         like = [used for used in ended if used.name == wanted.name]
         if not like:

@@ -30,6 +30,7 @@ from appl.tracing.reading.spans import spans_of
 from appl.tracing.reading.trace import RecordedCall
 from appl.tracing.replaying.rerunner import CANCELLED, LiveCall, Rerunner
 from appl.tracing.replaying.sequencer import AtEnd, Expectation, Given, Recorded, Verdict, where
+from appl.tracing.replaying.tool_matching import tool_difference
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -204,7 +205,7 @@ class Predictor(Rerunner):
         same = (
             used.message
             for used in self.trace.tools.values()
-            if not (used.lost or used.differs(wanted.name, wanted.arguments))
+            if not (used.lost or tool_difference(used, wanted.name, wanted.arguments))
         )
         here = self.trace.tools.get(address)
         return next(filter(None, same), here.message if here is not None else None)

@@ -20,6 +20,7 @@ from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying import explain
 from appl.tracing.replaying.sequencer import AtEnd, Expectation, Recorded, Sequencer, Verdict
+from appl.tracing.replaying.tool_matching import tool_difference
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -106,7 +107,7 @@ class Replayer(Sequencer):
         used = self.trace.tools.get(address)
         unlike = "it was never called there"
         if used is not None:
-            unlike = used.differs(wanted.name, wanted.arguments) or ""
+            unlike = tool_difference(used, wanted.name, wanted.arguments) or ""
         if used is None or unlike:
             text = f"the tool at {address} was not recorded in {self.trace.path.name}: {unlike}"
             raise self.noted(DivergenceError(f"{text}\n  {explain.CAUSES}"))

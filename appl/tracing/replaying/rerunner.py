@@ -34,6 +34,7 @@ from appl.tracing.replaying.sequencer import (
     Verdict,
     where,
 )
+from appl.tracing.replaying.tool_matching import tool_difference
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -139,7 +140,7 @@ class Rerunner(Recall):
         used = self.trace.tools.get(expected.moment.address)
         if used is None or used.outcome is None:
             return Now()
-        if used.outcome == "answered" and not used.differs(wanted.name, wanted.arguments):
+        if used.outcome == "answered" and not tool_difference(used, wanted.name, wanted.arguments):
             return Recorded(used)
         return AtEnd("again") if used.outcome == "cancelled" and not wanted.at_once else Now()
 

@@ -41,6 +41,7 @@ from appl.tracing.replaying.sequencer import (
     Recorded,
     Verdict,
 )
+from appl.tracing.replaying.tool_matching import tool_difference
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -265,7 +266,7 @@ class Resumer(Recall):
         """The verdict on a tool. Raises ``InDoubtEffect``, ``DivergenceError``."""
         address = expected.moment.address
         used = self.trace.tools.get(address)
-        wrong = used.differs(wanted.name, wanted.arguments) if used is not None else None
+        wrong = tool_difference(used, wanted.name, wanted.arguments) if used is not None else None
         if used is None or (wrong and self.edited):
             return Now() if wanted.at_once else self._live()
         if wrong:
@@ -345,7 +346,7 @@ class Resumer(Recall):
         if event.effect == "program":  # it runs again, and its calls are claimed one by one
             self.claimed.add(address)
             fate: Fate = "live" if used.outcome is None else "recorded"
-        elif used.differs(event.name, event.arguments):
+        elif tool_difference(used, event.name, event.arguments):
             fate = "live" if self.edited else "refused"
         else:
             fate = self._fate_of_tool(used, event.effect)

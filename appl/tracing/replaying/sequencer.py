@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from appl.errors import ApplError, DivergenceError, SecretInRecord, TraceError
 from appl.runtime.event import CallStarted, Event
 from appl.runtime.world import Go, How, Live, Moment, Programs, Tell, ToolRequest
+from appl.tracing.format.folders import home
 from appl.tracing.reading.tooluse import ToolUse, within
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
-from appl.tracing.recording.recorder import home
 from appl.tracing.replaying import explain
 from appl.tracing.replaying.amending import Amendments
 

@@ -19,7 +19,7 @@ from appl.tracing.format.chunks import KINDS
 from appl.tracing.format.record import checked, optional
 from appl.tracing.format.store import regular_file
 from appl.tracing.reading.trace import Incarnation, Scope, Trace
-from appl.tracing.tape.assembling import Assembler, error_from
+from appl.tracing.tape.decode import Assembler, error_from
 from appl.tracing.tape.lines import FORMAT, MAX_LINE, Record, loaded, revived
 from appl.tracing.tape.raw_records import RawRecords, TapeCall, TapeMessage, TapeSample, TapeText
 

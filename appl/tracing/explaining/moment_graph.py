@@ -16,7 +16,7 @@ from functools import cached_property
 
 from appl.tracing.explaining.links import Links
 from appl.tracing.explaining.steps import NEVER, Steps
-from appl.tracing.reading.passes import Passes
+from appl.tracing.reading.streaming_reader import StreamingReader
 from appl.tracing.reading.trace import Trace
 
 START, END, TOLD = range(3)
@@ -26,7 +26,7 @@ _ROUND = 64  # answers of a round that are looked at
 _TOGETHER = 5000  # microseconds between deliveries that one answer brought about
 
 
-class RunFlow:
+class MomentGraph:
     """The moments of a run, and the moments that each waited for.
 
     The moments are numbers, in the order of their times ``at``; ``step`` and ``kind`` say what
@@ -34,7 +34,7 @@ class RunFlow:
     ``steps`` are the calls to which they happened.
     """
 
-    def __init__(self, run: Trace | Passes | Steps) -> None:
+    def __init__(self, run: Trace | StreamingReader | Steps) -> None:
         self.steps = run if isinstance(run, Steps) else Steps(run)
         self.begin = self.steps.begin
         self.at, self.order = array("q"), array("q")
@@ -167,13 +167,13 @@ class RunFlow:
         return False
 
 
-def _noted(flow: RunFlow, kind: int) -> Links:
+def _noted(graph: MomentGraph, kind: int) -> Links:
     """For each function the moments of a kind that happened in it or below it, in order."""
-    steps, above = flow.steps, flow.steps.above
-    moments = [index for index, place in enumerate(flow.order) if place % 3 == kind]
+    steps, above = graph.steps, graph.steps.above
+    moments = [index for index, place in enumerate(graph.order) if place % 3 == kind]
     counts = array("q", [0]) * len(above)
     for index in moments:
-        scope = steps.scope[flow.order[index] // 3]
+        scope = steps.scope[graph.order[index] // 3]
         if scope >= 0:
             counts[scope] += 1
     for scope in range(len(above) - 1, 0, -1):
@@ -181,7 +181,7 @@ def _noted(flow: RunFlow, kind: int) -> Links:
     made = Links.sized(counts)
     free, into = made.ends[:-1], made.all
     for index in moments:
-        scope = steps.scope[flow.order[index] // 3]
+        scope = steps.scope[graph.order[index] // 3]
         while scope >= 0:
             into[free[scope]] = index
             free[scope] += 1

@@ -18,8 +18,8 @@ from typing import Any
 from appl.tracing.format import table
 from appl.tracing.format.allowance import RECORD, DecodingAllowance
 from appl.tracing.format.record import ANSWERED
-from appl.tracing.format.store import regular_file
-from appl.tracing.reading.lastuse import First, Pass, Uses, bare, origins, parts
+from appl.tracing.format.store import is_tape, regular_file
+from appl.tracing.reading.liveness import Liveness, LivenessPass, Pass, bare, origins, parts
 from appl.tracing.reading.scan import TraceScan
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import (
@@ -31,7 +31,7 @@ from appl.tracing.reading.trace import (
 )
 
 
-class Passes:
+class StreamingReader:
     """The trace at *path*, opened for reading it several times; a context manager.
 
     ``trace`` holds what is true of the whole run, and none of its calls, scopes and observations.
@@ -43,10 +43,10 @@ class Passes:
         self._file = regular_file(Path(path))
         self._whole: Trace | None = None
         try:
-            if self._file.read(1) == b"{":
+            if is_tape(self._file):
                 self.trace = self._whole = Trace.open(path)
             else:
-                self.trace, self._uses = Trace(Path(path)), Uses()
+                self.trace, self._uses = Trace(Path(path)), Liveness()
                 self._salvage = salvage
                 self._find()
         except BaseException:
@@ -55,7 +55,7 @@ class Passes:
 
     def _find(self) -> None:
         scan, trace = TraceScan(self._file, salvage=self._salvage), self.trace
-        first = First(trace, scan.allowance, self._uses)
+        first = LivenessPass(trace, scan.allowance, self._uses)
         scan.read(first.block)
         self._blocks = scan.blocks
         self._uses.calls.close()
@@ -67,7 +67,7 @@ class Passes:
         """The size of the file in bytes."""
         return os.fstat(self._file.fileno()).st_size
 
-    def __enter__(self) -> Passes:
+    def __enter__(self) -> StreamingReader:
         return self
 
     def __exit__(
@@ -162,7 +162,7 @@ class _Calls(Pass):
 
     wants = table.EVERY - {table.WarningRecord}
 
-    def __init__(self, trace: Trace, allowance: DecodingAllowance, uses: Uses) -> None:
+    def __init__(self, trace: Trace, allowance: DecodingAllowance, uses: Liveness) -> None:
         self._waiting = deque[_Held]()
         self._held: dict[int, _Held] = {}
         self._about: RecordedCall | None = None
@@ -361,7 +361,11 @@ class _Chosen(_Calls):
     """Some of the calls, with their prompts; these, and all prompts, go on being counted."""
 
     def __init__(
-        self, trace: Trace, allowance: DecodingAllowance, uses: Uses, keep: Callable[[str], bool]
+        self,
+        trace: Trace,
+        allowance: DecodingAllowance,
+        uses: Liveness,
+        keep: Callable[[str], bool],
     ) -> None:
         self._keep = keep
         super().__init__(trace, allowance, uses)
@@ -397,7 +401,7 @@ class _Tools(Pass):
         }
     )
 
-    def __init__(self, trace: Trace, allowance: DecodingAllowance, uses: Uses) -> None:
+    def __init__(self, trace: Trace, allowance: DecodingAllowance, uses: Liveness) -> None:
         self._waiting = deque[tuple[int, ToolUse]]()
         self._begun = 0
         super().__init__(trace, allowance, uses)

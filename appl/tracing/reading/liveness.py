@@ -46,7 +46,7 @@ class Entries:
         self._at = {}
 
 
-class Uses:
+class Liveness:
     """The result of the first pass: the last record that uses each number of a process.
 
     ``told`` are the records that speak of the delivery of a tool's result. ``kinds`` says whether
@@ -114,7 +114,7 @@ class Pass(Builder):
     needs: frozenset[table.Kind] = frozenset()
     """The kinds without which there is nothing to read."""
 
-    def __init__(self, trace: Trace, allowance: DecodingAllowance | None, uses: Uses) -> None:
+    def __init__(self, trace: Trace, allowance: DecodingAllowance | None, uses: Liveness) -> None:
         self._uses, self._processes = uses, 0
         super().__init__(trace, allowance)
         self._scratch = Noting(of_file(0))
@@ -144,7 +144,7 @@ class Pass(Builder):
         return self._uses.over(self._processes, number, self._trace.records)
 
 
-class First(Pass):
+class LivenessPass(Pass):
     """The first pass: what is used when, and what is true of the whole run."""
 
     wants = table.EVERY - {table.FileRecord, table.LineRecord, table.ParametersRecord}

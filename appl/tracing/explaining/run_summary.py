@@ -19,9 +19,10 @@ from appl.tracing.explaining import costs
 from appl.tracing.format import codec, table
 from appl.tracing.format.allowance import RECORD, DecodingAllowance
 from appl.tracing.format.record import checked
-from appl.tracing.format.store import regular_file
+from appl.tracing.format.store import is_tape, regular_file
 from appl.tracing.format.table import as_record
-from appl.tracing.reading.lastuse import bare
+from appl.tracing.format.totals import Totals
+from appl.tracing.reading.liveness import bare
 from appl.tracing.reading.scan import TraceScan
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import (
@@ -30,7 +31,6 @@ from appl.tracing.reading.trace import (
     NoPrompts,
     RecordedCall,
     Scope,
-    Totals,
     Trace,
 )
 
@@ -191,7 +191,7 @@ def summary_of(
     """The run at *path* with its first *most* calls. Raises ``TraceError``."""
     trace = Trace(Path(path))
     with regular_file(trace.path) as file:
-        if file.read(1) == b"{":
+        if is_tape(file):
             return _of_trace(Trace.open(path), most)
         scan = TraceScan(file, salvage=salvage, limit=limit)
         builder = _Passing(Summary(trace, most), scan.allowance)

@@ -14,8 +14,9 @@ import pytest
 from appl.cli.trace import document
 from appl.errors import TraceCorrupt, TraceError
 from appl.tracing import Trace
-from appl.tracing.reading.passes import Passes
-from appl.tracing.reading.trace import Elapsed, Totals, observation_data, scope_data
+from appl.tracing.format.totals import Totals
+from appl.tracing.reading.streaming_reader import StreamingReader
+from appl.tracing.reading.trace import Elapsed, observation_data, scope_data
 
 from .bombs import PARAMS, USER, call, file
 from .damage import drawn
@@ -28,7 +29,7 @@ TRACES = sorted(GOLDEN.glob("*.trace"))
 def in_passes(path: Path) -> dict[str, Any]:
     """The data of the run at *path*, read call by call."""
     totals, elapsed, calls = Totals(), Elapsed(), []
-    with Passes(path) as run:
+    with StreamingReader(path) as run:
         for each, earlier in run.records():
             totals.add(each, earlier)
             elapsed.add(each)
@@ -69,7 +70,7 @@ def test_a_good_trace_is_the_same_in_passes(path: Path) -> None:
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
 def test_the_times_of_calls_need_no_prompts(path: Path) -> None:
-    with Passes(path) as run:
+    with StreamingReader(path) as run:
         found = list(run.calls(prompts=False))
     for each, whole in zip(found, Trace.open(path).calls, strict=True):
         assert all(

@@ -16,7 +16,7 @@ _LAST_WORDS = re.compile(r"(?:\A|(?<=[^!-~]))[^\0]{0,400}\Z")
 """The end of what was shown, from the beginning of a word: a telling word may stand there."""
 
 
-class Flow:
+class PiecewiseMasker:
     """One text that comes in pieces; *masker* knows the secrets."""
 
     def __init__(self, masker: Masker) -> None:

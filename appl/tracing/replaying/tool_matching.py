@@ -1,0 +1,32 @@
+"""Compares a tool's call with the recorded one at its address.
+
+Invariant: a recorded result is given only to the call of the same address, name and arguments; a
+tool that is answered for does not run, and neither do the calls that it made.
+"""
+
+from __future__ import annotations
+
+import re
+
+from appl.tracing.reading.tooluse import ToolUse
+from appl.tracing.recording.secret import Masker
+
+
+def tool_difference(used: ToolUse, name: str, arguments: str) -> str | None:
+    """The difference of a call from *used* in words, without secrets; ``None`` if it is equal.
+
+    Of arguments that held a secret, only the rest is compared.
+    """
+    if name != used.name:
+        return f"the tool {name!r} is called there, and {used.name!r} was"
+    if arguments == used.arguments:
+        return None
+    shown = Masker().text(arguments, [])
+    if used.masked and _without_names(shown) == _without_names(used.arguments):
+        return None
+    return f"{name} is called with {shown:.99} there, and was with {used.arguments:.99}"
+
+
+def _without_names(masked: str) -> str:
+    """*masked* without the names of secrets, which may be another's in another process."""
+    return re.sub(r"\[secret [^\]]*\]", "[secret]", masked)
