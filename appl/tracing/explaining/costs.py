@@ -34,6 +34,7 @@ from appl.price import (
     used_by,
 )
 from appl.tracing.format.sampling import max_tokens, strings, withheld
+from appl.tracing.format.totals import Totals, combined
 
 if TYPE_CHECKING:
     from appl.tracing.reading.trace import Attempt, RecordedCall, Trace
@@ -246,6 +247,32 @@ def of_calls(calls: Sequence[RecordedCall], terms: Terms | None = None) -> Costs
     for call in calls:
         costs.add(call)
     return costs
+
+
+def of_totals(models: Mapping[str, Totals], terms: Terms) -> Costs | None:
+    """The costs of a run by its totals; ``None`` if only its calls can tell.
+
+    The totals tell where each call named its model, was sent and answered once, and says what it
+    took.
+    """
+    costs = Costs(terms, _spent(combined(models.values())))
+    costs.models = {name: Costs(terms, _spent(totals)) for name, totals in models.items()}
+    is_known = all(name and _tells(each, terms) for name, each in models.items())
+    return costs if is_known else None
+
+
+def _tells(totals: Totals, terms: Terms) -> bool:
+    asked_once = totals.calls == totals.answered == totals.attempts
+    elsewhere = totals.attempts_failed or totals.reused or totals.recalled or totals.in_doubt
+    unknown = totals.unknown
+    silent = unknown["prompt_tokens"] and unknown["completion_tokens"] and totals.cost_unknown
+    priced = terms.prices and totals.cost_unknown
+    return asked_once and not (elsewhere or silent or priced)
+
+
+def _spent(totals: Totals) -> UsageSum:
+    unknown = {**totals.unknown, "cost": totals.cost_unknown}
+    return UsageSum(totals.calls, cost=totals.cost, unknown=unknown, **totals.tokens)
 
 
 Entry = tuple[str, Usage, int | None]

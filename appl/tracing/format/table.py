@@ -286,13 +286,18 @@ class WarningRecord(NamedTuple):
 
 
 class CloseRecord(NamedTuple):
-    """The run ends. ``reason`` is ``finished``, ``failed``, ``cancelled`` or another word."""
+    """The run ends. ``reason`` is ``finished``, ``failed``, ``cancelled`` or another word.
+
+    ``totals`` are the sums over all calls. ``sums`` has them by model, and the time that the calls
+    took: a list of runs reads these two, and not the whole file.
+    """
 
     tag: Literal["Z"]
     reason: Word
     error: Annotated[Any, Content.ERROR, "error or nil"]
     at: Micros
     totals: Annotated[Map, Content.PLAIN]
+    sums: Annotated[Map | None, Content.PLAIN] = None
 
 
 Record = (

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from appl.backend import Response
+from appl.tracing.format.record import checked
 
+_MODELS = 1000
 _TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 
 
 class EndedCall(Protocol):
     """The facts of a call that are summed up."""
+
+    @property
+    def model(self) -> str:
+        """The model that was asked for; empty if that was left to the backend."""
 
     @property
     def ended_as(self) -> str | None:
@@ -38,14 +44,16 @@ def _no_tokens() -> dict[str, int]:
 @dataclass(slots=True)
 class Totals:
     """Sums over the calls. Tokens and cost count what is known; ``unknown`` counts answers that do
-    not say. ``reused`` are samples that a cache gave, at no cost. ``recalled`` are answers that an
-    earlier run gave, for what they ``saved``; ``in_doubt`` are calls that were on their way when a
-    process ended, and were begun again."""
+    not say. ``attempts`` are those that were sent. ``reused`` are samples that a cache gave, at no
+    cost. ``recalled`` are answers that an earlier run gave, for what they ``saved``; ``in_doubt``
+    are calls that were on their way when a process ended, and were begun again.
+    """
 
     calls: int = 0
     answered: int = 0
     failed: int = 0
     cancelled: int = 0
+    attempts: int = 0
     attempts_failed: int = 0
     tokens: dict[str, int] = field(default_factory=_no_tokens)
     unknown: dict[str, int] = field(default_factory=_no_tokens)
@@ -73,6 +81,7 @@ class Totals:
         if not earlier and call.source is not None:
             self._recall(call.response)
             return
+        self.attempts += len(call.attempts)
         self.attempts_failed += sum(1 for attempt in call.attempts if attempt.error is not None)
         if call.response is not None:
             self._spend(call.response)
@@ -116,10 +125,98 @@ class Totals:
         else:
             self.cost += response.cost
 
+    def as_numbers(self) -> list[int]:
+        """The totals as numbers, in the order of the fields."""
+        values = (getattr(self, name) for name in self.__slots__)
+        return [
+            n
+            for value in values
+            for n in ([*value.values()] if isinstance(value, dict) else [value])
+        ]
+
+    @classmethod
+    def of_numbers(cls, numbers: Iterable[object]) -> Totals:
+        """The totals of ``as_numbers``. Raises ``TypeError`` for anything else."""
+        left, made = iter([checked(int, number) for number in numbers]), cls()
+        for name in cls.__slots__:
+            value = getattr(made, name)
+            known = (
+                {key: next(left, 0) for key in value} if isinstance(value, dict) else next(left, 0)
+            )
+            setattr(made, name, known)
+        return made
+
     def as_data(self) -> dict[str, Any]:
         """The totals as JSON-ready data; an unknown cost is null, not 0."""
         data = {name: getattr(self, name) for name in self.__slots__}
         return with_known_cost({**data, "in_flight": self.in_flight})
+
+
+def by_model(calls: Iterable[EndedCall], earlier: Iterable[EndedCall]) -> dict[str, Totals]:
+    """The totals by model, over *calls* and the *earlier* records of calls begun again."""
+    found: dict[str, Totals] = {}
+    for is_earlier, every in ((False, calls), (True, earlier)):
+        for call in every:
+            found.setdefault(call.model, Totals()).add(call, is_earlier)
+    return found
+
+
+def combined(every: Iterable[Totals]) -> Totals:
+    """The sums of *every* one together."""
+    return Totals.of_numbers(map(sum, zip(*(each.as_numbers() for each in every), strict=True)))
+
+
+class RunningTotals:
+    """The totals of a run by model, counted while it goes on, and the time that it took.
+
+    It goes on from *models* and *elapsed_us* of the processes before.
+    """
+
+    def __init__(self, models: dict[str, Totals] | None = None, elapsed_us: int = 0) -> None:
+        self.models = models or {}
+        self._asked: dict[str, Totals] = {}
+        self._earlier_us, self._first, self._last = elapsed_us, -1, -1
+        self._known = True
+
+    @property
+    def whole(self) -> Totals:
+        """The totals over all models."""
+        return combined([*self.models.values()])
+
+    def start(self, address: str, model: str, at: int) -> None:
+        """Note that a call of *model* starts at the time *at*."""
+        totals = self.models.get(model)
+        if totals is None:
+            totals = self.models[model] = Totals()
+        self._asked[address] = totals
+        totals.calls += 1
+        if self._first < 0 or at < self._first:
+            self._first = at
+
+    def of(self, address: str) -> Totals:
+        """The totals in which the call at *address* counts."""
+        totals = self._asked.get(address)
+        if (
+            totals is None
+        ):  # it was started by an earlier process, of a model that is not known here
+            self._known = False
+            totals = self.models.setdefault("", Totals())
+        return totals
+
+    def end(self, address: str, at: int) -> Totals:
+        """The totals of the call at *address*, which ends at the time *at*."""
+        self._last = max(self._last, at)
+        totals = self.of(address)
+        self._asked.pop(address, None)
+        return totals
+
+    def sums(self) -> dict[str, Any] | None:
+        """The sums by model for the last record; ``None`` where a call's model is not known."""
+        if not self._known or len(self.models) > _MODELS:
+            return None
+        took = max(self._last - self._first, 0) if self._first >= 0 <= self._last else 0
+        models = {name: totals.as_numbers() for name, totals in self.models.items()}
+        return {"elapsed_us": self._earlier_us + took, "models": models}
 
 
 def with_known_cost(totals: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from appl.tracing.reading import runs
 from appl.tracing.reading.trace import Trace, jsonable
 
 WHOLE_BYTES = 64 << 20
-"""Larger traces of finished runs are known by the sums that they end with."""
+"""Larger traces of finished runs are always known by the sums that they end with."""
 
 _MODELS = 50
 _KINDS: dict[str, type | UnionType] = {"cost": int | None, "seconds": int | float}
@@ -89,12 +89,10 @@ def row_of(path: Path, imported: bool = False) -> RunRow:
     row = RunRow(path, imported=imported)
     try:
         row.size = path.stat().st_size
-        if row.size > WHOLE_BYTES:
-            summary = runs.summary(path)
-            if summary.error:
-                row.error = summary.error
-            else:
-                _from_summary(row, summary)
+        summary = runs.finished(path)
+        paid = None if summary is None else _paid(summary)
+        if summary is not None and (paid is not None or row.size > WHOLE_BYTES):
+            _from_summary(row, summary, paid)
         else:
             _from_trace(row, Trace.open(path))
     except (TraceError, OSError) as error:
@@ -102,11 +100,21 @@ def row_of(path: Path, imported: bool = False) -> RunRow:
     return row
 
 
-def _from_summary(row: RunRow, summary: runs.RunSummary) -> None:
+def _paid(summary: runs.RunSummary) -> costs.Costs | None:
+    """The costs of a finished run, if its last record tells them."""
+    if summary.models is None:
+        return None
+    return costs.of_totals(summary.models, costs.terms_of(summary.header))
+
+
+def _from_summary(row: RunRow, summary: runs.RunSummary, paid: costs.Costs | None) -> None:
     state = summary.reason if summary.state == "finished" else summary.state
     totals, head = summary.totals, summary.header
     _fill(row, state or "finished", head, totals)
     row.began, row.seconds = summary.began, summary.seconds
+    if paid is not None:
+        _costs(row, paid)
+        return
     cost = totals.get("cost")
     row.cost = cost if isinstance(cost, int) else None
     row.models = [str(head["model"])] if head.get("model") else []
@@ -115,8 +123,12 @@ def _from_summary(row: RunRow, summary: runs.RunSummary) -> None:
 def _from_trace(row: RunRow, trace: Trace) -> None:
     state = (trace.reason or "finished") if trace.state == "finished" else trace.state
     _fill(row, state, trace.header, trace.totals().as_data())
-    began, paid = trace.began(), costs.of(trace)
+    began = trace.began()
     row.began, row.seconds = began.isoformat() if began else "", trace.seconds()
+    _costs(row, costs.of(trace))
+
+
+def _costs(row: RunRow, paid: costs.Costs) -> None:
     row.cost, row.costs = paid.spent.known("cost"), paid.as_data()
     row.models = sorted(name for name in paid.models if name)[:_MODELS]
 

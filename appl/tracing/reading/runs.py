@@ -16,7 +16,7 @@ from appl.tracing.format.folders import imported_folder, runs_folder
 from appl.tracing.format.record import FORMAT, checked
 from appl.tracing.format.store import regular_file
 from appl.tracing.format.table import CloseRecord, HeaderRecord, ProcessRecord, as_record
-from appl.tracing.format.totals import with_known_cost
+from appl.tracing.format.totals import Totals, with_known_cost
 from appl.tracing.reading.scan import State
 from appl.tracing.reading.trace import Trace
 
@@ -80,7 +80,10 @@ def _by_word(known: list[Path], name: str) -> list[Path]:
 
 @dataclass(slots=True)
 class RunSummary:
-    """One line of a list of runs. ``totals`` is as ``Totals.as_data``."""
+    """One line of a list of runs. ``totals`` is as ``Totals.as_data``.
+
+    ``models`` are the totals of each model of a finished run, if its last record tells them.
+    """
 
     path: Path
     state: State | None = None
@@ -90,6 +93,7 @@ class RunSummary:
     header: dict[str, Any] = field(default_factory=dict)
     totals: dict[str, Any] = field(default_factory=dict)
     error: str = ""
+    models: dict[str, Totals] | None = None
 
     @property
     def name(self) -> str:
@@ -121,13 +125,16 @@ def list_runs(at: Path | None = None, limit: int | None = None) -> list[RunSumma
 def summary(path: Path) -> RunSummary:
     """A summary of one run; a finished one is not read whole."""
     try:
-        return _closed(path) or _read(path)
+        return finished(path) or _read(path)
     except (TraceError, OSError) as error:
         return RunSummary(path, error=str(error))
 
 
-def _closed(path: Path) -> RunSummary | None:
-    """From the first and the last block, when the last one closes the run."""
+def finished(path: Path) -> RunSummary | None:
+    """The summary of a run whose last record closes it, from the first and the last block.
+
+    ``None`` for another one. Raises ``TraceError`` or ``OSError``.
+    """
     with regular_file(path) as file:
         blocks = block.ends(file)
     if blocks is None:
@@ -145,9 +152,18 @@ def _closed(path: Path) -> RunSummary | None:
             return None
         stamp, reason = _stamp(began), checked(str, close.reason)
         totals = with_known_cost(checked(dict, close.totals))
-        return RunSummary(path, "finished", reason, stamp, at / 1e6, header, totals)
+        made = RunSummary(path, "finished", reason, stamp, at / 1e6, header, totals)
+        return made if close.sums is None else _with_sums(made, checked(dict, close.sums))
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
         return None
+
+
+def _with_sums(summary: RunSummary, sums: dict[str, Any]) -> RunSummary:
+    """*summary* with the *sums* of its last record."""
+    models = checked(dict, sums["models"])
+    summary.models = {name: Totals.of_numbers(data) for name, data in models.items()}
+    summary.seconds = checked(int, sums["elapsed_us"]) / 1e6
+    return summary
 
 
 def _stamp(nanoseconds: int) -> str:

@@ -40,11 +40,14 @@ from appl.tracing.format.record import checked, optional, word
 from appl.tracing.format.sealing import REDACTED, Sealer
 from appl.tracing.format.store import is_tape, regular_file
 from appl.tracing.format.table import MASKED, SEALED, as_record, chosen, tag_of, width
-from appl.tracing.format.totals import Totals
+from appl.tracing.format.totals import Totals, by_model, combined
 from appl.tracing.reading import notebook
 from appl.tracing.reading.scan import State, TraceScan
 from appl.tracing.reading.spans import Span, cut, spans_of
 from appl.tracing.reading.tooluse import ToolUse
+
+Home = Path | Callable[[], Path] | None
+"""The folder with the keys of private traces, or a function that tells it if it is needed."""
 
 _MANY = 1 << 31
 _EDGE = 128
@@ -323,14 +326,14 @@ class Trace:
         *,
         salvage: bool = False,
         limit: int = 0,
-        home: Path | None = None,
+        home: Home = None,
     ) -> Trace:
         """Read the trace, or the tape, at *path*, a stranger's too; writes nothing.
 
         With *salvage* a damaged trace gives the part before the damage. *limit* is the memory in
         bytes that its records may take, when the default of 128 MiB and 50 times the file is not
-        what is wanted. Of a private trace, *home* is where its key is looked for, to replay it;
-        without one it is only read. Raises ``TraceError``.
+        what is wanted. Of a private trace, *home* is where its key is looked for, to replay it, or
+        a function that tells where; without one it is only read. Raises ``TraceError``.
         """
         with regular_file(Path(path)) as file:
             if is_tape(file):
@@ -338,7 +341,7 @@ class Trace:
                 return cast(Trace, tape.read_from(file, Path(path), limit))
             return cls(Path(path)).filled(TraceScan(file, salvage=salvage, limit=limit), home)
 
-    def filled(self, scan: TraceScan, home: Path | None = None) -> Trace:
+    def filled(self, scan: TraceScan, home: Home = None) -> Trace:
         """This trace, with all that *scan* finds in its file. Raises ``TraceError``."""
         builder = Builder(self, scan.allowance, home)
         scan.read(builder.block)
@@ -369,12 +372,11 @@ class Trace:
 
     def totals(self) -> Totals:
         """The sums over all calls."""
-        sums = Totals()
-        for call in self.calls:
-            sums.add(call)
-        for call in self.earlier:
-            sums.add(call, earlier=True)
-        return sums
+        return combined(self.totals_by_model().values())
+
+    def totals_by_model(self) -> dict[str, Totals]:
+        """The sums over the calls, by the model that they asked for."""
+        return by_model(self.calls, self.earlier)
 
     def began(self) -> datetime | None:
         """When the run began, in UTC."""
@@ -489,7 +491,7 @@ class Builder:
     """
 
     def __init__(
-        self, trace: Trace, allowance: DecodingAllowance | None = None, home: Path | None = None
+        self, trace: Trace, allowance: DecodingAllowance | None = None, home: Home = None
     ) -> None:
         self._trace, self._allowance = trace, allowance or DecodingAllowance(of_file(0))
         self._home, self._sealer = home, None if trace.key is None else Sealer(trace.key)
@@ -590,10 +592,12 @@ class Builder:
         return original
 
     def _find_key(self) -> None:
-        name = keys.identity_in(self._trace.header)
-        if self._home is None or name is None or self._sealer is not None:
+        if self._home is None or self._sealer is not None or not self._trace.private:
             return
-        self._trace.key = keys.find(self._home, name)
+        name = keys.identity_in(self._trace.header)
+        if name is None:
+            return
+        self._trace.key = keys.find(self._home() if callable(self._home) else self._home, name)
         privacy = self._trace.header["privacy"]
         if self._trace.key is not None and privacy.get("mode") == REDACTED:
             self._sealer = Sealer(self._trace.key)

@@ -20,6 +20,7 @@ from appl.runtime.event import (
     ToolStarted,
     Warned,
 )
+from appl.tracing.format.totals import RunningTotals
 from appl.tracing.recording.encoder import Begun
 from appl.tracing.recording.recorder import Recorder
 
@@ -60,7 +61,9 @@ class Appender(Recorder):
         self._kept: list[Event] = []
         super().__init__(resumer.trace.path, append=True, reason="resume", **options)
         resumer.on_again = self._record
-        self._encoder.totals = resumer.trace.totals()
+        trace = resumer.trace
+        took = round(trace.seconds() * 1e6)
+        self._encoder.totals = RunningTotals(trace.totals_by_model(), took)
 
     @property
     def begun(self) -> bool:

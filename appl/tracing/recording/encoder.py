@@ -43,7 +43,7 @@ from appl.runtime.event import (
 )
 from appl.tracing.format import chunks, codec, record, table
 from appl.tracing.format.table import MASKED
-from appl.tracing.format.totals import Totals
+from appl.tracing.format.totals import RunningTotals
 from appl.tracing.recording.memo import Memo, WrittenContent
 from appl.tracing.recording.privacy import Redact
 from appl.tracing.recording.secret import Masker
@@ -178,7 +178,7 @@ class EventEncoder:
 
     def __init__(self, began: int, masker: Masker, redact: Redact | None, whole: bool) -> None:
         self._began, self._masker, self.redact, self._whole = began, masker, redact, whole
-        self.totals = Totals()
+        self.totals = RunningTotals()
         self._closed = False
         self._packed: list[bytes] = []
         self._records: list[tuple[Any, ...]] = []
@@ -310,13 +310,14 @@ class EventEncoder:
         scope, _, name = address.rpartition("/")
         edges = [self._call(each) for each in event.edges[:_MAX_EDGES]] if event.edges else ()
         number = next(self._ids)
+        at = (event.at - self._began) // 1000
         self._records.append(_start_row(
             number, self._scopes.find(scope) or scope, name,
             request.ordinal, event.kind, prompt, params, request.n, request.sample, request.digest,
-            edges, file, event.line, (event.at - self._began) // 1000, request.timeout,
+            edges, file, event.line, at, request.timeout,
         ))  # fmt: skip
         self._calls.put(address, number)
-        self.totals.calls += 1
+        self.totals.start(address, request.model, at)
 
     def _prompt(self, chain: Messages | None) -> int | None:
         """The number of *chain*, which may be new."""
@@ -563,6 +564,7 @@ class EventEncoder:
         waited = self._waited(event.waited) if event.waited else None
         call, at = self._calls.find(event.address), (event.at - self._began) // 1000
         self._records.append(_dispatch_row(call or event.address, event.attempt, at, waited))
+        self.totals.of(event.address).attempts += 1
 
     def _waited(self, nanoseconds: Mapping[str, int]) -> dict[str, int] | None:
         return {why: took // 1000 for why, took in nanoseconds.items() if took >= 1000} or None
@@ -582,7 +584,7 @@ class EventEncoder:
             wait, at = round(event.wait_s * 1e6), self._at(event.at)
             fields = _retry_row(self._call(event.address), event.attempt, error, at, wait)
             self._records.append(_masked(fields, masks))
-            self.totals.attempts_failed += 1
+            self.totals.of(event.address).attempts_failed += 1
 
     def _call_ended(self, event: CallEnded) -> None:
         response = event.response
@@ -617,14 +619,15 @@ class EventEncoder:
     def _call_failed(self, event: CallEnded, error: object, masks: list[str]) -> None:
         """Record the failure of a call with its text so far, as no answer will hold that."""
         status, why = record.FAILED, event.error or _CANCELLED
+        totals = self.totals.end(event.address, self._at(event.at))
         if isinstance(why, CallCancelled):
-            self.totals.cancelled += 1
+            totals.cancelled += 1
             # from outside: the program does not cancel it again in a replay, but hears of it again
             status = record.FAILED if why.outside else record.CANCELLED
         elif event.source is not None:
-            self.totals.recall(None)
+            totals.recall(None)
         else:
-            self.totals.failed += 1
+            totals.failed += 1
         texts = None
         if event.chunks:
             texts = [
@@ -657,10 +660,11 @@ class EventEncoder:
         return about or None
 
     def _count(self, event: CallEnded, response: Response) -> None:
+        totals = self.totals.end(event.address, self._at(event.at))
         if event.source is None:
-            self.totals.answer(response)
+            totals.answer(response)
         else:
-            self.totals.recall(response)
+            totals.recall(response)
 
     def _chunks_delivered(self, event: ChunksDelivered) -> None:
         fields = _chunks_row(self._call(event.address), event.count, self._at(event.at))
@@ -722,11 +726,11 @@ class EventEncoder:
         self._packed.append(item)
 
     def _begun(self, item: Begun) -> None:
-        self.totals.forget(item.call)
+        self.totals.models[item.call.model].forget(item.call)
 
     def _closing(self, item: Closing) -> None:
-        at, totals = self._at(item.at), self.totals.as_data()
-        self._records.append(_close_row(item.reason, item.error, at, totals))
+        at, totals = self._at(item.at), self.totals.whole.as_data()
+        self._records.append(_close_row(item.reason, item.error, at, totals, self.totals.sums()))
         self._closed = True
         raise _Closed
 

@@ -213,7 +213,7 @@ class Recorder:
     @property
     def totals(self) -> Totals:
         """The sums over what was encoded so far; over the whole run once it is closed."""
-        return self._encoder.totals
+        return self._encoder.totals.whole
 
     @property
     def masker(self) -> Masker:
