@@ -58,7 +58,7 @@ def replayed(
     Also usable with ``async with``.
     """
     if not isinstance(trace, Trace):
-        trace = Trace.open(trace, home=settings.load().home)
+        trace = Trace.open(trace, home=lambda: settings.load().home)
     replayer = Replayer(trace)
     with checked(replayer):
         yield replay_session(replayer, instruments=instruments).run, replayer

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from appl.backend import Request, Response, Sample, Usage
 from appl.errors import DivergenceError
 from appl.runtime.event import CallEnded, CallStarted, Event, Observed, ToolEnded, ToolStarted
-from appl.runtime.world import Go, How, Live, Moment, ToolRequest
+from appl.runtime.world import Go, How, Live, Moment, Programs, ToolRequest
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 from appl.tracing.replaying.amending import Amendments, matches
 from appl.tracing.replaying.recall import Recall
@@ -108,6 +108,10 @@ class Rerunner(Recall):
         """True if the record of *call* holds an answer that can be given again."""
         kept = call.outcome == "answered" or (self._keep and call.outcome == "failed")
         return kept and call.started is not None and not call.lost
+
+    def opens(self, programs: Programs) -> None:
+        super().opens(programs)
+        programs.amend = self.amendments.apply
 
     # -- verdicts
 

@@ -22,7 +22,7 @@ from appl.tracing.format.folders import home
 from appl.tracing.reading.tooluse import ToolUse, within
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 from appl.tracing.replaying import explain
-from appl.tracing.replaying.amending import Amendments
+from appl.tracing.replaying.amending import HEADER, Amendments
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -185,7 +185,6 @@ class Sequencer(Live):
         self.trace = trace if isinstance(trace, Trace) else Trace.open(trace, home=home())
         if not self.trace.opened:
             raise SecretInRecord(explain.locked(self.trace))
-        self.amendments = Amendments.of(self.trace)
         self.error: TraceError | None = None
         self.claimed: set[str] = set()
         self.whole: set[str] = set()
@@ -267,7 +266,8 @@ class Sequencer(Live):
         programs.held_by(self)
         programs.answered_by(self, caches=self.caches)
         programs.report_to(self)
-        programs.amend = self.amendments.apply
+        if HEADER in self.trace.header:
+            programs.amend = Amendments.of(self.trace).apply
 
     def expect(
         self, moment: Moment, tell: Tell, live: Go, about: Call | ToolRequest | None = None
