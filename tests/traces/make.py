@@ -115,7 +115,7 @@ def blocks(path: Path) -> list[list[Any]]:
 
 def rewritten(path: Path, groups: list[list[Any]]) -> None:
     """Write *groups* of raw records to *path*, one block each."""
-    encoder = block.Encoder(level=19)
+    encoder = block.Encoder()
     written = [encoder.block(b"".join(map(codec.pack, group))) for group in groups]
     path.write_bytes(block.MAGIC + b"".join(written))
 
