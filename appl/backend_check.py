@@ -25,22 +25,30 @@ class WrongField(ValueError):
 
 def text_in(value: Any, name: str) -> str:
     """Return *value* if it is a text. Raises ``WrongField``, as all of these do."""
-    if type(value) is not str:
-        raise WrongField(f"{name} must be a text, got {type(value).__name__}")
-    if len(value) > TEXT:
-        raise WrongField(f"{name} has more than {TEXT} characters")
+    if type(value) is not str or len(value) > TEXT:
+        raise _wrong_text(value, name)
     return value
+
+
+def _wrong_text(value: Any, name: str) -> WrongField:
+    if type(value) is not str:
+        return WrongField(f"{name} must be a text, got {type(value).__name__}")
+    return WrongField(f"{name} has more than {TEXT} characters")
 
 
 def count_in(value: Any, name: str) -> int | None:
     """Return *value* if it is absent or a whole number of at most 64 bits."""
     if value is None:
         return None
-    if type(value) is not int:
-        raise WrongField(f"{name} must be a whole number, got {type(value).__name__}")
-    if not 0 <= value <= MOST:
-        raise WrongField(f"{name} must be from 0 to {MOST}, got {'less' if value < 0 else 'more'}")
+    if type(value) is not int or not 0 <= value <= MOST:
+        raise _wrong_count(value, name)
     return value
+
+
+def _wrong_count(value: Any, name: str) -> WrongField:
+    if type(value) is not int:
+        return WrongField(f"{name} must be a whole number, got {type(value).__name__}")
+    return WrongField(f"{name} must be from 0 to {MOST}, got {'less' if value < 0 else 'more'}")
 
 
 def number_in(value: Any, name: str) -> float:
@@ -86,9 +94,10 @@ def _response(response: Any) -> None:
         raise WrongField("it has no samples")
     for sample in samples:
         _sample(sample)
+    _texts(response, _NAMES)
     _usage(response.usage)
-    text_in(response.model, "model")
-    count_in(response.cost, "cost")
+    if response.cost is not None:
+        count_in(response.cost, "cost")
     if type(response.reused) is not int:
         raise WrongField("reused must be a whole number")
     for score in response.scores or ():
@@ -97,11 +106,21 @@ def _response(response: Any) -> None:
         text_in(response.choice_method, "choice_method")
 
 
+def _texts(value: Any, names: tuple[str, ...], of: str = "") -> None:
+    """Raise ``WrongField`` unless the attributes *names* of *value* are texts.
+
+    One loop for all: to call a function for each would cost most of a short answer's check.
+    """
+    for name in names:
+        text = getattr(value, name)
+        if type(text) is not str or len(text) > TEXT:
+            raise _wrong_text(text, name + of)
+
+
 def _sample(sample: Any) -> None:
     if not isinstance(sample, Sample):
         raise WrongField(f"a sample must be a Sample, got {type(sample).__name__}")
-    text_in(sample.text, "text")
-    text_in(sample.finish_reason, "finish_reason")
+    _texts(sample, _SAID)
     if sample.reasoning is not None:
         text_in(sample.reasoning, "reasoning")
     for call in sample.tool_calls:
@@ -113,8 +132,7 @@ def _sample(sample: Any) -> None:
 def _tool_call(call: Any) -> None:
     if not isinstance(call, ToolCall):
         raise WrongField(f"a tool call must be a ToolCall, got {type(call).__name__}")
-    for name in ("id", "name", "arguments"):
-        text_in(getattr(call, name), f"{name} of a tool call")
+    _texts(call, _CALLED, " of a tool call")
 
 
 def _logprob(token: Any) -> None:
@@ -131,8 +149,12 @@ def _usage(usage: Any) -> None:
     if not isinstance(usage, Usage):
         raise WrongField(f"usage must be a Usage, got {type(usage).__name__}")
     for name in _COUNTS:
-        if (count := getattr(usage, name)) is not None:
-            count_in(count, name)
+        count = getattr(usage, name)
+        if count is not None and (type(count) is not int or not 0 <= count <= MOST):
+            raise _wrong_count(count, name)
 
 
+_NAMES = ("model",)
+_SAID = ("text", "finish_reason")
+_CALLED = ("id", "name", "arguments")
 _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")

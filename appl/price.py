@@ -124,8 +124,8 @@ class Overridden:
         answer; the price that the backend brought; the user's price of every other model. The model
         is the *asked* one, otherwise the one that answered.
         """
-        models = [name for name in (asked, response.model) if name]
-        own = next((self.own[name] for name in models if name in self.own), None)
+        models = tuple(filter(None, (asked, response.model)))
+        own = next(filter(None, map(self.own.get, models)), None) if self.own else None
         cost = None if own is None else own.cost(response.usage)
         if cost is None:
             cost = response.cost
@@ -137,7 +137,7 @@ class Overridden:
 
 def price_for(prices: Priced, *models: str) -> Price | None:
     """The price of the first of *models* that has one, or the price of every other."""
-    return next((price for name in (*models, "") if (price := prices.get(name)) is not None), None)
+    return next(filter(None, map(prices.get, (*models, ""))), None)
 
 
 def price_of(row: object) -> Price:

@@ -133,7 +133,7 @@ class PromptNode:
 
     def first_waiting(self) -> Lazy | None:
         """The nearest lazy part that is not there yet."""
-        return next(self.waiting(), None)
+        return None if self._ready else next(self.waiting(), None)
 
     def holes(self) -> Iterator[Lazy]:
         """All lazy parts, nearest first, there or not: the data edges into this prompt."""

@@ -59,7 +59,10 @@ def enter(
     around: PromptWriter = mode.given or caller
     state = run.states.of(*key, around.prompt) if ctx == "resume" else None
     voice = around.voice if ctx in ("same", "copy") else USER
-    prompt = state.prompt if state is not None else _prompt(around, ctx, beside)
+    if state is None:
+        prompt = Prompt() if ctx == "new" else _prompt(around, ctx, beside)
+    else:
+        prompt = state.prompt
     regions = () if beside else caller.regions
     frame = Frame(run, caller, caller.issue(name), prompt, voice, regions)
     if frame.depth > _recursion.reach:
@@ -102,6 +105,7 @@ _recursion = _Recursion()
 
 
 def _prompt(around: PromptWriter, ctx: str, beside: bool) -> Prompt:
+    """The prompt of an activation that goes on from the one *around* it, unless it resumes."""
     if ctx == "same" and not beside:
         return around.prompt
     return around.prompt.copy() if ctx in ("copy", "same") else Prompt()

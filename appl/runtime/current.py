@@ -7,6 +7,7 @@ where several runs are open.
 from __future__ import annotations
 
 import threading
+from asyncio import _get_running_loop
 from collections.abc import Callable
 from typing import cast
 
@@ -63,10 +64,12 @@ def here(content: Callable[[], str], call: bool = True) -> Frame:
 
 def _outermost(frame: Frame | None, content: Callable[[], str]) -> Frame:
     run = frame.run if frame is not None else current()
-    tree = run.tree
-    tree.tasks.install()
+    tree, task = run.tree, None
+    if _get_running_loop() is not None:
+        tree.tasks.install()
+        task = task_here()
     in_fiber = frame is not None and type(getcurrent()) is Stack
-    if tree.root.thread == threading.get_ident() and (in_fiber or tree.task is task_here()):
+    if tree.root.thread == threading.get_ident() and (in_fiber or tree.task is task):
         return tree.root
     return tree.scope(tree.root, content())
 

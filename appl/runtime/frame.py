@@ -234,7 +234,7 @@ def owes(pending: Promise) -> bool:
 
 def owed(started: list[Promise]) -> list[Promise]:
     """The calls of *started* that somebody still has to wait for, or look at."""
-    return [pending for pending in started if owes(pending)]
+    return list(filter(owes, started))
 
 
 FRAME: ContextVar[Frame | None] = ContextVar("appl_frame", default=None)

@@ -35,17 +35,17 @@ class OutsideRun(WatchedRun, WaitedRun, Protocol):
 class Outside:
     """Tells the programs of *run* what *world* says; the world asks it about them (``Programs``).
 
-    ``answer`` sends a call that is ready to whoever answers it, ``begins`` hears of every call and
-    function that begins, ``steps`` are told when all programs wait, which
-    ``idle_detection`` notices (None where nobody would be told).
+    ``answer`` sends a call that is ready to whoever answers it (its backend, where there is none),
+    ``begins`` hears of every call and function that begins, if anybody does. ``steps`` are told
+    when all programs wait, which ``idle_detection`` notices (None where nobody would be told).
     """
 
     def __init__(self, run: OutsideRun, world: World) -> None:
         self._run, self.world = run, world
         self._expected = Expected(world)
         self.expect, self.ends, self.leave = world.expect, world.ends, world.leave
-        self.answer: Callable[[Call, Callable[[Call], None]], None] = _straight
-        self.begins: Callable[[Endable], None] = _unended
+        self.answer: Callable[[Call, Callable[[Call], None]], None] | None = None
+        self.begins: Callable[[Endable], None] | None = None
         self.steps: list[Callable[[bool], bool]] = []
         self.amend: Callable[[Call], None] | None = None
         self.idle_detection: IdleDetection | None = None
@@ -152,15 +152,6 @@ class Outside:
         call = begun if isinstance(begun, Call) else None
         ended = Moment(begun.address, "cancelled")
         self.expect(ended, lambda _: void(begun.end_from_outside()), _nothing, call)
-
-
-def _straight(call: Call, go: Callable[[Call], None]) -> None:
-    """Send *call*, which is ready, to its backend, as a live run does."""
-    go(call)
-
-
-def _unended(begun: Endable) -> None:
-    """Do nothing: a live run knows nothing of ends from outside before they come."""
 
 
 def _nothing() -> None:

@@ -151,7 +151,8 @@ class Run:
 
     def admit(self, call: Call) -> None:
         """Send *call* on its way; on the I/O loop."""
-        self.outside.begins(call)
+        if self.outside.begins is not None:
+            self.outside.begins(call)
         self.dispatch.scheduler.admit(call)
 
     def holdings(self) -> list[CallStatus]:

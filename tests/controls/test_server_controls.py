@@ -117,14 +117,14 @@ CONTROLS = {
     ),
     "no deadline for a call": Control(
         "appl/runtime/scheduling/dispatcher.py",
-        '                late.set("total", total)\n',
-        '                late.set("total", total + 1.5)\n',
+        '            late.set("total", total)\n',
+        '            late.set("total", total + 1.5)\n',
         f"{MATRIX}::test_silence_and_drips_end_at_the_deadline_of_the_call[openai-whole]",
     ),
     "numbers of any size": Control(
         "appl/backend_check.py",
-        "    if not 0 <= value <= MOST:\n",
-        "    if not 0 <= value:\n",
+        "(type(count) is not int or not 0 <= count <= MOST):\n",
+        "(type(count) is not int or not 0 <= count):\n",
         f"{SEAM}[count]",
     ),
     "numbers that are none": Control(
@@ -135,13 +135,13 @@ CONTROLS = {
     ),
     "no check of what a backend answers": Control(
         "appl/runtime/scheduling/dispatcher.py",
-        "        check_response(response, self.name)\n",
+        "            check_response(response, self.name)\n",
         "",
         f"{SEAM}[nothing]",
     ),
     "texts of an answer of any type": Control(
         "appl/backend_check.py",
-        '    text_in(sample.text, "text")\n',
+        "    _texts(sample, _SAID)\n",
         "",
         f"{SEAM}[text]",
     ),

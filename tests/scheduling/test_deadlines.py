@@ -129,7 +129,8 @@ def test_the_default_deadline_ends_what_takes_too_long_and_nothing_else() -> Non
     async def attempt(name: str, begins: float, takes: float) -> str:
         await clock.sleep(begins)
         try:
-            return await deadline.hold(sleep(takes, name))
+            with deadline:
+                return await sleep(takes, name)
         finally:
             ended[name] = clock.now()
 
@@ -150,9 +151,13 @@ def test_what_is_cancelled_from_elsewhere_is_not_taken_for_late() -> None:
     clock = VirtualClock()
     deadline = CommonDeadline(clock, 10)
 
+    async def attempt() -> None:
+        with deadline:
+            await clock.sleep(50)
+
     async def main() -> None:
         for at in (3, 10):  # before the deadline, and at the same moment
-            task = asyncio.ensure_future(deadline.hold(clock.sleep(50)))
+            task = asyncio.ensure_future(attempt())
             await clock.sleep(at)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -151,7 +151,7 @@ class Storm:
         self.raging = False
         self.resume()
         await asyncio.wait(self.tasks)
-        while any(way._connecting._task and not way._connecting._task.done() for way in self.ways):
+        while any(way.connecting._task and not way.connecting._task.done() for way in self.ways):
             await self.clock.sleep(1)
         for _ in range(5):  # what was cancelled ends
             await asyncio.sleep(0)
@@ -208,7 +208,7 @@ class Storm:
             ),
             "queues": sum(len(way.ledger._queues) for way in self.ways),
             "asking": sum(len(way._questions) for way in self.ways),
-            "counts": sum(way._stuck + way._resting + way._present for way in self.ways),
+            "counts": sum(way._stuck + way._resting for way in self.ways),
             "unpaused": sum(len(way._admission._unpaused) for way in self.ways),
             "rate": int(rate is not None and rate._turn.locked()),
             "timers": sum(alarm.action is not None for _, _, alarm in self.clock._alarms),

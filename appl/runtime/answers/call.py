@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from asyncio import Task as AsyncTask
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import ref
 
 from appl.backend import Chunk, Profile, Request, Response, Sampling, check_media
@@ -47,7 +47,7 @@ class CallDispatch(Protocol):
 class CallOutside(Protocol):
     """The seam between a run and its world, as far as its calls need it: see ``Outside``."""
 
-    answer: Callable[[Call, Callable[[Call], None]], None]
+    answer: Callable[[Call, Callable[[Call], None]], None] | None
     amend: Callable[[Call], None] | None
     idle_detection: IdleDetection | None
 
@@ -89,6 +89,19 @@ class CallFrame(Protocol):
         """The address of the next *name* in this frame."""
 
 
+class CallIdentity(NamedTuple):
+    """The part of a call that is fixed when it is issued, besides its address.
+
+    ``kind`` is the name of the function that issued it, ``ordinal`` its index among the calls of
+    its frame; ``file`` and ``line`` are the user's source line, where there is one.
+    """
+
+    kind: str
+    ordinal: int
+    file: str | None
+    line: int | None
+
+
 class Call(Promise):
     """One question to a model; ``node`` is its prompt, or ``messages`` when they were given.
 
@@ -97,19 +110,15 @@ class Call(Promise):
 
     __slots__ = (
         "account",
-        "asked",
         "cache",
         "emit",
-        "file",
         "frame",
         "given",
-        "kind",
-        "line",
+        "identity",
         "messages",
         "model",
         "n",
         "node",
-        "ordinal",
         "priority",
         "request",
         "run",
@@ -134,13 +143,11 @@ class Call(Promise):
     ) -> None:
         super().__init__(frame.issue(kind), home)
         self.frame = ref(frame)
-        self.run, self.kind = frame.run, kind
-        self.ordinal = frame.generations
+        self.run = frame.run
+        self.identity = CallIdentity(kind, frame.generations, *(source or (None, None)))
         frame.generations += 1
         self.node, self.messages = node, messages
         self.model, self.sampling = model, sampling
-        self.file: str | None = source[0] if source is not None else None
-        self.line: int | None = source[1] if source is not None else None
         self.n = 1
         self.priority = 0
         self.account = frame.account
@@ -151,9 +158,18 @@ class Call(Promise):
         self.stream: Stream | None = None
         self.request: Request | None = None
         self.worker: AsyncTask[None] | None = None
-        self.asked = False
         self.source: Source | None = None
         self.given: Response | None = None
+
+    @property
+    def file(self) -> str | None:
+        """The user's file."""
+        return self.identity.file
+
+    @property
+    def line(self) -> int | None:
+        """The user's line."""
+        return self.identity.line
 
     @property
     def profile(self) -> Profile:
@@ -191,8 +207,9 @@ class Call(Promise):
         """This call alone."""
         yield self
 
-    def begin(self) -> None:
-        """Do nothing: a single call follows no other."""
+    def begin(self) -> Call:
+        """The call to submit: this one, which follows no other."""
+        return self
 
     def stream_to(self, sink: Sink) -> None:
         """Have what the backend emits passed on to *sink*; before the call is submitted."""
@@ -209,9 +226,10 @@ class Call(Promise):
         node = self.node
         if node is not None and self.messages is None:
             self.messages = node.messages()
-        check_media(self.profile, self.messages)
+        if self.messages is not None and self.messages.needs:
+            check_media(self.profile, self.messages)
         self.request = Request(
-            self.address, self.ordinal, self.model, self.messages, self.sampling,
+            self.address, self.identity.ordinal, self.model, self.messages, self.sampling,
             self.n, 0, self.timeout, self.priority, self.cache,
         )  # fmt: skip
 
@@ -220,10 +238,13 @@ class Call(Promise):
         reporter, request = self.run.reporter, self.request
         if reporter.watched and request is not None:
             at = time.monotonic_ns()
-            reporter.emit(CallStarted(request, self.kind, self.edges(), self.file, self.line, at))
+            kind, _, file, line = self.identity
+            reporter.emit(CallStarted(request, kind, self.edges(), file, line, at))
 
     def edges(self) -> tuple[str, ...]:
         """The addresses of the calls whose answers the prompt holds, those implied left out."""
+        if self.node is None or self.node.hole is None:
+            return ()
         found = dict.fromkeys(at for source in sources(self.node) for at in source.answered_by())
         return tuple(found)
 

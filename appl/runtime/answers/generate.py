@@ -116,7 +116,9 @@ def _call(frame: Frame, kind: str, asked: RequestOptions, sampling: Sampling) ->
             tell_given(kind, frame, place)
         else:
             check_empty(kind, frame, place)
-    check_media(frame.run.dispatch.models.profile_of(asked.model or ""), node or given)
+    prompt = node or given
+    if prompt is not None and prompt.needs:
+        check_media(frame.run.dispatch.models.profile_of(asked.model or ""), prompt)
     cache = frame.run.dispatch.cache(finished(asked.cache)) if asked.cache is not None else None
     home = hub_here()
     call = Call(frame, home, kind, node, given, asked.model or "", sampling, place)
@@ -146,8 +148,7 @@ def issue(frame: Frame, answer: Call | MultiCall) -> Generation[Any]:
     """Hand *answer* to the scheduler; a sequential run waits for it here."""
     frame.add(answer)
     run = frame.run
-    answer.begin()
-    run.submit(answer.call)
+    run.submit(answer.begin())
     if run.services.sequential:
         wait(answer)
     return Generation(answer)

@@ -50,10 +50,11 @@ class MultiCall(Promise):
         """The very first call."""
         return self.first.call
 
-    def begin(self) -> None:
-        """Follow the first call; on the program's thread, before the call is submitted."""
-        self.first.begin()
+    def begin(self) -> Call:
+        """Follow the first call, and return it; on the program's thread, before it is submitted."""
+        call = self.first.begin()
         self._follow([self.first])
+        return call
 
     def stream_to(self, stream: Stream) -> None:
         """Have what comes passed on to *stream*; before the first call is submitted."""

@@ -134,10 +134,10 @@ class RequestOptions:
 
     def _complete(self, frame: Frame) -> None:
         """Find the model, and let its default options fill in what was left open."""
-        known = frame.run.profile.options
-        if not self.extra.keys() <= known or isinstance(self.fields["logprobs"], bool):
-            self._in_other_words(known)
-        model = frame.run.dispatch.models.resolve(named(finished(self.model)) or frame.model)
+        if self.extra or isinstance(self.fields["logprobs"], bool):
+            self._in_other_words(frame.run.profile.options)
+        name = None if self.model is None else named(finished(self.model))
+        model = frame.run.dispatch.models.resolve(name or frame.model)
         for name, value in model.options.items():
             if name not in self.fields:
                 self.extra.setdefault(name, value)
@@ -147,6 +147,8 @@ class RequestOptions:
 
     def _in_other_words(self, known: Set[str]) -> None:
         """Read the options that are neither ours nor in *known*, those of the backend."""
+        if self.extra.keys() <= known and not isinstance(self.fields["logprobs"], bool):
+            return
         words = fallback.names().options(self.fields, self.extra, known, self.shape is not None)
         self.model = words.get("model", self.model)
         self.messages = words.get("messages", self.messages)

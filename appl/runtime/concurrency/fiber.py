@@ -55,8 +55,10 @@ class Strand:
     def resume(self, error: BaseException | None = None) -> None:
         """Put this strand among the ready ones, with *error* to raise where it waits."""
         self.waits = None  # so that no second wake-up puts it into the queue twice
-        self.hub.ready.append((self, error))
-        self.hub.poke()
+        hub = self.hub
+        hub.ready.append((self, error))
+        if hub.loop is not None:
+            hub.poke()
 
     def throw(self, error: BaseException) -> None:
         """Raise *error* where this strand waits, or at its next wait; on the hub's own thread."""

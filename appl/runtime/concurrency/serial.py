@@ -23,10 +23,16 @@ class WaitedCall(Protocol):
     """A call, as far as the time for which it is waited for needs it."""
 
     address: str
-    file: str | None
-    line: int | None
     request: Request | None
     outcome: Outcome | None
+
+    @property
+    def file(self) -> str | None:
+        """The user's file."""
+
+    @property
+    def line(self) -> int | None:
+        """The user's line."""
 
     def edges(self) -> tuple[str, ...]:
         """The addresses of the calls whose answers its prompt holds."""

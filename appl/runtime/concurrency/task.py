@@ -52,7 +52,8 @@ class Task(Promise):
         self._cancelled = False
         self._begun = False
         self.overlaps = True
-        self.run.outside.begins(self)
+        if self.run.outside.begins is not None:
+            self.run.outside.begins(self)
 
     def attempt(self, body: Callable[[], Any]) -> Outcome:
         """Call *body*; the outcome, with what it left running as children."""

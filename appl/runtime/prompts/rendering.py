@@ -148,7 +148,7 @@ class Holes:
             holes = [_source(lazy).address for lazy in call.node.holes() if not _is_there(lazy)]
         return Rendered(
             call.address,
-            call.kind,
+            call.identity.kind,
             call.model,
             json.loads(call.sampling.canonical()),
             tuple(messages or ()),

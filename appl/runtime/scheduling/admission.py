@@ -41,13 +41,14 @@ class Loan:
         """The amounts that are reserved; ``None`` when nothing is counted."""
         return None if self.reserved is None else self.reserved.worst
 
-    def answered(self, used: Amounts, tokens: int | None) -> None:
+    def answered(self, used: Amounts = Amounts(), tokens: int | None = None) -> None:  # noqa: B008
         """The attempt was answered: *used* is spent, and so many *tokens* of a minute."""
         traffic = self._traffic
         # Before the slot goes back: the next attempt is let in by that, and finds the circuit
         # closed and the limit as this answer leaves it.
         self.probe = False
-        traffic.breaker.answered()
+        if traffic.breaker.failures:
+            traffic.breaker.answered()
         if self.epoch is not None:
             traffic.slots.answered(self.epoch)
         if self.asked:
@@ -148,36 +149,38 @@ class Admission:
         Most attempts are of this kind; this is the fastest way.
         """
         traffic, counted = self._traffic, account is not None or self._ledger.late is not None
-        if counted or traffic.rate is not None or self._busy():
+        if counted or traffic.rate is not None:
             return None
-        loan = Loan(traffic, self._retries)
-        loan.epoch = traffic.slots.take_now()
-        return loan
+        return self._slot()
 
     def now(self, wanted: Wanted) -> Loan | None:
         """A loan of all that is *wanted*; ``None`` if anything has to be waited for."""
         # No ``await`` in here: nothing can change on the loop between these lines.
-        if self._busy():
+        loan = self._slot()
+        if loan is None:
             return None
-        traffic = self._traffic
-        loan = Loan(traffic, self._retries)
         account = self._ledger.charged(wanted.account)
         if account is not None:
             loan.reserved = self._ledger.try_reserve(account, wanted.worst(account))
             if loan.reserved is None:
+                loan.back()
                 return None
-        if traffic.rate is not None:
-            if not traffic.rate.take_now(wanted.tokens):
+        rate = self._traffic.rate
+        if rate is not None:
+            if not rate.take_now(wanted.tokens):
                 loan.back()
                 return None
             loan.asked = wanted.tokens
-        loan.epoch = traffic.slots.take_now()
         return loan
 
-    def _busy(self) -> bool:
-        traffic = self._traffic
-        alive = not traffic.breaker.open and not traffic.gate.closed
-        return self.paused or not (traffic.slots.room and alive)
+    def _slot(self) -> Loan | None:
+        """A loan of nothing but a slot; ``None`` if no attempt may begin now."""
+        epoch = None if self.paused else self._traffic.take_slot()
+        if epoch is None:
+            return None
+        loan = Loan(self._traffic, self._retries)
+        loan.epoch = epoch
+        return loan
 
     def pause(self) -> None:
         """Let nobody in from now on."""

@@ -62,10 +62,16 @@ class Unfinished(Endable, Protocol):
 
     model: str
     priority: int
-    file: str | None
-    line: int | None
     messages: Messages | None
     emit: Feed | None
+
+    @property
+    def file(self) -> str | None:
+        """The user's file."""
+
+    @property
+    def line(self) -> int | None:
+        """The user's line."""
 
     @property
     def outcome(self) -> Outcome | None:

@@ -12,49 +12,49 @@ from appl.errors import BackendError, BackendTimeout, BackendUnavailable, Circui
 from appl.runtime.scheduling.policy import Circuit
 from appl.runtime.scheduling.timers import Clock, ring, wait_for
 
+OPEN = float("-inf")
+"""The time until which an open gate is closed."""
+
 
 class Gate:
     """A gate that is closed until a time that the server gave; all attempts wait for that time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.until = float("-inf")
-        self._closed = False
+        self.until = OPEN
 
     @property
     def closed(self) -> bool:
         """True if attempts have to wait."""
-        if self._closed and self._clock.now() >= self.until:
-            self._closed = False
-        return self._closed
+        if self.until != OPEN and self._clock.now() >= self.until:
+            self.until = OPEN
+        return self.until != OPEN
 
     def close(self, seconds: float) -> None:
         """Leave the backend alone for *seconds*, or longer if it asked for that before."""
         self.until = max(self.until, self._clock.now() + seconds)
-        self._closed = True
 
 
 class Breaker:
-    """The circuit to one backend; *whose* is the backend's name in its error."""
+    """The circuit to one backend; *whose* is the backend's name in its error.
+
+    ``probe_at`` is the time at which the backend is asked again, while it is taken for dead, and
+    ``failures`` counts those in a row; there are some while it is.
+    """
 
     def __init__(self, circuit: Circuit | None, clock: Clock, whose: str) -> None:
         self._circuit, self._clock, self._whose = circuit, clock, whose
-        self._failures = 0
+        self.failures = 0
         self._pause = circuit.pause_s if circuit is not None else 0.0
         self._last: BaseException | None = None
         self._probing = False
-        self._probe_at: float | None = None  # while open: when it is asked again
+        self.probe_at: float | None = None
         self._waiting: dict[asyncio.Future[None], None] = {}  # in the order of coming
 
     @property
     def open(self) -> bool:
         """True if the backend is taken for dead."""
-        return self._probe_at is not None
-
-    @property
-    def probe_at(self) -> float | None:
-        """The time at which the backend is asked again, while it is taken for dead."""
-        return self._probe_at
+        return self.probe_at is not None
 
     async def enter(self, patience_s: float) -> bool:
         """Wait until it may be asked; true if as the probe. Raises ``CircuitOpen``.
@@ -64,21 +64,21 @@ class Breaker:
         late = self._clock.now() + patience_s
         # All that wait are woken by each news and look again, in the order of coming: the first
         # one becomes the probe, and the others wait for what comes of it.
-        while self._probe_at is not None:
+        while self.probe_at is not None:
             now = self._clock.now()
-            if now >= self._probe_at and not self._probing:
+            if now >= self.probe_at and not self._probing:
                 self._probing = True
                 return True
             if now >= late:
                 raise self._error() from self._last
-            await self._news(late if self._probing else min(late, self._probe_at))
+            await self._news(late if self._probing else min(late, self.probe_at))
         return False
 
     def answered(self) -> None:
         """Note that the backend has answered something."""
-        self._failures = 0
-        if self._probe_at is not None:
-            self._probe_at, self._last = None, None
+        self.failures = 0
+        if self.probe_at is not None:
+            self.probe_at, self._last = None, None
             self._probing = False
             self._tell()
 
@@ -92,12 +92,12 @@ class Breaker:
         if not _deadly(error):
             self.answered() if isinstance(error, BackendError) else self.left(probe)
             return
-        self._failures += 1
+        self.failures += 1
         self._last = error
         if probe:
             self._pause = min(circuit.cap_s, 2 * self._pause)
             self._shut()
-        elif self._probe_at is None and self._failures >= circuit.failures:
+        elif self.probe_at is None and self.failures >= circuit.failures:
             self._pause = circuit.pause_s
             self._shut()
 
@@ -109,7 +109,7 @@ class Breaker:
 
     def _shut(self) -> None:
         self._probing = False
-        self._probe_at = self._clock.now() + self._pause
+        self.probe_at = self._clock.now() + self._pause
         self._tell()
 
     async def _news(self, until: float) -> None:
@@ -127,7 +127,7 @@ class Breaker:
 
     def _error(self) -> CircuitOpen:
         return CircuitOpen(
-            f"the backend {self._whose!r} failed {self._failures} times in a row, so it is not "
+            f"the backend {self._whose!r} failed {self.failures} times in a row, so it is not "
             f"asked for a while; the last error was: {self._last}"
         )
 

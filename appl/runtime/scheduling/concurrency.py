@@ -55,29 +55,27 @@ class Slots:
         self._let_in()
         self._on_room()
 
-    @property
-    def room(self) -> bool:
-        """True if one more may come, and none waits to."""
-        return (self._size is None or self.taken < int(self._size)) and not self._waiting
-
     async def take(self) -> int:
         """Wait for a slot and take it; returns the epoch, for ``busy`` and ``answered``."""
-        if not self.room:
-            turn = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
-            try:
-                await turn
-            except asyncio.CancelledError:
-                # Cancelled after its turn had come: the slot was taken for it, and would be lost.
-                if turn.done() and not turn.cancelled():
-                    self.taken -= 1
-                    self._let_in()
-                raise
-            return self.epoch
-        return self.take_now()
+        epoch = self.take_now()
+        if epoch is not None:
+            return epoch
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            # Cancelled after its turn had come: the slot was taken for it, and would be lost.
+            if turn.done() and not turn.cancelled():
+                self.taken -= 1
+                self._let_in()
+            raise
+        return self.epoch
 
-    def take_now(self) -> int:
-        """Take a slot while there is ``room``; returns the epoch."""
+    def take_now(self) -> int | None:
+        """Take a slot if there is ``room``; returns the epoch, or ``None``."""
+        if self._waiting or (self._size is not None and self.taken >= int(self._size)):
+            return None
         self.taken += 1
         return self.epoch
 

@@ -7,15 +7,12 @@ injected clock, and its error names the deadline.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from appl.backend import Chunk, Emit
 from appl.errors import BackendTimeout
 from appl.runtime.scheduling.timers import Clock, Timer
-
-T = TypeVar("T")
 
 
 class Deadline:
@@ -75,9 +72,10 @@ class Deadline:
 
 
 class CommonDeadline:
-    """A deadline of *seconds* for every piece of work, with one timer for all of them.
+    """``with deadline:`` ends the block with ``BackendTimeout`` after *seconds*.
 
-    It costs a tenth of a :class:`Deadline`, so that every attempt can have it.
+    There is one timer for the blocks of all tasks. So it costs a tenth of a :class:`Deadline`, and
+    every attempt can have it. A task is in one such block at a time.
     """
 
     def __init__(self, clock: Clock, seconds: float) -> None:
@@ -86,22 +84,29 @@ class CommonDeadline:
         self._passed: dict[asyncio.Task[Any], int] = {}  # how often each was cancelled before
         self._timer: Timer | None = None
 
-    async def hold(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of *work*. Raises ``BackendTimeout`` when it is not there in time."""
-        task = cast("asyncio.Task[Any]", asyncio.current_task())
-        self._began[task] = self._clock.now()
+    def __enter__(self) -> None:
+        self._began[cast("asyncio.Task[Any]", asyncio.current_task())] = self._clock.now()
         if self._timer is None:
             self._arm()
-        try:
-            return await work
-        except asyncio.CancelledError as error:
-            if task in self._passed and task.uncancel() <= self._passed[task]:
-                text = f"no answer within {self._seconds} s"
-                raise BackendTimeout(text, deadline="total") from error
-            raise
-        finally:
-            self._began.pop(task, None)
-            self._passed.pop(task, None)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._began.pop(task, None)
+        if not self._passed:
+            return
+        # ``uncancel`` takes back the one cancellation of this deadline. If more remain than at the
+        # strike, somebody else has cancelled the task, too, and that is not turned into a timeout.
+        before = self._passed.pop(task, None)
+        if before is None or not isinstance(error, asyncio.CancelledError):
+            return
+        if task.uncancel() <= before:
+            text = f"no answer within {self._seconds} s"
+            raise BackendTimeout(text, deadline="total") from error
 
     def _arm(self) -> None:
         # All have the same number of seconds, so the oldest is due first. A timer for work that

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,7 @@ class Dispatcher:
     attempts. *samples* is the backend with the caches of the run before it, where there are any:
     answers that they have are not asked for. *traffic* is that of other runs with the same server;
     the run's calls to other backends reserve at the same *ledger*. ``on_room`` is called when more
-    may be sent than before.
+    may be sent than before. ``name`` is the backend's own.
     """
 
     place = ""
@@ -63,13 +63,13 @@ class Dispatcher:
         traffic: Traffic | None = None,
         ledger: BudgetLedger | None = None,
     ) -> None:
-        self.backend, self.policy = backend, policy
+        self.backend, self.policy, self.name = backend, policy, backend.profile.name
         self.on_room: Callable[[], None] = _nothing
         self._samples, self._seed = samples, seed
-        traffic = traffic or Traffic(policy, backend.profile.name, most)
+        traffic = traffic or Traffic(policy, self.name, most)
         traffic.join(self)
         self._traffic, self._clock = traffic, traffic.clock
-        self._connecting = Connecting(backend, traffic.breaker, self._clock, policy.deadlines)
+        self.connecting = Connecting(backend, traffic.breaker, self._clock, policy.deadlines)
         caching = backend if offers(backend, PrefixCaching) else None
         brought = backend.prices if offers(backend, Pricing) else None
         self.prices = Overridden(policy.prices, brought or {})
@@ -80,30 +80,26 @@ class Dispatcher:
         deadlines = policy.deadlines
         self._late = deadlines.first_token_s is not None or deadlines.between_tokens_s is not None
         self._late = self._late and "stream" in backend.profile.features
-        self._present = self._resting = self._stuck = 0
+        self._resting = self._stuck = 0
         self._questions: dict[Call, Question] = {}
         self._began: dict[Call, float] = {}
-        self._default = CommonDeadline(LoopClock(), ATTEMPT_S)  # a test's clock may jump past it
+        usual = CommonDeadline(LoopClock(), ATTEMPT_S)  # a test's clock may jump past it
+        self._usual = usual if deadlines.total_s is None else _UNTIMED
 
     @property
     def limit(self) -> int | None:
-        """The number of calls that may be on their way now; ``None`` without limit.
+        """The number of calls up to which one more may begin now; ``None`` without limit.
 
-        It does not grow while a call waits for leave to be sent. Calls that rest between attempts
-        do not count.
+        None may begin while a call waits for leave to be sent. Calls that rest between attempts do
+        not count.
         """
         # A call that is taken out of the queue cannot be overtaken any more. So while one waits
         # for leave, the others stay in the queue, where a later one of higher priority still goes
         # first.
-        slots = self._traffic.slots.limit
-        limit = None if slots is None else slots + self._resting
         if self._stuck:
-            return self._present if limit is None else min(limit, self._present)
-        return limit
-
-    def numbers(self, call: Call) -> Iterator[int]:
-        """The numbers of the attempts of *call*."""
-        return count(1)
+            return 0
+        slots = self._traffic.slots.limit
+        return None if slots is None else slots + self._resting
 
     def patience_s(self, call: Call) -> float:
         """The seconds for which *call* waits for a backend that is taken for dead."""
@@ -127,37 +123,44 @@ class Dispatcher:
         """Note that more calls may be sent than before."""
         self.on_room()
 
-    async def complete(self, call: Call) -> Response:
-        """The answer to *call*, after as many attempts as it takes. Raises the last one's error."""
-        request = call.request
-        assert request is not None
-        total = self._left_for(call)
-        self._present += 1
-        try:
-            if total == math.inf:
-                return await self._answer(call, request)
-            with Deadline(self._clock) as late:
-                late.set("total", total)
-                return await self._answer(call, request)
-        finally:
-            self._present -= 1
+    def complete(
+        self, call: Call, numbers: Iterator[int] | None = None
+    ) -> Coroutine[Any, Any, Response]:
+        """The answer to *call*, after as many attempts as it takes. Raises the last one's error.
 
-    def _answer(self, call: Call, request: Request) -> Coroutine[Any, Any, Response]:
-        numbers = self.numbers(call)
+        The attempts have *numbers*, from 1 on if there are none.
+        """
+        # Only the layers that the call needs are there. One without a deadline, without a cache
+        # and with one sample, which is the usual one, goes to its first attempt at once.
+        request, numbers = call.request, numbers or count(1)
+        assert request is not None
+        ask = partial(self._ask, call, numbers)
         if self._samples is None or (request.n == 1 and request.cache is None):
-            return self._ask(call, numbers, request, call.emit)
-        return self._samples.complete(request, call.emit, partial(self._ask, call, numbers))
+            asking = partial(ask, request, call.emit)
+        else:
+            asking = partial(self._samples.complete, request, call.emit, ask)
+        began, total = self._began.pop(call, None), self._total(call)
+        if total == math.inf:
+            return asking()
+        late = 0.0 if began is None else self._clock.now() - began
+        return self._in_time(max(total - late, 0.0), asking)
+
+    async def _in_time(self, total: float, asking: _Asking) -> Response:
+        with Deadline(self._clock) as late:
+            late.set("total", total)
+            return await asking()
 
     async def _ask(
         self, call: Call, numbers: Iterator[int], request: Request, emit: Emit | None
     ) -> Response:
-        """Ask the backend itself, until it answers or there is no point in question again."""
+        """Ask the backend itself, until it answers or there is no point in asking again."""
         question = self._questions[call] = Question(call, numbers, request, emit)
+        attempt = self._attempt if self._hedge is None or emit is not None else self._hedged
         self._traffic.retries.earn()
         try:
             while True:
                 try:
-                    return await self._hedged(question)
+                    return await attempt(question)
                 except BackendError as error:
                     wait = self._wait_after(question, error)
                     if wait is None:
@@ -168,6 +171,7 @@ class Dispatcher:
                         failed = AttemptFailed(call.address, question.number, error, at, wait)
                         call.run.reporter.emit(failed)
                 await self._rest(question, wait)
+                question.begin_again()
         finally:
             # Samples of one call may be asked for side by side, each by a question of its own.
             # The entry is that of the latest one.
@@ -175,38 +179,56 @@ class Dispatcher:
                 del self._questions[call]
 
     def _hedged(self, question: Question) -> Coroutine[Any, Any, Response]:
-        if self._hedge is None or question.emit is not None:
-            return self._attempt(question)
+        assert self._hedge is not None
         return self._hedge.ask(partial(self._attempt, question), partial(self._second, question))
 
-    def _second(self, question: Question) -> Callable[[], Coroutine[Any, Any, Response]] | None:
+    def _second(self, question: Question) -> _Asking | None:
         """One more attempt beside one that is on its way, if nothing has to be waited for."""
         loan = self._admission.now(self._wanted(question))
-        return None if loan is None else partial(self._send, question.beside(), loan)
+        return None if loan is None else partial(self._attempt, question.beside(), loan)
 
-    async def _attempt(self, question: Question) -> Response:
-        question.begin()
-        if self._connecting.needed:
-            await self._connected(question)
-        loan = self._admission.uncounted(question.call.account)
+    async def _attempt(self, question: Question, loan: Loan | None = None) -> Response:
+        """Make one attempt, with its *loan*, which is waited for if there is none."""
+        if loan is None:
+            if self.connecting.needed:
+                await self._connected(question)
+            loan = self._admission.uncounted(question.call.account)
         if loan is None:
             wanted = self._wanted(question)
             loan = await self._admission.wait(wanted, partial(self._waiting, question))
-        if self.lender is None:
-            return await self._send(question, loan)
-        # First what this process counts, then leave from the process that keeps the run's limits:
-        # a call that a budget of its own refuses costs no message.
+        permit = None if self.lender is None else await self._permit(self.lender, question, loan)
+        request, meter = question.request, self._meter
         try:
-            permit = await self._permit(self.lender, question)
-        except BaseException:
-            loan.back()
+            question.send(probing=loan.probe or (permit is not None and permit.probe))
+            with _UNTIMED if question.call.timeout is not None else self._usual:
+                if self._late:
+                    response = await self._streamed(question)
+                else:
+                    response = await self.backend.complete(request, question.emit)
+            check_response(response, self.name)
+            response = meter.priced(request, response)
+        except BaseException as error:
+            # A cancellation, too: the server may have worked, so its worst case is paid for, and
+            # the slot must be given back however the attempt ends.
+            if isinstance(error, BackendError):
+                let_go(error)
+            loan.failed(error, meter.failed(request, error, loan.worst))
+            if permit is not None:
+                permit.failed(error, meter.failed(request, error, permit.worst))
             raise
-        return await self._send(question, loan, permit)
+        if loan.reserved is not None or loan.asked:
+            loan.answered(meter.used(request, response, loan.worst), tokens_of(response))
+        else:
+            loan.answered()
+        if permit is not None:
+            used = meter.used(request, response, permit.worst)
+            permit.answered(used, tokens_of(response))
+        return response
 
     async def _connected(self, question: Question) -> None:
         waiting = partial(self._waiting, question)
         try:
-            await self._connecting.done(self.patience_s(question.call), waiting)
+            await self.connecting.done(self.patience_s(question.call), waiting)
         except BackendError as error:
             # All calls of the run hear of the one failed connecting. It counts as an attempt of
             # each, but takes only one retry out of the budget of retries.
@@ -220,39 +242,8 @@ class Dispatcher:
         worst = partial(self._meter.worst, request)
         return Wanted(call.account, worst, tokens, self.patience_s(call))
 
-    async def _send(self, question: Question, loan: Loan, permit: Permit | None = None) -> Response:
-        """Make one attempt, with its *loan* and, if there is a lender, the *permit* of it."""
-        request, meter = question.request, self._meter
-        try:
-            question.send(probing=loan.probe or (permit is not None and permit.probe))
-            response = meter.priced(request, await self._once(question))
-        except BaseException as error:
-            # A cancellation, too: the server may have worked, so its worst case is paid for, and
-            # the slot must be given back however the attempt ends.
-            if isinstance(error, BackendError):
-                let_go(error)
-            loan.failed(error, meter.failed(request, error, loan.worst))
-            if permit is not None:
-                permit.failed(error, meter.failed(request, error, permit.worst))
-            raise
-        tokens = tokens_of(response)
-        loan.answered(meter.used(request, response, loan.worst), tokens)
-        if permit is not None:
-            permit.answered(meter.used(request, response, permit.worst), tokens)
-        return response
-
-    async def _once(self, question: Question) -> Response:
-        """One answer of the backend, checked."""
-        if question.call.timeout is not None or self.policy.deadlines.total_s is not None:
-            response = await self._streamed(question)
-        else:
-            response = await self._default.hold(self._streamed(question))
-        check_response(response, self.name)
-        return response
-
     async def _streamed(self, question: Question) -> Response:
-        if not self._late:
-            return await self.backend.complete(question.request, question.emit)
+        """One answer of the backend, whose tokens have deadlines."""
         deadlines = self.policy.deadlines
         with Deadline(self._clock) as late:
             late.set("first token", deadlines.first_token_s)
@@ -261,18 +252,12 @@ class Dispatcher:
 
     def expect(self, call: Call) -> None:
         """Start the time of *call*, which is ready; it runs while the backend is probed, too."""
-        if self._connecting.needed:
+        if self.connecting.needed:
             self._began[call] = self._clock.now()
 
     def _total(self, call: Call) -> float:
         found = call.timeout if call.timeout is not None else self.policy.deadlines.total_s
         return math.inf if found is None else found
-
-    def _left_for(self, call: Call) -> float:
-        """The seconds that are left for *call*."""
-        began = self._began.pop(call, None)
-        total = self._total(call)
-        return total if began is None else max(total - (self._clock.now() - began), 0.0)
 
     async def probed(self) -> None:
         """Wait until the backend was probed, or the time of a call that waits for it is over.
@@ -280,7 +265,7 @@ class Dispatcher:
         If the probe fails, calls find it out for themselves.
         """
         ends = (at + self._total(call) for call, at in self._began.items())
-        await self._connecting.settled(min(ends, default=math.inf))
+        await self.connecting.settled(min(ends, default=math.inf))
 
     # -- attempts in other processes
 
@@ -289,14 +274,22 @@ class Dispatcher:
         """True if the tokens of a minute are limited."""
         return self._traffic.rate is not None and self._traffic.rate.by_tokens
 
-    async def _permit(self, lender: Lender, question: Question) -> Permit:
-        """Leave from the process that keeps the limits; budgets of this process have theirs."""
+    async def _permit(self, lender: Lender, question: Question, loan: Loan) -> Permit:
+        """Leave from the process that keeps the limits; *loan* goes back if there is none.
+
+        It is asked for after what this process counts: a call that a budget of its own refuses
+        costs no message.
+        """
         call, request, worst = question.call, question.request, None
-        if lender.account is not None:
-            worst = self._meter.worst(request, lender.account)
-        tokens = self._meter.tokens(request) if lender.by_tokens(self.place) else 0
-        with question.elsewhere():
-            return await lender.permit(self.place, worst, tokens, self.patience_s(call))
+        try:
+            if lender.account is not None:
+                worst = self._meter.worst(request, lender.account)
+            tokens = self._meter.tokens(request) if lender.by_tokens(self.place) else 0
+            with question.elsewhere():
+                return await lender.permit(self.place, worst, tokens, self.patience_s(call))
+        except BaseException:
+            loan.back()
+            raise
 
     async def lend(
         self, account: Account | None, worst: Amounts | None, tokens: int, patience_s: float
@@ -325,11 +318,6 @@ class Dispatcher:
                 self.on_room()
 
     # -- for who looks on, and for who intervenes
-
-    @property
-    def name(self) -> str:
-        """The backend's own name."""
-        return self.backend.profile.name
 
     @property
     def stuck_for(self) -> Why | None:
@@ -373,11 +361,6 @@ class Dispatcher:
         gate_s = max(self._traffic.gate.until - now, 0.0) if self._traffic.gate.closed else 0.0
         circuit_s = max(probe_at - now, 0.0) if probe_at is not None else 0.0
         return Load(self.name, slots.limit, slots.most, slots.taken, ready, gate_s, circuit_s)
-
-    @property
-    def paused(self) -> bool:
-        """True if no attempt is begun at present."""
-        return self._admission.paused
 
     def pause(self) -> None:
         """Begin no attempt from now on; what is on its way goes on."""
@@ -432,6 +415,10 @@ class Dispatcher:
                 return None
         failed = max(question.failed, question.away)
         return wait_s(retries, self._seed, call.address, failed, error.retry_after or 0.0)
+
+
+_Asking = Callable[[], Coroutine[Any, Any, Response]]
+_UNTIMED = nullcontext()
 
 
 def _nothing() -> None:

@@ -11,12 +11,12 @@ import dataclasses
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from statistics import median
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from appl.backend import Backend, Request, Response
 from appl.errors import BackendError, BackendUnavailable
@@ -67,11 +67,13 @@ class LegDispatcher(Dispatcher):
         """True if it could not be connected with recently: others are asked before it."""
         return self._clock.now() < self._away_until
 
-    async def complete(self, call: Call) -> Response:
+    def complete(
+        self, call: Call, numbers: Iterator[int] | None = None
+    ) -> Coroutine[Any, Any, Response]:
         """The answer to *call*: a leg, or a call from before the run had several backends."""
-        if not isinstance(call, Leg):
-            return await super().complete(call)
-        leg = call
+        return self._leg(call) if isinstance(call, Leg) else super().complete(call)
+
+    async def _leg(self, leg: Leg) -> Response:
         total = leg.main.timeout
         if total is None:
             total = self.policy.deadlines.total_s
@@ -79,18 +81,14 @@ class LegDispatcher(Dispatcher):
         # The program knows the call, and cancels its worker: that is the task of this leg now.
         leg.main.worker, begun = asyncio.current_task(), self._clock.now()
         try:
-            return await super().complete(leg)
+            return await super().complete(leg, leg.numbered())
         except BackendUnavailable:
-            if self._connecting.needed and self.policy.circuit is not None:
+            if self.connecting.needed and self.policy.circuit is not None:
                 self._away_until = self._clock.now() + self.policy.circuit.cap_s
             raise
         finally:
             leg.main.worker = None
             leg.took = self._clock.now() - begun
-
-    def numbers(self, call: Call) -> Iterator[int]:
-        """The numbers of attempts, which go on from leg to leg."""
-        return call.numbered() if isinstance(call, Leg) else super().numbers(call)
 
     def patience_s(self, call: Call) -> float:
         """The seconds for which *call* waits for a dead backend; none if it may go to another."""
@@ -138,7 +136,7 @@ class Leg(Call):
             self.finish(cast(Outcome, main.outcome))
 
     def numbered(self) -> Iterator[int]:
-        """One number for each attempt."""
+        """The numbers of attempts, which go on from leg to leg."""
         for number in count(self.attempts + 1):
             self.attempts = number
             yield number
@@ -337,4 +335,4 @@ def _expected(call: Call) -> Request:
         texts.append(node.part if isinstance(node.part, str) else answer if node.lazy else "")
         node = node.parent
     messages = Messages.of([Message("user", "".join(reversed(texts)))])
-    return Request(call.address, call.ordinal, call.model, messages, call.sampling, call.n)
+    return Request(call.address, call.identity.ordinal, call.model, messages, call.sampling, call.n)

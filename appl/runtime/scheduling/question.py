@@ -55,7 +55,7 @@ class Question:
         """The same question, to be asked beside this one with attempts of its own."""
         return Question(self.call, self.numbers, self.request, self.emit)
 
-    def begin(self) -> None:
+    def begin_again(self) -> None:
         """Begin another attempt."""
         self.probing = self.shared = self.sent = False
 

@@ -17,7 +17,7 @@ from typing import cast
 from appl.backend import PrefixCaching, Response
 from appl.errors import CallCancelled
 from appl.runtime.answers.call import Call, on_finish
-from appl.runtime.concurrency.loop_thread import io_thread
+from appl.runtime.concurrency.loop_thread import LoopThread, io_thread
 from appl.runtime.concurrency.promise import Error, Promise
 from appl.runtime.scheduling.accounts import Account
 from appl.runtime.scheduling.call_status import CallStatus, Load, Why
@@ -31,7 +31,7 @@ class Scheduler:
     """One backend's ready queue, and the workers that empty it.
 
     With *caching*, the common beginning of many ready calls is sent ahead of them; other runs that
-    ask *whose* server share its cache.
+    ask *whose* server share its cache. No attempt is begun while it is ``paused``.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class Scheduler:
             self._ahead = PrefixFirst(
                 caching, order, self._engage, dispatcher.probed, dispatcher.policy, whose
             )
+        self.paused = False
         self._workers = 0
         self._starting = False
         self._incomplete: set[Call] = set()
@@ -93,7 +94,8 @@ class Scheduler:
 
     def ready(self, call: Call) -> None:
         """Put *call*, which has its request, into the queue."""
-        self._dispatcher.expect(call)
+        if self._dispatcher.connecting.needed:
+            self._dispatcher.expect(call)
         self.order.add(call)
         self._foreseen.discard(call)
         if self._ahead is None:
@@ -108,7 +110,7 @@ class Scheduler:
     def _engage(self) -> bool:
         """Start one more worker if there is work and room; true if one will look for work."""
         ahead = self._ahead
-        if self._dispatcher.paused or (ahead is not None and ahead.gathering):
+        if self.paused or (ahead is not None and ahead.gathering):
             return False
         # One worker at a time is started. It starts the next one itself when it has found work, so
         # that a burst of calls does not make a burst of workers which find the queue empty.
@@ -133,25 +135,21 @@ class Scheduler:
 
     async def _work(self) -> None:
         self._starting = False
+        io, ahead = io_thread(), self._ahead
+        take = self.order.take if ahead is None else ahead.next
         try:
-            while (call := self._next()) is not None:
+            while not self.paused and (call := take()) is not None:
                 self._engage()
                 if call.outcome is None:  # it may have been cancelled in the queue
-                    await self._attempt(call)
-                if self._ahead is not None:
-                    self._ahead.over(call)
+                    await self._attempt(call, io)
+                if ahead is not None:
+                    ahead.over(call)
         finally:
             self._workers -= 1
-            io_thread().workers -= 1
+            io.workers -= 1
             del self._tasks[cast("asyncio.Task[None]", asyncio.current_task())]
 
-    def _next(self) -> Call | None:
-        if self._dispatcher.paused:
-            return None
-        return self.order.take() if self._ahead is None else self._ahead.next()
-
-    async def _attempt(self, call: Call) -> None:
-        io = io_thread()
+    async def _attempt(self, call: Call, io: LoopThread) -> None:
         mark, since = io.mark(), self._now()
         call.worker = task = cast("asyncio.Task[None]", asyncio.current_task())
         self._tasks[task] = call
@@ -198,7 +196,7 @@ class Scheduler:
 
     def _why(self, number: int) -> Why:
         """The reason for which number *number* of the queue is not sent."""
-        if self._dispatcher.paused:
+        if self.paused:
             return "paused"
         if self._ahead is not None and self._ahead.probing:
             return "connect"
@@ -212,19 +210,16 @@ class Scheduler:
         """The load of the backend, in a list."""
         return [self._dispatcher.load(len(self.order))]
 
-    @property
-    def paused(self) -> bool:
-        """True if no attempt is begun at present."""
-        return self._dispatcher.paused
-
     def pause(self) -> None:
         """Begin no attempt from now on; what is on its way goes on."""
+        self.paused = True
         self._dispatcher.pause()
         if self._ahead is not None:
             self._ahead.pause()
 
     def resume(self) -> None:
         """Begin attempts again."""
+        self.paused = False
         self._dispatcher.resume()
         if self._ahead is not None:
             self._ahead.paused = False
@@ -313,7 +308,11 @@ def _entered(
 
 def _start(call: Call, go: Callable[[Call], None]) -> None:
     call.starts()
-    call.run.outside.answer(call, go)
+    answer = call.run.outside.answer
+    if answer is None:
+        go(call)
+    else:
+        answer(call, go)
 
 
 def _prepared(call: Call) -> bool:

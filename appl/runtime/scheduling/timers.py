@@ -6,6 +6,7 @@ Invariant: everything here is used on the I/O loop only.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
@@ -29,11 +30,9 @@ class Clock(Protocol):
 
 
 class LoopClock:
-    """The time of the running loop."""
+    """The time of the I/O loop, which is the monotonic clock of the machine."""
 
-    def now(self) -> float:
-        """The loop's time."""
-        return asyncio.get_running_loop().time()
+    now = staticmethod(time.monotonic)
 
     def at(self, when: float, action: Callable[[], None]) -> Timer:
         """A timer of the loop."""

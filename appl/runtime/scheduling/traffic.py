@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 from weakref import WeakSet
 
-from appl.runtime.scheduling.circuit import Breaker, Gate
+from appl.runtime.scheduling.circuit import OPEN, Breaker, Gate
 from appl.runtime.scheduling.concurrency import Slots
 from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.rate import Rate
@@ -43,6 +43,12 @@ class Traffic:
         limited = limits.requests is not None or limits.tokens_per_minute is not None
         self.rate = Rate(limits, self.clock) if limited else None
         self.retries = RetryBudget(policy.retries)
+
+    def take_slot(self) -> int | None:
+        """Take a slot if one is free and the server may be asked now; the epoch, or ``None``."""
+        if self.breaker.probe_at is not None or (self.gate.until != OPEN and self.gate.closed):
+            return None
+        return self.slots.take_now()
 
     def join(self, user: User) -> None:
         """Tell *user* from now on when there is room, as long as it is there."""
