@@ -227,8 +227,8 @@ def at_rest(scheduler: Scheduler | Placing, clock: VirtualClock) -> None:
         ahead = scheduler._ahead
         assert isinstance(ahead, PrefixFirst)
         assert not list(scheduler.holdings())
-        assert not (ahead.waiting or ahead.gathering or ahead._tasks or scheduler._workers)
-        assert not (ahead._late or ahead._held or ahead._unseen or ahead._prints)
+        assert not (ahead.waiting or ahead.arrivals.gathering or scheduler._workers)
+        assert not (ahead._late or ahead._held or len(ahead.arrivals) or ahead._prints)
         assert ahead.admitted == 0 and not ahead._parked
         if ahead._joined:
             room = ahead._room

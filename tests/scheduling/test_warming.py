@@ -235,7 +235,7 @@ def test_a_run_that_ends_while_calls_are_gathered_leaves_nothing_under_way() -> 
     before = io_thread().workers
 
     async def gathered() -> None:
-        while not ahead.gathering or ahead.busy:
+        while not ahead.arrivals.gathering or ahead.arrivals.busy:
             await asyncio.sleep(0)
 
     async def left() -> None:
@@ -248,7 +248,7 @@ def test_a_run_that_ends_while_calls_are_gathered_leaves_nothing_under_way() -> 
         assert asked and server.clock.now() == 0
         raise ZeroDivisionError
     asyncio.run_coroutine_threadsafe(left(), io_thread().loop).result(60)
-    assert not (ahead.looking or ahead.gathering)
+    assert not (ahead.arrivals.looking or ahead.arrivals.gathering)
 
 
 @pytest.mark.parametrize("room", [700, 1500])

@@ -110,7 +110,7 @@ class LoopThread:
 
     def wake(self, lock: threading.Lock) -> None:
         """Release *lock*, in which a hub sleeps; from the I/O thread when it next polls."""
-        if not self.on_loop():
+        if self._running_thread != get_ident():
             release(lock)
         elif self._lent_to is None:
             # Not yet: a program that wakes now would fight with this thread for the interpreter
@@ -194,7 +194,8 @@ class LoopThread:
 
     def _poll_limit(self, timeout: float | None) -> float | None:
         """The most seconds that the coming poll may last; negative for no poll at all."""
-        self._release_locks()
+        if self._to_release:
+            self._release_locks()
         if self._lent_to is not None:
             # A borrowed loop runs what is ready and never polls: waiting is the I/O thread's part.
             # It ends when nothing is ready, when the program is woken, or after many rounds, as a

@@ -72,6 +72,10 @@ class Room:
         # A paused run may have admitted calls that it does not begin: nothing of them ends.
         return not any(user.admitted and not user.paused for user in self._users)
 
+    def is_only(self, user: RoomUser) -> bool:
+        """True if no other run asks the server."""
+        return len(self._users) == 1 and user in self._users
+
     def wait(self, user: RoomUser) -> None:
         """Note that the next call of *user* has no room."""
         self._waiting[user] = None

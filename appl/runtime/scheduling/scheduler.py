@@ -60,7 +60,7 @@ class Scheduler:
     @property
     def busy(self) -> bool:
         """True if a call is on its way to the backend."""
-        return self._starting or (self._ahead is not None and self._ahead.busy)
+        return self._starting or (self._ahead is not None and self._ahead.arrivals.busy)
 
     def admit(self, call: Call) -> None:
         """Take a call from its program: it is ready, or waits for a part of its prompt."""
@@ -110,7 +110,7 @@ class Scheduler:
     def _engage(self) -> bool:
         """Start one more worker if there is work and room; true if one will look for work."""
         ahead = self._ahead
-        if self.paused or (ahead is not None and ahead.gathering):
+        if self.paused or (ahead is not None and ahead.arrivals.gathering):
             return False
         # One worker at a time is started. It starts the next one itself when it has found work, so
         # that a burst of calls does not make a burst of workers which find the queue empty.
@@ -198,9 +198,9 @@ class Scheduler:
         """The reason for which number *number* of the queue is not sent."""
         if self.paused:
             return "paused"
-        if self._ahead is not None and self._ahead.probing:
+        if self._ahead is not None and self._ahead.arrivals.probing:
             return "connect"
-        if self._ahead is not None and self._ahead.gathering:
+        if self._ahead is not None and self._ahead.arrivals.gathering:
             return "gathering"
         limit = self._dispatcher.limit
         full = limit is not None and self._workers >= limit

@@ -9,19 +9,21 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import heapq
+import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
-from functools import partial
+from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import PrefixCaching
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Value
+from appl.runtime.scheduling.arrivals import LARGE, Arrivals
 from appl.runtime.scheduling.cache_room import Room, RoomTurn, room_of
 from appl.runtime.scheduling.call_status import Why
 from appl.runtime.scheduling.demand_forecast import Age, DemandForecast
-from appl.runtime.scheduling.order import Order, program_of
+from appl.runtime.scheduling.order import Order
 from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.prefixes import Footprint, Prefixes
 from appl.runtime.scheduling.timers import LoopClock, Timer
@@ -29,30 +31,34 @@ from appl.runtime.scheduling.timers import LoopClock, Timer
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
 
-_LARGE = 256
-_LOOKS = 20
-_SLICE_S = 0.005
-_BETWEEN_S = 0.002
 _WARMING_S = 60.0
+_PASSED = 64
+"""The calls that had the server to themselves, of which as many are remembered."""
+_numbers = count()
+"""The order of calls that wait for room, of one program."""
+
+
+@dataclass(slots=True)
+class _HeldBack:
+    """The calls that wait until a *task* has sent their common beginning ahead of them."""
+
+    task: asyncio.Task[None]
+    calls: list[Call] = field(default_factory=list)
 
 
 class PrefixFirst:
     """Stands between the ready queue and the workers of a server that caches prefixes.
 
-    Calls that arrive together are looked at together: at once, or if prompts begin with many cold
-    tokens, when no more have come for ``gather_s`` seconds. Calls that go on from an answer are not
-    waited for: hardly any other call has the same answer, and the server would be idle. Of very
-    many calls those of some programs are encoded and go, then the next ones. Calls whose common
-    beginning is cold wait until it has been sent and computed.
+    Calls that arrive together are looked at together (see ``Arrivals``). Calls that go on from an
+    answer are not waited for: hardly any other call has the same answer, and the server would be
+    idle. Calls whose common beginning is cold wait until it has been sent and computed.
 
     No more different prompts are handed out than the cache holds, together with those that go on
     (see ``Residents``). While there are too many, the calls of programs that began first go first;
     those of other runs that ask *whose* server are among them.
 
     *go* is called when ``next`` may have something again; it returns true if ``next`` will be
-    asked. *probe* is awaited once, before the first prompt is looked at. ``looking`` is true while
-    some calls that arrived were not looked at yet, ``gathering`` while none is handed out because
-    of that, ``probing`` while the server is being asked about itself. ``admitted`` calls have
+    asked. *probe* is awaited once, before the first prompt is looked at. ``admitted`` calls have
     room; while ``paused`` none is handed out.
     """
 
@@ -70,27 +76,18 @@ class PrefixFirst:
         whose: object,
     ) -> None:
         self._caching, self._order, self._go, self._policy = caching, order, go, policy
-        self._probe: Callable[[], Coroutine[Any, Any, None]] | None = probe
-        self._clock, self._whose = policy.clock or LoopClock(), whose
+        self._whose = whose
         self._joined = self.paused = False
-        self._arrived: deque[Call] = deque()
-        self._unseen: set[Call] = set()
+        self.arrivals = Arrivals(policy, probe, self._see, self._looked)
+        self._passed: deque[weakref.ref[Call]] = deque(maxlen=_PASSED)
         self._late: list[Call] = []
         self._prints: dict[Call, Footprint] = {}
-        self._held: dict[int, list[Call]] = {}
+        self._held: dict[int, _HeldBack] = {}
         self._free: deque[Call] = deque()
         self._parked: list[tuple[int, Age, int, Call]] = []
-        self._numbers = count()
         self._lapse: Timer | None = None
-        self._next_look: Timer | None = None
         self.admitted = 0
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.looking = self.gathering = self.probing = False
-
-    @property
-    def busy(self) -> bool:
-        """True if calls are looked at, or will be without a test moving its clock."""
-        return self.looking and (self._next_look is None or self._policy.clock is None)
+        self._has_foreseen = False
 
     @property
     def waiting(self) -> bool:
@@ -100,22 +97,18 @@ class PrefixFirst:
     def arrive(self, call: Call) -> None:
         """Look soon at *call*, which has been added to the ready queue."""
         self._join()
-        self._arrived.append(call)
-        self._unseen.add(call)
-        if self.looking:
-            return
-        self.looking = self.gathering = True
-        io = io_thread()
-        io.workers += 1  # a look is to come, which ``_look`` counts back when it is the last one
-        if self._probe is not None:
-            probe, self._probe = self._probe, None
-            self._spawn(self._learn(probe()))
-        else:
-            io.loop.call_soon(self._look)
+        self.arrivals.add(call)
+
+    def _looked(self) -> None:
+        """Send what was looked at, and what came while others were looked at."""
+        self._free.extend(self._late)
+        self._late.clear()
+        self._go()
 
     def foresee(self, call: Call) -> None:
         """Note that *call* will arrive when all parts of its prompt are there."""
         self._join()
+        self._has_foreseen = True
         self._forecast.foresee(call)
 
     def take_back(self, call: Call) -> None:
@@ -131,7 +124,7 @@ class PrefixFirst:
             each = self._prints.get(call)
             # It came while others were looked at. It waits for its own look: else it would go out
             # before it is known that others share its beginning.
-            if call in self._unseen:
+            if call in self.arrivals:
                 self._late.append(call)
                 call = None
                 break
@@ -140,7 +133,7 @@ class PrefixFirst:
             elif each is None:
                 break
             elif not self._has_room(call, each):
-                self._park(call, -next(self._numbers))  # it was first, and stays first
+                self._park(call, -next(_numbers))  # it was first, and stays first
                 self._room.wait(self)
                 return None
             elif not self._hold(call, each):
@@ -193,9 +186,7 @@ class PrefixFirst:
         """Give back all room, as the run is over, and forget calls that ended before a look."""
         if not self._joined:
             return
-        if self._next_look is not None and self._policy.clock is not None:
-            self._next_look.cancel()  # nobody need move that clock any more
-            io_thread().loop.call_soon(self._look, _LOOKS)
+        self.arrivals.hasten()
         for call in [call for call in self._prints if call.outcome is not None]:
             self.over(call)
         self._free = deque(call for call in self._free if call.outcome is None)
@@ -225,76 +216,78 @@ class PrefixFirst:
             yield call, "cache"
         for call in chain(self._free, self._late):
             yield call, None
-        for calls in self._held.values():
-            for call in calls:
+        for held in self._held.values():
+            for call in held.calls:
                 yield call, "prefix"
 
     # -- what arrives
 
-    async def _learn(self, probing: Coroutine[Any, Any, None]) -> None:
-        """Ask the server about itself, before the first look."""
-        self.probing = True
-        try:
-            await probing
-        finally:
-            self.probing = False
-            self._look()
-
-    def _look(self, looks: int = 0) -> None:
-        """Look at what has arrived; while prompts are long and more come, wait for more."""
-        self._next_look = None
-        clock = self._clock
-        # Encoding long prompts takes time, and the loop has other work. So this works for a slice
-        # of time, but not across a program's calls, which are to be compared with each other.
-        cold, program, until = 0, "", clock.now() + _SLICE_S
-        while self._arrived and (clock.now() < until or program_of(self._arrived[0]) == program):
-            call = self._arrived.popleft()
-            cold, program = max(cold, self._see(call)), program_of(call)
-        gather_s = self._policy.gather_s
-        # Others with the same long beginning may be on their way from the program. To wait for a
-        # millisecond costs less than to compute the beginning twice.
-        if not self._arrived and cold >= _LARGE and looks < _LOOKS and gather_s:
-            self.gathering = True
-            self._look_later(gather_s, looks + 1)
-            return
-        self.gathering = False
-        self._free.extend(self._late)
-        self._late.clear()
-        if self._arrived:
-            self._look_later(_BETWEEN_S, looks)  # in between, those that were looked at are sent
-        else:
-            self.looking = False
-            io_thread().workers -= 1
-        self._go()
-
-    def _look_later(self, seconds: float, looks: int) -> None:
-        when = self._clock.now() + seconds
-        self._next_look = self._clock.at(when, partial(self._look, looks))
-
     def _see(self, call: Call) -> int:
         """Encode the prompt of *call*; returns the number of cold tokens that it begins with."""
-        self._unseen.remove(call)
         if call.outcome is not None or call.request is None:
             return 0
+        if self._is_alone() and self._is_plain(call):
+            self._passed.append(weakref.ref(call))
+            return 0
+        self._catch_up()
+        each = self._enter(call)
+        return 0 if each is None or _holds_an_answer(call) else self._prefixes.cold(each)
+
+    def _enter(self, call: Call) -> Footprint | None:
+        """Count the prompt of *call* among those that wait, and learn from it."""
+        assert call.request is not None
         try:
             each = self._prefixes.add(call.request)
         except Exception:  # a prompt that cannot be encoded: its attempt will say so
-            return 0
+            return None
         self._prints[call] = each
         self._forecast.arrive(call, each)
-        return 0 if _holds_an_answer(call) else self._prefixes.cold(each)
+        return each
+
+    # A call that has the server to itself shares its prompt with nobody, and room is not short. So
+    # nothing of it is counted. When another one comes, those before it are counted after all, so
+    # that both find what they would have found.
+
+    def _is_alone(self) -> bool:
+        """True if nothing else is with the server, has room there or is known to come."""
+        latest = self._passed[-1]() if self._passed else None
+        under_way = latest is not None and latest.outcome is None
+        mine = under_way or self._prints or len(self.arrivals) or self._has_foreseen
+        return not mine and self._room.is_only(self) and self._room.cache.empty
+
+    def _is_plain(self, call: Call) -> bool:
+        """True if no other call is waited for, to be compared with *call*."""
+        assert call.request is not None
+        if _holds_an_answer(call):
+            return True
+        try:
+            return len(self._caching.prompt_tokens(call.request)) < LARGE
+        except Exception:  # a prompt that cannot be encoded: its attempt will say so
+            return True
+
+    def _catch_up(self) -> None:
+        """Count the latest calls that had the server to themselves."""
+        passed, self._passed = self._passed, deque(maxlen=_PASSED)
+        for call in [call for ref in passed if (call := ref()) is not None]:
+            each = self._enter(call)
+            if each is not None:
+                self._prefixes.sent(each)
+                self.admitted += 1
+                self._room.cache.admit(each)
+                if call.outcome is not None:
+                    self.over(call)
 
     # -- what goes
 
     def _take(self) -> Call | None:
-        if self.gathering:
+        if self.arrivals.gathering:
             return None
         if self._free:
             return self._free.popleft()
         if not self._parked:
             return self._order.take()
         while (call := self._order.take()) is not None:
-            self._park(call, next(self._numbers))
+            self._park(call, next(_numbers))
         return heapq.heappop(self._parked)[-1]
 
     def _park(self, call: Call, number: int) -> None:
@@ -318,7 +311,7 @@ class PrefixFirst:
         # Room that is kept for an activation which is busy elsewhere comes free by time alone.
         lapses = residents.lapses()
         if lapses is not None and self._lapse is None:
-            self._lapse = self._clock.at(lapses, self._lapsed)
+            self._lapse = (self._policy.clock or LoopClock()).at(lapses, self._lapsed)
         return False
 
     def _lapsed(self) -> None:
@@ -337,10 +330,12 @@ class PrefixFirst:
             if not end:
                 return False
             key = each.blocks[end - 1]
-            self._held[key] = []
-            io_thread().workers += 1
-            self._spawn(self._warm(call, each, end))
-        self._held[key].append(call)
+            io = io_thread()
+            io.workers += 1
+            warming = self._warm(call, each, end)
+            task = io.loop.create_task(warming, context=contextvars.Context())
+            self._held[key] = _HeldBack(task)
+        self._held[key].calls.append(call)
         return True
 
     def _awaited(self, each: Footprint) -> int | None:
@@ -359,7 +354,7 @@ class PrefixFirst:
         # In every case, or the calls would wait for ever: they are sent without it if need be.
         finally:
             self._room.cache.warmed(each.blocks[:end], self._caching.cache_tokens)
-            held = self._held.pop(each.blocks[end - 1])
+            held = self._held.pop(each.blocks[end - 1]).calls
             for one in held:
                 its = self._prints.get(one)
                 if its is not None:  # its run is not over
@@ -369,11 +364,6 @@ class PrefixFirst:
             self._free.extend(held)
             io_thread().workers -= 1
             self._go()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = io_thread().loop.create_task(work, context=contextvars.Context())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _holds_an_answer(call: Call) -> bool:
