@@ -256,8 +256,9 @@ class Writer:
         # First the item is queued, then the thread is woken. The other way round it could wake,
         # find nothing, and sleep for a second with the item in the queue. Two threads may both wake
         # it, which does no harm.
-        if wake:
-            self._call_thread(rush=pending >= GROUP_BYTES)
+        rush = pending >= GROUP_BYTES
+        if wake and (rush or not self._is_listed or not self._thread.timer.awake):
+            self._call_thread(rush=rush)
 
     def _call_thread(self, *, rush: bool) -> None:
         """Have the thread write what is queued: at once, or with the group that gathers."""
