@@ -129,7 +129,7 @@ def _sample(sample: Any) -> None:
         _logprob(token)
 
 
-def _tool_call(call: Any) -> None:
+def _tool_call(call: object) -> None:
     if not isinstance(call, ToolCall):
         raise WrongField(f"a tool call must be a ToolCall, got {type(call).__name__}")
     _texts(call, _CALLED, " of a tool call")

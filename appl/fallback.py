@@ -52,8 +52,8 @@ class Layouts(Protocol):
     KEYS: tuple[str, ...]
 
     def translated(
-        self, values: Mapping[str, Any], origin: str
-    ) -> tuple[Mapping[str, Any], list[str]]:
+        self, values: Mapping[str, object], origin: str
+    ) -> tuple[Mapping[str, object], list[str]]:
         """*values* in the layout of today, and notes on those that have no meaning."""
 
 

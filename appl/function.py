@@ -238,7 +238,7 @@ _CONVERSIONS = frozenset(
 """Methods whose results Python itself uses: a future would be of the wrong type."""
 
 
-def _sync(program: DecoratedFunction) -> Callable[..., Any]:
+def _sync(program: DecoratedFunction) -> Callable[..., object]:
     conversion = program.name in _CONVERSIONS
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -252,7 +252,7 @@ def _sync(program: DecoratedFunction) -> Callable[..., Any]:
     return wrapper
 
 
-def _async(program: DecoratedFunction) -> Callable[..., Any]:
+def _async(program: DecoratedFunction) -> Callable[..., object]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         mode = program.asked(kwargs)
         if program.told.parallel and _in_body():
@@ -267,7 +267,7 @@ def _async(program: DecoratedFunction) -> Callable[..., Any]:
 
 
 def _generator(program: DecoratedFunction) -> Callable[..., Any]:
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: object, **kwargs: object) -> object:
         frame, turn = program.enter(args, program.asked(kwargs))
         made = program.generate(frame, turn, program.body(*args, **kwargs))
         return primed(program.name, made) if program.told.auto_prime else made

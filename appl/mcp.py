@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future as ThreadFuture
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any, TextIO
 
 from appl.errors import InvalidOption, RunError, ToolError, ToolServerError
@@ -60,7 +60,7 @@ def stdio(
         raise InvalidOption(f"stdio(command, args) takes a list of arguments, got {args!r}")
     words = [os.fspath(command), *(os.fspath(arg) for arg in args)]
 
-    def target(library: Any) -> Any:
+    def target(library: ModuleType) -> Any:
         parameters = library.StdioServerParameters(
             command=words[0], args=words[1:], env=dict(env or {}), cwd=cwd
         )
@@ -214,7 +214,7 @@ class MCPServer:
         return link
 
     def _show(
-        self, found: list[dict[str, Any]], recorded: list[dict[str, Any]] | None = None
+        self, found: list[dict[str, object]], recorded: list[dict[str, object]] | None = None
     ) -> None:
         """Show the user the tools that are new to them, or to the *recorded* run."""
         assert self._run is not None
@@ -284,7 +284,9 @@ def _stderr() -> TextIO:
 class _ServerConnection:
     """The connection to one server, which lives in a task of the I/O loop."""
 
-    def __init__(self, name: str, library: Any, timeout: float, call_timeout: float | None) -> None:
+    def __init__(
+        self, name: str, library: ModuleType, timeout: float, call_timeout: float | None
+    ) -> None:
         self.library = library
         self._name, self._timeout, self._call_timeout = name, timeout, call_timeout
         self._io = io_thread()

@@ -23,7 +23,7 @@ class Sessions(Protocol):
 class Engines(Protocol):
     """Works on the items of a map in other processes."""
 
-    def engine_of(self, engine: Any) -> Any:
+    def engine_of(self, engine: object) -> object:
         """The engine that ``map(engine=…)`` means. Raises ``InvalidOption``."""
 
     def mapped(

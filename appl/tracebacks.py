@@ -28,7 +28,7 @@ _OURS = (
 )
 _BACKENDS = f"{os.sep}appl_backends{os.sep}"
 _PYTHON = sysconfig.get_paths()["stdlib"]
-Hook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]
+Hook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
 
 def is_full() -> bool:

@@ -284,9 +284,9 @@ def table() -> Iterator[str]:
 def back_to_back(calls: list[list[Event]]) -> dict[str, float]:
     """Microseconds a call of each part of the writer's work, in groups of a tick; the least of some
     passes."""
+    from appl.tracing import Masker
     from appl.tracing.format import block
     from appl.tracing.recording.encoder import HOLDS, EventEncoder
-    from appl.tracing.recording.secret import Masker
 
     least: dict[str, float] = {}
     per_tick = round(RATE * TICK)

@@ -96,7 +96,7 @@ def ages(load: Callable[[Recorder], Coroutine[Any, Any, Any]]) -> list[float]:
         recorder = Recorder(Path(folder) / "a.trace", {"program": "benchmark"}, writer=Aged)
         asyncio.run(load(recorder))
         recorder.close()
-        writer = recorder._writer
+        writer = recorder.writer
         assert isinstance(writer, Aged)
         return sorted(writer.ages)
 

@@ -25,11 +25,8 @@ from report import write
 
 import appl
 from appl import gen, ppl
-from appl.runtime.answers.models import Model, Models
 from appl.runtime.run import Run
-from appl.runtime.scheduling.placing import BackendEndpoint
-from appl.runtime.scheduling.policy import Policy
-from appl.testing import VirtualClock
+from appl.testing import BackendEndpoint, Model, Models, Policy, VirtualClock
 from appl.testing.radix import RadixServer
 
 SHARED, ROUNDS, OBSERVED, ACTION, ANSWER = 1300, 8, 400, 16, 48

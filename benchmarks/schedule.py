@@ -28,8 +28,7 @@ from appl import gen, ppl
 from appl.backend import Emit, Request, Response, Sample
 from appl.runtime.event import CallDispatched, CallStarted
 from appl.runtime.run import Run
-from appl.runtime.scheduling.policy import Limits, Policy
-from appl.testing import Fake, Late, VirtualClock
+from appl.testing import Fake, Late, Limits, Policy, VirtualClock
 
 LATENCY = 0.05
 

@@ -22,8 +22,17 @@ from appl import gen, ppl
 from appl.backend import Request, Response, Sample, Sampling, Usage
 from appl.errors import BackendBusy, BackendUnavailable, BudgetExceeded
 from appl.runtime.scheduling.dispatcher import Dispatcher
-from appl.runtime.scheduling.policy import Allowance, Deadlines, Limits, Policy, Retries
-from appl.testing import Instant, Late, VirtualClock, running
+from appl.testing import (
+    Allowance,
+    Deadlines,
+    Instant,
+    Late,
+    Limits,
+    Policy,
+    Retries,
+    VirtualClock,
+    running,
+)
 
 ROUNDS, TURNS = 9, 20_000
 

@@ -66,7 +66,7 @@ def bind(
     return values, Options(**given)
 
 
-def help_text(function: Callable[..., Any], common: Sequence[click.Option], prog: str) -> str:
+def help_text(function: Callable[..., object], common: Sequence[click.Option], prog: str) -> str:
     """The help of *function* as a command: its parameters, then the options of *common*."""
     made = _command(function, _parameters(function), common, prog)
     return click.Context(made, info_name=prog, **made.context_settings).get_help()
@@ -225,7 +225,7 @@ def _reason(error: ValueError) -> str:
     return f" ({errors()[0]['msg']})" if callable(errors) else ""
 
 
-def _one(annotation: object, raw: str) -> Any:
+def _one(annotation: object, raw: str) -> object:
     simple = _SIMPLE.get(annotation)
     if simple is not None:
         return simple(raw)
@@ -238,7 +238,7 @@ def _is_optional(annotation: object) -> bool:
     return get_origin(annotation) in (Union, types.UnionType)
 
 
-def _many(annotation: object, raw: tuple[str, ...]) -> Any:
+def _many(annotation: object, raw: tuple[str, ...]) -> object:
     if len(raw) == 1 and raw[0].lstrip().startswith("["):
         return _checked(annotation, raw[0])
     items = [_one(_element(annotation), item) for item in raw]
@@ -259,7 +259,7 @@ def _checked(annotation: Any, raw: str) -> Any:
         return adapter.validate_python(_json_or_text(raw))
 
 
-def _json_or_text(raw: str) -> Any:
+def _json_or_text(raw: str) -> object:
     try:
         return json.loads(raw)
     except ValueError:

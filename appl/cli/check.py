@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from appl.cli import exits
@@ -79,7 +80,7 @@ def command(given: Options) -> int:
     """
     with guarded(given.json) as failure:
         if given.replayable is not None:
-            audit: Any = late_import("appl.cli.replayable")
+            audit: ModuleType = late_import("appl.cli.replayable")
             failure.code = audit.command(given)
             return failure.code
         if given.rules:

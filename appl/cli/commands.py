@@ -73,9 +73,11 @@ class Argument(click.Argument):
 class WordChoice(_Choice):
     """One of a few words; the message about a wrong one suggests the nearest."""
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
         """*value*, if it is one of the words."""
-        if value in self.choices:
+        if isinstance(value, str) and value in self.choices:
             return value
         hint = nearest(str(value), self.choices)
         self.fail(f"got {value!r}{hint}; write one of {', '.join(self.choices)}", param, ctx)
@@ -238,7 +240,7 @@ def appl_command(
     return decorate
 
 
-def option(*words: str, **more: Any) -> Callable[[F], F]:
+def option(*words: str, **more: object) -> Callable[[F], F]:
     """Add an option to the command below."""
     return lambda function: click.option(*words, cls=Option, **more)(function)
 

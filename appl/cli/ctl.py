@@ -10,6 +10,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import click
@@ -61,7 +62,7 @@ def command(given: Options) -> int:
 class _Own(Command):
     """A command of ``appl ctl``, which also takes the switches given before its name."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
         before = ctx.parent.params if ctx.parent is not None else {}
         for name in before.keys() & ctx.params.keys():
@@ -127,7 +128,7 @@ def _shows(given: Options, look: Callable[[], Any], lines: Callable[[Any], Itera
         _live(look, lines)
 
 
-def _again(look: Callable[[], Any]) -> Iterator[Any]:
+def _again(look: Callable[[], object]) -> Iterator[object]:
     """Yield each new result of *look* until the run is gone."""
     last: Any = None
     while True:
@@ -145,7 +146,7 @@ def _again(look: Callable[[], Any]) -> Iterator[Any]:
         time.sleep(_EVERY_S)
 
 
-def _live(look: Callable[[], Any], lines: Callable[[Any], Iterator[str]]) -> None:
+def _live(look: Callable[[], object], lines: Callable[[object], Iterator[str]]) -> None:
     """Show the results on a terminal, in place."""
     text: Any = late_import("rich.text").Text
     live = late_import("rich.live").Live
@@ -307,7 +308,7 @@ def _done(
     return failure.code
 
 
-def _concurrency(values: list[str]) -> dict[str, Any]:
+def _concurrency(values: list[str]) -> dict[str, object]:
     if len(values) != 1 or not values[0].isdecimal() or not int(values[0]):
         got = " ".join(values)
         raise UsageError(f"write appl ctl set concurrency N, a number from 1 on, got {got!r}")
@@ -319,7 +320,7 @@ def _at_once(backend: str, most: int, wanted: int) -> str:
     return text if most == wanted else f"{text}, as many as it takes"
 
 
-def _amounts(values: list[str]) -> dict[str, Any]:
+def _amounts(values: list[str]) -> dict[str, object]:
     found: dict[str, Any] = {}
     for assignment in values:
         name, _, value = assignment.partition("=")
@@ -346,5 +347,6 @@ def _budget_told(found: Any) -> str:
     return f"budget: {text or 'none'}{from_now}"
 
 
-def _control() -> Any:
-    return late_import("appl.control.client")
+def _control() -> ModuleType:
+    client: ModuleType = late_import("appl.control.client")
+    return client

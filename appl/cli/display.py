@@ -133,7 +133,7 @@ class Counts:
             parts.append(f"cost {total(self.cost, self.unpriced)}")
         return ", ".join(parts)
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """The counts for ``--json``; a sum that the backend did not report is null, not 0."""
         live = self.answered - self.reused
         known = self.unknown < live or not live

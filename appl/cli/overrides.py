@@ -42,7 +42,7 @@ def settings_of(given: Options) -> dict[str, Any]:
     return {name: value for name, value in written.items() if value is not None} | budget_of(given)
 
 
-def budget_of(given: Options) -> dict[str, Any]:
+def budget_of(given: Options) -> dict[str, object]:
     """The budget given on the command line, in the form of the settings."""
     limits = pairs(given.budget or (), "--budget", "LIMIT=AMOUNT")
     keys = TABLES["budget"]

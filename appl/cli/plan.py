@@ -234,7 +234,7 @@ def _data(
     }
 
 
-def _site_data(site: CallSite) -> dict[str, Any]:
+def _site_data(site: CallSite) -> dict[str, object]:
     return {
         "path": site.path,
         "call": site.label,
@@ -247,7 +247,7 @@ def _site_data(site: CallSite) -> dict[str, Any]:
     }
 
 
-def _prefixes(root: Prefix, size: Callable[[str], int]) -> list[dict[str, Any]]:
+def _prefixes(root: Prefix, size: Callable[[str], int]) -> list[dict[str, object]]:
     """The tree as a list; each prefix refers to its parent by the parent's index."""
     todo: list[tuple[int | None, Prefix]] = [(None, child) for child in root.children.values()]
     made = []
@@ -257,7 +257,7 @@ def _prefixes(root: Prefix, size: Callable[[str], int]) -> list[dict[str, Any]]:
     return made
 
 
-def _piece_data(prefix: Prefix, size: Callable[[str], int]) -> dict[str, Any]:
+def _piece_data(prefix: Prefix, size: Callable[[str], int]) -> dict[str, object]:
     piece = prefix.piece
     assert piece is not None
     return {

@@ -73,7 +73,7 @@ class ReplayResult:
     problem: str = ""
     hint: str = ""
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """The replay as JSON-ready data."""
         same = not self.problem
         return {
@@ -85,7 +85,7 @@ class ReplayResult:
 
 
 def audited(
-    program: RecordedProgram, backend: str, seconds: float, folder: Path | None = None
+    program: RecordedProgram, backend: str, seconds: float
 ) -> Iterator[tuple[int, ReplayResult | None]]:
     """Record *program* with *backend*, then replay it in each environment.
 
@@ -94,9 +94,7 @@ def audited(
     """
     with tempfile.TemporaryDirectory() as made:
         trace = Path(made) / "recorded.trace"
-        first = spawned(
-            program, Environment(), trace, record=backend, seconds=seconds, folder=folder
-        )
+        first = spawned(program, Environment(), trace, record=backend, seconds=seconds)
         if first.error is not None:
             yield first.calls, ReplayResult("", _said(first.error))
             return
@@ -104,7 +102,7 @@ def audited(
         if not trace.exists():
             return  # it asks nothing
         for varied, world, hint in VARIATIONS:
-            again = spawned(program, world, trace, seconds=seconds, folder=folder)
+            again = spawned(program, world, trace, seconds=seconds)
             yield first.calls, ReplayResult(varied, _problem(first, again), hint)
 
 

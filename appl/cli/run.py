@@ -147,7 +147,9 @@ def _session(plan: Invocation, shower: Display) -> Session:
     return make_session(config, entry=entry, instruments=[shower], path=path, say=shower.tell)
 
 
-def _resumed(resumer: Resumer, overrides: dict[str, Any], entry: Entry, shower: Display) -> Session:
+def _resumed(
+    resumer: Resumer, overrides: dict[str, object], entry: Entry, shower: Display
+) -> Session:
     session = resume_session(resumer, overrides, entry=entry, instruments=[shower], say=shower.tell)
     there, every = len(resumer.unasked()), len(resumer.trace.calls) + len(resumer.trace.tools)
     shower.tell(

@@ -12,7 +12,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, TextIO
+from typing import TextIO
 
 from appl.cli.exits import FAILED
 
@@ -109,7 +109,7 @@ def as_json(value: object, *, indent: int | None = None) -> str:
     return json.dumps(_jsonable(value), indent=indent, ensure_ascii=True)
 
 
-def _jsonable(value: object) -> Any:
+def _jsonable(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(key): _jsonable(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -121,7 +121,7 @@ def _jsonable(value: object) -> Any:
     return _object(value)
 
 
-def _object(value: object) -> Any:
+def _object(value: object) -> object:
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         return _jsonable(dump())

@@ -36,7 +36,7 @@ _REPLACED = {
 }
 
 
-def of_gen(extra: dict[str, Any], known: Container[str], typed: bool) -> dict[str, Any]:
+def of_gen(extra: dict[str, object], known: Container[str], typed: bool) -> dict[str, object]:
     """The options that *extra* gives in older words; they are removed from it.
 
     Words in *known* belong to the backend and stay. ``max_retries`` is translated only for a
@@ -55,7 +55,7 @@ def of_gen(extra: dict[str, Any], known: Container[str], typed: bool) -> dict[st
     return found
 
 
-def _check(extra: dict[str, Any], typed: bool) -> None:
+def _check(extra: dict[str, object], typed: bool) -> None:
     given = extra.get("_ctx")
     if given is not None and not isinstance(given, PromptWriter):
         raise InvalidOption(
@@ -69,7 +69,7 @@ def _check(extra: dict[str, Any], typed: bool) -> None:
         )
 
 
-def of_sampling(fields: dict[str, Any], extra: dict[str, Any], known: Container[str]) -> None:
+def of_sampling(fields: dict[str, object], extra: dict[str, object], known: Container[str]) -> None:
     """Translate OpenAI's words in *fields* and *extra* to those of today, in *fields*.
 
     ``logprobs=True, top_logprobs=k`` is ``logprobs=k``, ``max_completion_tokens`` ``max_tokens``.
@@ -146,7 +146,7 @@ ATTRIBUTES = {
 """The attributes of APPL's answers, each with the expression that replaces it."""
 
 
-def of_answer(answer: object, value: object, name: str) -> Any:
+def of_answer(answer: object, value: object, name: str) -> object:
     """The value of APPL's attribute *name* of *answer*, or ``MISSING``.
 
     *value* is the answer's value.

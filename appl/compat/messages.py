@@ -6,7 +6,6 @@ Invariant: each name gives what today's name gives.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from appl.compat.older import told_once
 from appl.fallback import MISSING
@@ -21,24 +20,24 @@ def _get_content(message: Message) -> Callable[..., str]:
     return lambda as_str=False: message.content
 
 
-def _get_dict(message: Message) -> Callable[..., dict[str, Any]]:
+def _get_dict(message: Message) -> Callable[..., dict[str, object]]:
     told_once("message.get_dict()", "message.as_dict()")
     return lambda default_role=None: message.as_dict()
 
 
-def _dict_of_call(call: ToolCall) -> Callable[[], dict[str, Any]]:
+def _dict_of_call(call: ToolCall) -> Callable[[], dict[str, object]]:
     told_once("call.get_dict()", "call.as_dict()")
     return call.as_dict
 
 
 OF_MESSAGE = {"get_content": _get_content, "get_dict": _get_dict}
-OF_CALL: dict[str, Callable[[ToolCall], Any]] = {
+OF_CALL: dict[str, Callable[[ToolCall], object]] = {
     "args": lambda call: call.arguments,
     "get_dict": _dict_of_call,
 }
 
 
-def of_message(message: Message, name: str) -> Any:
+def of_message(message: Message, name: str) -> object:
     """The attribute *name* of *message*, or ``MISSING``."""
     if name in ROLES:
         told_once(f"message.{name}", f'message.role == "{ROLES[name]}"')
@@ -46,6 +45,6 @@ def of_message(message: Message, name: str) -> Any:
     return OF_MESSAGE[name](message) if name in OF_MESSAGE else MISSING
 
 
-def of_call(call: ToolCall, name: str) -> Any:
+def of_call(call: ToolCall, name: str) -> object:
     """The attribute *name* of the tool *call*, or ``MISSING``."""
     return OF_CALL[name](call) if name in OF_CALL else MISSING

@@ -58,7 +58,7 @@ def get_parser(
     return parser
 
 
-def update_appl_configs(settings: argparse.Namespace | Mapping[str, Any]) -> None:
+def update_appl_configs(settings: argparse.Namespace | Mapping[str, object]) -> None:
     """Call ``appl.init`` with *settings*: ``args.appl`` of :func:`get_parser`, or a table."""
     init(**_given(settings))
 

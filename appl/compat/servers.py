@@ -104,7 +104,7 @@ def read(servers: Mapping[str, Any], origin: str) -> Servers:
     return found
 
 
-def _is_table(value: object) -> TypeGuard[Mapping[str, Any]]:
+def _is_table(value: object) -> TypeGuard[Mapping[str, object]]:
     return isinstance(value, Mapping)
 
 
@@ -213,7 +213,7 @@ class _Server:
                 return provider
         raise self._wrong("provider", f"is missing: nothing says who has the model {model!r}")
 
-    def _settings(self, kind: str) -> Iterator[tuple[str, Any]]:
+    def _settings(self, kind: str) -> Iterator[tuple[str, object]]:
         if kind == "openai" and (server := _OPENAI[self._provider()[0]]) is not None:
             yield "server", server
         parameters: dict[str, Any] = {}
@@ -254,7 +254,7 @@ class _Server:
             f"{key}: {KEY}NAME_OF_A_VARIABLE, or leave it out where the server wants none",
         )
 
-    def _headers(self, key: str, value: object) -> Any:
+    def _headers(self, key: str, value: object) -> object:
         if not isinstance(value, Mapping):
             raise self._wrong(key, "must hold names with values below")
         for name, part in value.items():
@@ -264,7 +264,7 @@ class _Server:
                 )
         return value
 
-    def _parameter(self, kind: str, key: str, value: object, parameters: dict[str, Any]) -> None:
+    def _parameter(self, kind: str, key: str, value: object, parameters: dict[str, object]) -> None:
         if kind != "litellm":
             raise self._wrong(key, "is for a provider that litellm asks: write provider, too")
         if str(value).startswith(KEY) or any(word in key for word in _SECRETS):
@@ -296,7 +296,7 @@ _BARE = {
 """Prefixes of model names whose provider litellm recognizes."""
 
 
-def _with_template(name: str, servers: Mapping[str, Any], origin: str) -> dict[str, Any]:
+def _with_template(name: str, servers: Mapping[str, object], origin: str) -> dict[str, object]:
     """The settings of the server *name* over those of its template."""
     table: dict[str, Any] = {}
     seen: list[str] = []

@@ -77,7 +77,9 @@ def _check(given: Iterable[str], known: Iterable[str], origin: str, *path: str) 
             )
 
 
-def _settings(settings: Mapping[str, Any], found: dict[str, Any], origin: str) -> Iterator[str]:
+def _settings(
+    settings: Mapping[str, object], found: dict[str, object], origin: str
+) -> Iterator[str]:
     _check(settings, _SETTINGS, origin, "settings")
     for group in settings:
         table = _table(settings, origin, "settings", group)
@@ -122,9 +124,9 @@ def _servers(
 
 
 def _default_servers(
-    around: Mapping[str, Any],
-    models: dict[str, Any],
-    found: dict[str, Any],
+    around: Mapping[str, object],
+    models: dict[str, object],
+    found: dict[str, object],
     origin: str,
     *path: str,
 ) -> None:

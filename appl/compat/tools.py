@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from appl.compat.older import told_once
@@ -20,7 +21,7 @@ NAMES = tuple(
 """The attributes of APPL's tools that have no other name today."""
 
 
-def of_tool(tool: object, name: str) -> Any:
+def of_tool(tool: object, name: str) -> object:
     """The attribute *name* of *tool*, or ``MISSING``."""
     if name not in NAMES:
         return MISSING
@@ -29,7 +30,7 @@ def of_tool(tool: object, name: str) -> Any:
 
 
 def _documented(tool: Any) -> Any:
-    parser: Any = late_import("docstring_parser")
+    parser: ModuleType = late_import("docstring_parser")
     return parser.parse(getattr(tool.func, "__doc__", None) or tool.description)
 
 
@@ -49,7 +50,7 @@ def _params(tool: Any) -> Any:
     return late_import("pydantic").create_model("parameters", **fields)
 
 
-def _returns(tool: object) -> Any:
+def _returns(tool: object) -> object:
     """The return value of the function, as a pydantic model with the field ``returns``."""
     documented = _documented(tool).returns
     empty = inspect.Parameter.empty
@@ -60,7 +61,7 @@ def _returns(tool: object) -> Any:
 
 
 def _field(annotation: object, default: object, about: str | None) -> tuple[Any, Any]:
-    pydantic: Any = late_import("pydantic")
+    pydantic: ModuleType = late_import("pydantic")
     kind = Any if annotation is inspect.Parameter.empty else annotation
     value = ... if default is inspect.Parameter.empty else default
     return kind, pydantic.Field(value, description=about)
@@ -89,7 +90,7 @@ def _openai_schema(tool: Any) -> Any:
     return tool.as_dict()
 
 
-def _info(tool: object) -> dict[str, Any]:
+def _info(tool: object) -> dict[str, object]:
     return {}
 
 

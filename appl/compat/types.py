@@ -35,7 +35,7 @@ from appl.runtime.tools.tool import Tool as Tool
 class _Calling(type(Future)):  # type: ignore[misc]
     """Makes ``CallFuture(f, …)`` a call, and every future a ``CallFuture``."""
 
-    def __call__(cls, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, func: Callable[..., object], *args: object, **kwargs: object) -> object:
         for option in ("lazy_eval", "use_process"):
             kwargs.pop(option, None)
         return call(func, *args, **kwargs)
@@ -44,7 +44,7 @@ class _Calling(type(Future)):  # type: ignore[misc]
         return isinstance(instance, Future)
 
 
-class CallFuture(Future[Any], metaclass=_Calling):
+class CallFuture(Future[object], metaclass=_Calling):
     """An older name of ``Future``; ``CallFuture(f, …)`` is ``call(f, …)``."""
 
     __slots__ = ()

@@ -165,7 +165,7 @@ def _ctx_of(program: object) -> str:
 
 def may_ask(value: object) -> bool:
     """True if a function that is no prompt function may ask a model."""
-    return may_reach(value, lambda each: is_program(each) or _published(each) in ASKING)
+    return may_reach(value, lambda member: is_program(member) or _published(member) in ASKING)
 
 
 def lasting_names(f: FunctionType) -> Mapping[str, object]:
@@ -193,12 +193,12 @@ def static_names(module: Module) -> dict[str, object]:
     """A file's imports from appl and its prompt functions, by name, found without running it."""
     found = _imports(module.tree)
     names = FunctionNames(Survey(), found)
-    for each in module.functions.values():
-        if each.path == each.node.name:
-            for decorator in each.node.decorator_list:
+    for function in module.functions.values():
+        if function.path == function.node.name:
+            for decorator in function.node.decorator_list:
                 if is_ppl(decorator, names):
                     ctx = str(constant_options(decorator).get("ctx", "new"))
-                    found[each.path] = Published(each.path, program=True, ctx=ctx)
+                    found[function.path] = Published(function.path, program=True, ctx=ctx)
     return found | _aliases(module.tree, names)
 
 

@@ -123,7 +123,7 @@ def _bare(node: Def) -> Def:
     for name in ("vararg", "kwarg"):
         changes[name] = (arg := getattr(args, name)) and _unannotated(arg)
     changes |= {"defaults": [], "kw_defaults": [None] * len(args.kwonlyargs)}
-    holders = [at(each, ast.Constant(value=None)) for each in node.decorator_list[:1]]
+    holders = [at(decorator, ast.Constant(value=None)) for decorator in node.decorator_list[:1]]
     types: dict[str, object] = {"type_params": []} if hasattr(node, "type_params") else {}
     return copied(node, args=copied(args, **changes), returns=None, decorator_list=holders, **types)
 
@@ -149,8 +149,8 @@ def _inside(code: CodeType, name: str) -> CodeType:
 def _renamed(code: CodeType, prefix: str, wanted: str) -> CodeType:
     """*code* and its nested code with the qualified names that they had without the factory."""
     constants = tuple(
-        _renamed(each, prefix, wanted) if isinstance(each, CodeType) else each
-        for each in code.co_consts
+        _renamed(constant, prefix, wanted) if isinstance(constant, CodeType) else constant
+        for constant in code.co_consts
     )
     name = code.co_qualname
     if name == prefix or name.startswith(prefix + "."):
@@ -173,7 +173,9 @@ def _check_same(code: CodeType, user: CodeType) -> None:
 
 def _remember_nested(code: CodeType, lowered: Lowered, found: FunctionSource) -> None:
     """Remembers the ``@ppl`` functions inside *code*, to find their source without the file."""
-    wanted = {(first_line(each.node), each.node.name): each for each in lowered.nested}
+    wanted = {
+        (first_line(function.node), function.node.name): function for function in lowered.nested
+    }
     todo = [code] if wanted else []
     while todo:
         for constant in todo.pop().co_consts:

@@ -171,8 +171,8 @@ class Sketch:
 
     def _node(self, places: dict[int, int], used: dict[int | None, int], number: int) -> Node:
         draft = self.drafts[number]
-        inputs = tuple(sorted(places[each] for each in draft.inputs))
-        prompt = tuple(sorted(places[each] for each in draft.prompt))
+        inputs = tuple(sorted(places[source] for source in draft.inputs))
+        prompt = tuple(sorted(places[source] for source in draft.prompt))
         line, column = draft.place.lineno, draft.place.col_offset
         region = used[draft.region]
         end = draft.place.end_lineno or line, draft.place.end_col_offset or column

@@ -155,7 +155,7 @@ class _Builder:
             self._add(op, node, _shown(text), value, part, tuple(parts))
 
     def _sees_prompt(self, node: ast.expr) -> bool:
-        calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
+        calls = (inner for inner in ast.walk(node) if isinstance(inner, ast.Call))
         return any(self.callees.kind(call.func) in _SAID for call in calls)
 
     def _add(
@@ -390,7 +390,7 @@ class _Builder:
     def wait(self, value: Provenance, place: Placed, why: str) -> Provenance:
         """*value* after a wait, if it may not exist yet."""
         late = frozenset(
-            each for each in value.ids - self.state.waited if self.sketch.is_future(each)
+            source for source in value.ids - self.state.waited if self.sketch.is_future(source)
         )
         if not late:
             return value
@@ -481,7 +481,7 @@ class _Builder:
             value = self.value(node.value if isinstance(node, ast.DictComp) else node.elt)
             if isinstance(node, ast.SetComp):
                 value = self.wait(value, node.elt, "member of a set")
-        targets = {name for each in node.generators for name in _captured(each.target)}
+        targets = {name for loop in node.generators for name in _captured(loop.target)}
         self.state.names |= {name: names.get(name, NOTHING) for name in targets}
         return value.held()
 
@@ -546,8 +546,8 @@ class _Builder:
 
     def _hands_on(self, node: ast.Call, values: list[ast.expr]) -> bool:
         """True if an ordinary function gets another that asks a model, and may call it."""
-        named = (each for each in values if isinstance(each, ast.Name | ast.Attribute))
-        asked = any(self.callees.kind(each) in (*ASKING, "program") for each in named)
+        named = (operand for operand in values if isinstance(operand, ast.Name | ast.Attribute))
+        asked = any(self.callees.kind(operand) in (*ASKING, "program") for operand in named)
         return asked and self.callees.name(node.func) != "partial"
 
     def _unknown(self, node: ast.Call, values: list[ast.expr]) -> Provenance:

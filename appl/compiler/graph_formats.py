@@ -98,7 +98,7 @@ def _line(node: Node) -> str:
 
 
 def _refs(ids: Iterable[int]) -> str:
-    return ", ".join(f"%{each}" for each in ids)
+    return ", ".join(f"%{number}" for number in ids)
 
 
 def _mermaid_text(label: str) -> str:

@@ -73,11 +73,11 @@ def check_text(
     except ValueError as error:  # a NUL in the source
         return [LintFinding(REFUSED, file, 1, 1, 1, 1, str(error), "")]
     chosen = set(select or ALL_RULES) - set(ignore)
-    found = [each for each in _findings(module) if each.rule in chosen]
+    found = [finding for finding in _findings(module) if finding.rule in chosen]
     kept = _after_comments(module, text, found)
     return sorted(
-        (each for each in kept if each.rule in chosen),
-        key=lambda each: (each.line, each.column, each.rule),
+        (finding for finding in kept if finding.rule in chosen),
+        key=lambda problem: (problem.line, problem.column, problem.rule),
     )
 
 
@@ -110,14 +110,20 @@ def _hint(lines: Sequence[str], error: SyntaxError) -> str:
 def _findings(module: Module) -> Iterator[LintFinding]:
     outer = static_names(module)
     prompted = _prompted(module, FunctionNames(Survey(), outer))
-    facts = Facts.of(module, {each.path for group in prompted.values() for each in group})
-    spans = [(each.node.lineno, each.node.end_lineno or 0) for g in prompted.values() for each in g]
+    facts = Facts.of(module, {function.path for group in prompted.values() for function in group})
+    spans = [
+        (function.node.lineno, function.node.end_lineno or 0)
+        for g in prompted.values()
+        for function in g
+    ]
 
     def inside(found: FunctionSource) -> bool:
         """True if a function stands in a prompt function, whose compiler says its text."""
         return any(first < found.node.lineno <= last for first, last in spans)
 
-    called = {owner: {each.node.name for each in group} for owner, group in prompted.items()}
+    called = {
+        owner: {function.node.name for function in group} for owner, group in prompted.items()
+    }
     graphs: Graphs = {}
     for found in module.functions.values():
         names = FunctionNames(survey(found.node), outer)
@@ -150,9 +156,9 @@ def _innermost(facts: Facts, found: FunctionSource, decorator: ast.expr) -> None
 def _prompted(module: Module, names: FunctionNames) -> dict[str | None, list[FunctionSource]]:
     """The prompt functions of each class, and those outside classes."""
     found: dict[str | None, list[FunctionSource]] = {}
-    for each in module.functions.values():
-        if any(is_ppl(decorator, names) for decorator in each.node.decorator_list):
-            found.setdefault(each.owner, []).append(each)
+    for function in module.functions.values():
+        if any(is_ppl(decorator, names) for decorator in function.node.decorator_list):
+            found.setdefault(function.owner, []).append(function)
     return found
 
 
@@ -199,7 +205,7 @@ def _after_comments(
     starts = _statement_lines(module.tree) if comments else {}
     for finding in found:
         around = {finding.line, starts.get(finding.line, finding.line)}
-        silent = [each for each in comments if each.line in around and each.covers(finding)]
+        silent = [remark for remark in comments if remark.line in around and remark.covers(finding)]
         for comment in silent:
             comment.used.add(finding.rule)
         if not silent:

@@ -51,12 +51,12 @@ def caller_at(file: str, line: int) -> Caller | None:
         module = parse(file, lines)
     except (SyntaxError, ValueError):
         return None
-    around = [each for each in module.functions.values() if _holds(each.node, line)]
+    around = [function for function in module.functions.values() if _holds(function.node, line)]
     if not around:
         return None
     plain, names = plain_functions(module), FunctionNames(Survey(), static_names(module))
-    found = max(around, key=lambda each: each.node.lineno)
-    prompted = any(is_ppl(each, names) for each in found.node.decorator_list)
+    found = max(around, key=lambda function: function.node.lineno)
+    prompted = any(is_ppl(decorator, names) for decorator in found.node.decorator_list)
     return Caller(found, prompted, plain)
 
 
@@ -68,9 +68,10 @@ def plain_functions(module: Module) -> dict[str, Def]:
     """The functions at the top level of a file that are no prompt functions."""
     names = FunctionNames(Survey(), static_names(module))
     return {
-        each.path: each.node
-        for each in module.functions.values()
-        if "." not in each.path and not any(is_ppl(d, names) for d in each.node.decorator_list)
+        function.path: function.node
+        for function in module.functions.values()
+        if "." not in function.path
+        and not any(is_ppl(d, names) for d in function.node.decorator_list)
     }
 
 
@@ -141,13 +142,15 @@ def is_message(value: ast.expr | None) -> bool:
 def _said(node: Def, name: str) -> bool:
     """True if a statement of *node* may say the value of *name*."""
     return any(
-        isinstance(each, ast.Expr) and name in _names(each.value) and not _is_print(each.value)
-        for each in own_statements(node)
+        isinstance(statement, ast.Expr)
+        and name in _names(statement.value)
+        and not _is_print(statement.value)
+        for statement in own_statements(node)
     )
 
 
 def _names(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
 def _is_print(node: ast.expr) -> bool:
@@ -209,7 +212,7 @@ def notes_of(found: FunctionSource, names: FunctionNames, *, keeps: bool) -> tup
 
 def unread_texts(node: Def) -> Iterator[tuple[ast.stmt, str]]:
     """The statements that assign a text to a name that nothing reads, with the name."""
-    named = [(each, assigned_text(each)) for each in own_statements(node)]
+    named = [(part, assigned_text(part)) for part in own_statements(node)]
     read = read_names(node) if any(name for _, name in named) else set()
     for statement, name in named:
         if name is not None and name not in read and not name.startswith("_"):
@@ -219,11 +222,11 @@ def unread_texts(node: Def) -> Iterator[tuple[ast.stmt, str]]:
 def read_names(node: ast.AST) -> set[str]:
     """The names that *node* reads, or shares with others."""
     read: set[str] = set()
-    for each in ast.walk(node):
-        if isinstance(each, ast.Global | ast.Nonlocal):
-            read.update(each.names)
-        elif isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Store):
-            read.add(each.id)
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Global | ast.Nonlocal):
+            read.update(inner.names)
+        elif isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Store):
+            read.add(inner.id)
     return read
 
 
@@ -237,8 +240,8 @@ def last_call(node: Def) -> ast.Call | None:
 
 def hands_out(node: Def) -> bool:
     """True if a function may hand out something of its prompt."""
-    names = {getattr(each, "attr", getattr(each, "id", "")) for each in ast.walk(node)}
-    outward = any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node))
+    names = {getattr(inner, "attr", getattr(inner, "id", "")) for inner in ast.walk(node)}
+    outward = any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in ast.walk(node))
     return outward or bool(names & _READERS)
 
 
@@ -247,7 +250,9 @@ _READERS = frozenset({"records", "convo", "context_here", "need_ctx", "locals", 
 
 def says_only(node: Def) -> bool:
     """True if *node* consists of texts, and so was meant to say them."""
-    return all(isinstance(each, ast.Expr) and _is_said(each.value) for each in node.body)
+    return all(
+        isinstance(statement, ast.Expr) and _is_said(statement.value) for statement in node.body
+    )
 
 
 def textless_names(module: Module) -> dict[str, str]:
@@ -269,15 +274,15 @@ def textless_names(module: Module) -> dict[str, str]:
 
 def _textless_function(node: Def) -> dict[str, str]:
     kind = "async function" if isinstance(node, ast.AsyncFunctionDef) else "function"
-    names = [getattr(each, "func", each) for each in node.decorator_list]
-    known = all(getattr(each, "attr", getattr(each, "id", "")) == "ppl" for each in names)
+    names = [getattr(decorator, "func", decorator) for decorator in node.decorator_list]
+    known = all(getattr(name, "attr", getattr(name, "id", "")) == "ppl" for name in names)
     return {node.name: kind} if known else {}
 
 
 def _stored(node: ast.stmt) -> Iterator[str]:
-    for each in ast.walk(node):
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
-            yield each.id
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+            yield inner.id
 
 
 def _printed(caller: Caller) -> Iterator[Cause]:

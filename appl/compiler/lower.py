@@ -77,7 +77,7 @@ class _Lowering:
         return copied(node, body=[*node.body[:skip], *body])
 
     def _nested_function(self, node: Def) -> Def:
-        decorators = [self.visit(each) for each in node.decorator_list]
+        decorators = [self.visit(written) for written in node.decorator_list]
         args = self._arguments(node.args)
         if any(is_ppl(decorator, self.names) for decorator in node.decorator_list):
             path = f"{self.found.path}.{node.name}"
@@ -103,16 +103,16 @@ class _Lowering:
     def _class(self, node: ast.ClassDef) -> ast.ClassDef:
         return copied(
             node,
-            decorator_list=[self.visit(each) for each in node.decorator_list],
-            bases=[self.visit(each) for each in node.bases],
-            keywords=[self.visit(each) for each in node.keywords],
+            decorator_list=[self.visit(decorator) for decorator in node.decorator_list],
+            bases=[self.visit(base) for base in node.bases],
+            keywords=[self.visit(keyword) for keyword in node.keywords],
         )
 
     def _arguments(self, node: ast.arguments) -> ast.arguments:
         return copied(
             node,
-            defaults=[self.visit(each) for each in node.defaults],
-            kw_defaults=[each and self.visit(each) for each in node.kw_defaults],
+            defaults=[self.visit(default) for default in node.defaults],
+            kw_defaults=[default and self.visit(default) for default in node.kw_defaults],
         )
 
     @contextmanager
@@ -167,8 +167,8 @@ class _Lowering:
         if not self.guarded or not may_start(node):
             return lowered
         if isinstance(node, ast.Tuple | ast.List):
-            return copied(node, elts=[self._target(each) for each in node.elts])
-        changes: dict[str, Any] = {}
+            return copied(node, elts=[self._target(element) for element in node.elts])
+        changes: dict[str, object] = {}
         if isinstance(node, ast.Attribute | ast.Subscript):
             changes["value"] = self._kept(node.value, lowered.value)
         if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
@@ -331,7 +331,7 @@ class _Lowering:
         return lower_it(self, node) if lower_it is not None else self._same_shape(node)
 
     def _same_shape(self, node: _N) -> _N:
-        changes: dict[str, Any] = {}
+        changes: dict[str, object] = {}
         new: Any
         for name, old in node.__dict__.items():
             if type(old) is not list:
@@ -339,7 +339,7 @@ class _Lowering:
             elif old and isinstance(old[0], ast.stmt):
                 new = self._body(old)
             else:
-                new = [self.visit(each) for each in old]
+                new = [self.visit(child) for child in old]
                 new = old if all(map(operator.is_, old, new)) else new
             if new is not old:
                 changes[name] = new
@@ -347,9 +347,11 @@ class _Lowering:
 
     def _call(self, node: ast.Call) -> ast.expr:
         func = self.visit(node.func)
-        args = [self._argument(each) for each in node.args]
-        keywords = [self.visit(each) for each in node.keywords]
-        if all(map(self.plain, node.args)) and all(self.plain(each.value) for each in keywords):
+        args = [self._argument(argument) for argument in node.args]
+        keywords = [self.visit(keyword) for keyword in node.keywords]
+        if all(map(self.plain, node.args)) and all(
+            self.plain(keyword.value) for keyword in keywords
+        ):
             return copied(node, func=func, args=args, keywords=keywords)
         hook = "a" * self.awaits + "g" * self.guarded + "prep"
         ready: ast.expr = self._hook(hook, node, func, *args)
@@ -366,7 +368,7 @@ class _Lowering:
         return cast(ast.expr, lowered)
 
     def _set(self, node: ast.Set) -> ast.Set:
-        return copied(node, elts=[self._member(each) for each in node.elts])
+        return copied(node, elts=[self._member(element) for element in node.elts])
 
     def _member(self, node: ast.expr) -> ast.expr:
         if isinstance(node, ast.Starred):
@@ -417,8 +419,8 @@ class _Lowering:
         operands = [node.left, *node.comparators]
         needed = [isinstance(op, ast.In | ast.NotIn) for op in node.ops] + [False]
         lowered = [
-            self._deep(each) if need or self.awaits else self.visit(each)
-            for each, need in zip(operands, needed, strict=True)
+            self._deep(operand) if need or self.awaits else self.visit(operand)
+            for operand, need in zip(operands, needed, strict=True)
         ]
         return copied(node, left=lowered[0], comparators=lowered[1:])
 
@@ -524,7 +526,7 @@ _AFTERWARDS = (
 
 def may_start(node: ast.AST) -> bool:
     """True if *node* may run foreign code, which may start calls."""
-    return any(isinstance(each, _STARTING) for each in ast.walk(node))
+    return any(isinstance(inner, _STARTING) for inner in ast.walk(node))
 
 
 _LOWERINGS: dict[type[ast.AST], Callable[[_Lowering, Any], ast.AST]] = {

@@ -85,7 +85,7 @@ def outer_names(f: FunctionType) -> Mapping[str, object]:
     return ChainMap({name: _content(cell) for name, cell in cells}, f.__globals__)
 
 
-def module_member(module: ModuleType, name: str) -> Any:
+def module_member(module: ModuleType, name: str) -> object:
     """A loaded member of *module*; only our own package is asked to load a missing one."""
     if module.__name__ == "appl":
         return getattr(module, name, UNKNOWN)

@@ -100,9 +100,9 @@ def graph_of_found(
     """The call graph of a ``def`` that sees the names *outer*."""
     names = FunctionNames(survey(found.node), outer)
     prompted = [
-        each.node.name
-        for each in peers(found)
-        if any(is_ppl(decorator, names) for decorator in each.node.decorator_list)
+        peer.node.name
+        for peer in peers(found)
+        if any(is_ppl(decorator, names) for decorator in peer.node.decorator_list)
     ]
     methods, programs = (prompted, ()) if found.owner else ((), prompted)
     return build(found, Callees(names, programs, methods), kind, either_docstring)
@@ -164,9 +164,11 @@ def graph_of(target: object) -> Graph:
     if not lines:
         raise SourceUnavailable(f"{file or path}: there is no such file, or nothing in it")
     module = parse(file, lines)
-    found = next((each for each in module.functions.values() if each.path == path), None)
+    found = next(
+        (function for function in module.functions.values() if function.path == path), None
+    )
     if found is None:
-        known = [each.path for each in module.functions.values()]
+        known = [function.path for function in module.functions.values()]
         raise SourceUnavailable(f"no function {path} in {file}{nearest(path, known)}")
     return graph_of_found(found, static_names(module), _static_kind(found))
 

@@ -113,7 +113,7 @@ def make_plan(
     size of what they say.
     """
     walker = _Walker(find)
-    names = [each.label for each in graph.nodes if _is_parameter(graph, each.label)]
+    names = [node.label for node in graph.nodes if _is_parameter(graph, node.label)]
     known = {name: value for name, value in (arguments or {}).items() if name in names}
     passed = {name: name for name in names}
     walker.enter(_Activation(graph, graph.name, (), (), known, True, passed=passed))
@@ -186,7 +186,7 @@ class _Walker:
             return
         graph, ctx = found
         where = f"{graph.file}:{graph.line}"
-        around = {f"{here.graph.file}:{here.graph.line}", *(each for each, _ in here.inside)}
+        around = {f"{here.graph.file}:{here.graph.line}", *(name for name, _ in here.inside)}
         if where in around or len(here.inside) >= _DEPTH:
             self.unknown[f"{node.callee} (line {node.line}) calls itself"] = None
             return
@@ -227,7 +227,7 @@ class _Walker:
         chain: list[Node] = []
         grows, at = False, node
         while True:
-            earlier = [each for each in at.prompt if each < at.id]
+            earlier = [number for number in at.prompt if number < at.id]
             grows = grows or len(earlier) < len(at.prompt)
             if not earlier:
                 break
@@ -237,7 +237,7 @@ class _Walker:
             at = here.graph.nodes[earlier[0]]
             chain.append(at)
         chain.reverse()
-        own = [piece for each in chain for piece in self._pieces(here, each)]
+        own = [piece for number in chain for piece in self._pieces(here, number)]
         return _system_first((*here.before, *own)), grows
 
     def _pieces(self, here: _Activation, node: Node) -> Iterator[PromptPiece]:
@@ -284,10 +284,10 @@ def _arguments(node: Node, graph: Graph) -> Iterator[tuple[str, ast.expr]]:
         return
     if node.op != "program" or not isinstance(call, ast.Call):
         return
-    names = [each.label for each in graph.nodes if each.op == "param"]
+    names = [parameter.label for parameter in graph.nodes if parameter.op == "param"]
     if isinstance(call.func, ast.Attribute) and names[:1] in (["self"], ["cls"]):
         names = names[1:]
-    if not any(isinstance(each, ast.Starred) for each in call.args):
+    if not any(isinstance(argument, ast.Starred) for argument in call.args):
         yield from zip(names, call.args, strict=False)
     for keyword in call.keywords:
         if keyword.arg in names:
@@ -297,7 +297,7 @@ def _arguments(node: Node, graph: Graph) -> Iterator[tuple[str, ast.expr]]:
 def _is_parameter(graph: Graph, name: str) -> bool:
     """True if *name* is a parameter that is not bound again."""
     return name not in graph.rebound and any(
-        each.op == "param" and each.label == name for each in graph.nodes
+        node.op == "param" and node.label == name for node in graph.nodes
     )
 
 
@@ -307,7 +307,7 @@ def _shared_part(graph: Graph, tips: list[int]) -> list[Node]:
     Newest first, as the caller collects them.
     """
     ways = [_ancestors(graph, tip) for tip in tips]
-    common = [each for each in ways[0] if all(each in way for way in ways[1:])]
+    common = [number for number in ways[0] if all(number in way for way in ways[1:])]
     stand_in = graph.nodes[tips[-1]]
     unknown = Node(
         -1 - tips[-1],
@@ -321,14 +321,14 @@ def _shared_part(graph: Graph, tips: list[int]) -> list[Node]:
         (),
         stand_in.role,
     )
-    return [unknown, *(graph.nodes[each] for each in common)]
+    return [unknown, *(graph.nodes[number] for number in common)]
 
 
 def _ancestors(graph: Graph, tip: int) -> list[int]:
     """The nodes of a prompt from *tip* back, as long as there is only one way."""
     found = [tip]
     while True:
-        earlier = [each for each in graph.nodes[found[-1]].prompt if each < found[-1]]
+        earlier = [number for number in graph.nodes[found[-1]].prompt if number < found[-1]]
         if len(earlier) != 1:
             return found
         found.append(earlier[0])
@@ -351,8 +351,8 @@ def _values(node: Node) -> list[str]:
 
 
 def _system_first(pieces: tuple[PromptPiece, ...]) -> tuple[PromptPiece, ...]:
-    front = tuple(each for each in pieces if each.role == "system")
-    return front + tuple(each for each in pieces if each.role != "system")
+    front = tuple(part for part in pieces if part.role == "system")
+    return front + tuple(part for part in pieces if part.role != "system")
 
 
 def _rounds(key: tuple[object, ...], written: str, known: Mapping[str, object]) -> Factor:
@@ -373,14 +373,14 @@ def _length(node: ast.expr, known: Mapping[str, object]) -> int | None:
         value = known.get(node.id)
         return len(value) if isinstance(value, list | tuple | dict | set | str) else None
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
-        starred = any(isinstance(each, ast.Starred) for each in node.elts)
+        starred = any(isinstance(element, ast.Starred) for element in node.elts)
         return None if starred else len(node.elts)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         if node.func.id in ("enumerate", "reversed", "sorted", "list", "tuple") and node.args:
             return _length(node.args[0], known)
         if node.func.id == "range":
-            values = [_integer(each, known) for each in node.args]
-            whole = [each for each in values if each is not None]
+            values = [_integer(argument, known) for argument in node.args]
+            whole = [number for number in values if number is not None]
             return len(range(*whole)) if len(whole) == len(values) in (1, 2, 3) else None
     return None
 

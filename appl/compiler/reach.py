@@ -21,7 +21,7 @@ _OTHERS = sys.stdlib_module_names | {"appl", "appl_backends"}
 _MAKERS = ("__new__", "__init__", "__post_init__")
 
 
-def may_reach(value: object, asks: Callable[[Any], bool]) -> bool:
+def may_reach(value: object, asks: Callable[[object], bool]) -> bool:
     """True if *value* names an object for which *asks* is true, or a function that does."""
     makers = [vars(value).get(name) for name in _MAKERS] if isinstance(value, type) else [value]
     todo, seen = makers, set[CodeType]()
@@ -47,7 +47,7 @@ def _functions(value: object) -> Iterator[FunctionType]:
         return
     kind = value if isinstance(value, type) else type(value)
     if _is_own(kind.__module__, ""):
-        yield from (each for each in vars(kind).values() if isinstance(each, FunctionType))
+        yield from (var for var in vars(kind).values() if isinstance(var, FunctionType))
 
 
 def _is_own(module: object, file: str) -> bool:
@@ -63,11 +63,11 @@ def _named(function: FunctionType) -> Iterator[Any]:
             value = outer.get(name, UNKNOWN)
             yield value
             if isinstance(value, ModuleType):
-                yield from (module_member(value, each) for each in code.co_names)
+                yield from (module_member(value, member) for member in code.co_names)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
     yield code
-    for each in code.co_consts:
-        if inspect.iscode(each):
-            yield from _codes(each)
+    for constant in code.co_consts:
+        if inspect.iscode(constant):
+            yield from _codes(constant)

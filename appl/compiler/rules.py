@@ -70,19 +70,19 @@ class Facts:
     def of(cls, module: Module, prompted: Container[str]) -> Facts:
         """The facts of *module*, whose functions at the paths *prompted* are prompt functions."""
         texts = {
-            each.path: ast.unparse(each.node.returns)
-            for each in module.functions.values()
-            if each.node.returns is not None and each.path not in prompted
+            function.path: ast.unparse(function.node.returns)
+            for function in module.functions.values()
+            if function.node.returns is not None and function.path not in prompted
         }
         imported = _imported(module.tree)
         wrapping = {
-            each.path.partition(".")[0]
-            for each in module.functions.values()
-            for decorator in each.node.decorator_list
+            function.path.partition(".")[0]
+            for function in module.functions.values()
+            for decorator in function.node.decorator_list
             if isinstance(decorator, ast.Call) and _dotted(decorator.func, imported) == _WRAPS
         }
         texts = {path: kind for path, kind in texts.items() if kind in _TEXTS}
-        functions = {each.path for each in module.functions.values()}
+        functions = {function.path for function in module.functions.values()}
         plain, textless = plain_functions(module), textless_names(module)
         return cls(imported, texts, frozenset(wrapping & functions), plain, textless)
 
@@ -138,7 +138,7 @@ class Subject:
         name = call.func.id if isinstance(call.func, ast.Name) else ""
         known = self.facts.plain.get(name)
         silent = known is not None and not any(
-            isinstance(each, ast.Return) and each.value is not None for each in ast.walk(known)
+            isinstance(inner, ast.Return) and inner.value is not None for inner in ast.walk(known)
         )
         return not silent and name != "print" and self.callees.kind(call.func) in OTHERS
 
@@ -214,7 +214,7 @@ def _serialised(graph: Graph, wait: Node) -> list[tuple[GraphRegion, Node]]:
             continue
         for number in wait.inputs:
             call = graph.nodes[number]
-            inside = any(each.id == region.id for each in graph.within(call.region))
+            inside = any(outer.id == region.id for outer in graph.within(call.region))
             if inside and _stands_alone(call) and not _needs(graph, call, number):
                 found.append((region, call))
     return found
@@ -245,12 +245,12 @@ def _sources(node: Node) -> tuple[int, ...]:
 
 def _independent_after(graph: Graph, wait: Node) -> Node | None:
     """The first call behind *wait* that does not need the awaited values."""
-    around = [each.id for each in graph.within(wait.region)]
+    around = [region.id for region in graph.within(wait.region)]
     for node in graph.nodes[wait.id + 1 :]:
         same_way = graph.within(node.region)[: len(around)]
-        if not _stands_alone(node) or [each.id for each in same_way] != around:
+        if not _stands_alone(node) or [region.id for region in same_way] != around:
             continue
-        if not any(_needs(graph, node, each) for each in (*wait.inputs, wait.id)):
+        if not any(_needs(graph, node, source) for source in (*wait.inputs, wait.id)):
             return node
     return None
 
@@ -270,7 +270,7 @@ def late_constant(subject: Subject) -> Iterator[LintFinding]:
             continue
         chain = _chain(subject.graph, call)
         varying = next((i for i, node in enumerate(chain) if _varies(node)), None)
-        if varying is None or any(each.op == "program" for each in chain[:varying]):
+        if varying is None or any(earlier.op == "program" for earlier in chain[:varying]):
             continue
         before = sum(_constant_size(node) for node in chain[:varying])
         before += len(_leading(chain[varying]))
@@ -428,7 +428,7 @@ def _unmet_condition(value: ast.expr) -> str | None:
     if not isinstance(value, ast.BoolOp) or not isinstance(value.op, ast.And):
         return None
     *tested, text = value.values
-    flags = all(isinstance(each, ast.Compare | ast.UnaryOp) for each in tested)
+    flags = all(isinstance(condition, ast.Compare | ast.UnaryOp) for condition in tested)
     if not flags or not isinstance(text, ast.Constant | ast.JoinedStr):
         return None
     return f"write `if {' and '.join(map(ast.unparse, tested))}:` with the text below it"
@@ -717,7 +717,7 @@ def _dotted(node: ast.expr, imported: dict[str, str]) -> str:
 
 
 def _calls(node: ast.AST) -> Iterator[ast.Call]:
-    return (each for each in ast.walk(node) if isinstance(each, ast.Call))
+    return (inner for inner in ast.walk(node) if isinstance(inner, ast.Call))
 
 
 Rule = Callable[[Subject], Iterator[LintFinding]]

@@ -59,22 +59,22 @@ def waiters(programs: Mapping[str, tuple[ast.AST, Graph]]) -> dict[str, WaitingF
 def _leaves_traces(node: ast.FunctionDef) -> bool:
     """True if a function may change an object that its next call sees too."""
     inside = list(walk(node.body))
-    own = {each.id for each in inside if _stored(each)}  # type: ignore[attr-defined]
+    own = {inner.id for inner in inside if _stored(inner)}  # type: ignore[attr-defined]
     changed: set[str] = set()
-    for each in inside:
-        if isinstance(each, ast.Global | ast.Nonlocal):
+    for inner in inside:
+        if isinstance(inner, ast.Global | ast.Nonlocal):
             return True
-        if isinstance(each, ast.Attribute | ast.Subscript) and isinstance(each.ctx, ast.Store):
-            changed |= _names(each.value)
-        elif isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
-            changed |= _names(each.func.value) if each.func.attr in _CHANGES else set()
+        if isinstance(inner, ast.Attribute | ast.Subscript) and isinstance(inner.ctx, ast.Store):
+            changed |= _names(inner.value)
+        elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute):
+            changed |= _names(inner.func.value) if inner.func.attr in _CHANGES else set()
     return not changed <= own
 
 
 def _wait_line(graph: Graph) -> int:
     """The first line at which a function waits for a call of its own, 0 for none."""
     for node in graph.nodes:
-        if node.op == "wait" and any(OPS[graph.nodes[each].op].future for each in node.inputs):
+        if node.op == "wait" and any(OPS[graph.nodes[source].op].future for source in node.inputs):
             return node.line
     return 0
 
@@ -98,7 +98,7 @@ def findings(
     """The loops of a file that call one of the functions in *found*."""
     for scope in _scopes(tree) if found else ():
         bound = _bound(scope)
-        names = {name: each for name, each in found.items() if name not in bound}
+        names = {name: statement for name, statement in found.items() if name not in bound}
         for node in walk(scope.body):
             call = _repeated(node, names, imported)
             if call is not None:
@@ -115,10 +115,10 @@ def _scopes(tree: ast.Module) -> Iterator[ast.Module | ast.FunctionDef | ast.Asy
 def _bound(scope: ast.AST) -> set[str]:
     """The names that a scope binds; a module's functions are left out."""
     if isinstance(scope, ast.Module):
-        return {each.id for each in walk(scope.body) if _stored(each)}  # type: ignore[attr-defined]
-    inside = {each.name for each in ast.walk(scope) if isinstance(each, _INNER[:2])}
-    own = {each.arg for each in ast.walk(scope) if isinstance(each, ast.arg)}
-    stored = {each.id for each in ast.walk(scope) if _stored(each)}  # type: ignore[attr-defined]
+        return {inner.id for inner in walk(scope.body) if _stored(inner)}  # type: ignore[attr-defined]
+    inside = {inner.name for inner in ast.walk(scope) if isinstance(inner, _INNER[:2])}
+    own = {inner.arg for inner in ast.walk(scope) if isinstance(inner, ast.arg)}
+    stored = {inner.id for inner in ast.walk(scope) if _stored(inner)}  # type: ignore[attr-defined]
     return own | stored | (inside - {getattr(scope, "name", "")})
 
 
@@ -160,7 +160,7 @@ def _in_comprehension(
     parts: list[ast.expr],
     names: Collection[str],
 ) -> ast.Call | None:
-    if any(each.is_async for each in node.generators):
+    if any(generator.is_async for generator in node.generators):
         return None
     return next(_calls(parts, names), None)
 
@@ -186,12 +186,12 @@ def _in_call(
 def _in_loop(node: ast.For, names: Collection[str]) -> ast.Call | None:
     """A call in a ``for`` whose arguments the loop does not change, if nothing ends the loop."""
     inside = list(walk(node.body))
-    if any(isinstance(each, _LEAVES) for each in inside):
+    if any(isinstance(inner, _LEAVES) for inner in inside):
         return None
-    own = {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
+    own = {inner.id for inner in ast.walk(node.target) if isinstance(inner, ast.Name)}
     changed = _changed(inside) - own
     for call in _calls(node.body, names):
-        used = {each.id for each in ast.walk(call) if isinstance(each, ast.Name)}
+        used = {inner.id for inner in ast.walk(call) if isinstance(inner, ast.Name)}
         if not used & changed and _innermost(node, call):
             return call
     return None
@@ -200,13 +200,13 @@ def _in_loop(node: ast.For, names: Collection[str]) -> ast.Call | None:
 def _innermost(loop: ast.For, call: ast.Call) -> bool:
     """True if *call* is in no loop inside *loop*; such a loop is reported in its place."""
     kinds = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-    inner = [each for each in walk(loop.body) if isinstance(each, kinds)]
-    return not any(call is each for other in inner for each in ast.walk(other))
+    inner = [nested for nested in walk(loop.body) if isinstance(nested, kinds)]
+    return not any(call is nested for other in inner for nested in ast.walk(other))
 
 
 def _changed(nodes: Collection[ast.AST]) -> set[str]:
     """The names that are bound, or whose objects may be changed, by *nodes*."""
-    found = {each.id for each in nodes if _stored(each)}  # type: ignore[attr-defined]
+    found = {inner.id for inner in nodes if _stored(inner)}  # type: ignore[attr-defined]
     for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             found |= _names(node.func.value)
@@ -218,7 +218,7 @@ def _changed(nodes: Collection[ast.AST]) -> set[str]:
 
 
 def _names(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
 def _finding(
@@ -251,5 +251,7 @@ def _mapped(loop: ast.AST, call: ast.Call) -> str:
 
 
 def _arguments(call: ast.Call) -> list[str]:
-    words = [f"{each.arg}={ast.unparse(each.value)}" for each in call.keywords if each.arg]
-    return [*(ast.unparse(each) for each in call.args), *words]
+    words = [
+        f"{keyword.arg}={ast.unparse(keyword.value)}" for keyword in call.keywords if keyword.arg
+    ]
+    return [*(ast.unparse(argument) for argument in call.args), *words]

@@ -119,7 +119,7 @@ def peers(found: FunctionSource) -> list[FunctionSource]:
     """The functions of the same class or, outside classes, of the same file, if still known."""
     module = _modules.get(found.source.file)
     everything = module.functions.values() if module is not None else ()
-    return [each for each in everything if each.owner == found.owner]
+    return [other for other in everything if other.owner == found.owner]
 
 
 def stale(code: CodeType) -> SourceUnavailable:

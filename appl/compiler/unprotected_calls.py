@@ -26,7 +26,7 @@ def findings(
     own = {id(node) for node in prompted.values()}
     late = {name for name, node in prompted.items() if _gives_future(node)}
     late |= {name for name, path in imported.items() if path == "appl.gen"}
-    scopes = [tree, *(each for each in ast.walk(tree) if isinstance(each, _INNER))]
+    scopes = [tree, *(inner for inner in ast.walk(tree) if isinstance(inner, _INNER))]
     for scope in scopes if late else ():
         if id(scope) not in own:
             for node in walk(scope.body):
@@ -38,7 +38,7 @@ def _gives_future(node: ast.AST) -> bool:
     """True if a call of the prompt function *node* in plain Python gives a future."""
     if not isinstance(node, ast.FunctionDef) or node.returns is not None:
         return False
-    return not any(isinstance(each, ast.Yield | ast.YieldFrom) for each in walk(node.body))
+    return not any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in walk(node.body))
 
 
 def _findings(file: str, guard: ast.Try, late: Container[str]) -> Iterator[LintFinding]:
@@ -77,7 +77,7 @@ def _kept(statement: ast.stmt) -> ast.Call | None:
 
 def _read_again(statement: ast.Assign, guard: ast.Try) -> bool:
     """True if a name that *statement* binds is used in the rest of the body of *guard*."""
-    bound = {each.id for each in ast.walk(statement.targets[0]) if isinstance(each, ast.Name)}
+    bound = {inner.id for inner in ast.walk(statement.targets[0]) if isinstance(inner, ast.Name)}
     after = guard.body[guard.body.index(statement) + 1 :]
-    used = {each.id for part in after for each in ast.walk(part) if isinstance(each, ast.Name)}
+    used = {inner.id for part in after for inner in ast.walk(part) if isinstance(inner, ast.Name)}
     return bool(bound & used)

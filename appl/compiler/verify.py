@@ -35,7 +35,7 @@ def verify_lowered(node: Def, original: Def) -> None:
             continue
         for value in fields.values():
             if type(value) is list:
-                todo += [each for each in value if type(each) not in LEAVES]
+                todo += [child for child in value if type(child) not in LEAVES]
             elif type(value) not in LEAVES:
                 todo.append(value)
 

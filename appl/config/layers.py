@@ -46,7 +46,7 @@ class _Layers:
         self.notes: list[str] = []
 
     def take(
-        self, values: Mapping[str, Any], origin: str, written: Callable[[str], str] | None = None
+        self, values: Mapping[str, object], origin: str, written: Callable[[str], str] | None = None
     ) -> None:
         """Lay *values* over the present ones; *written* spells a key as the user wrote it."""
         values, notes = of_today(values, origin)
@@ -134,7 +134,7 @@ def _setting(key: str, raw: object, origin: str) -> object:
 
 
 def load(
-    arguments: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, object] | None = None,
     *,
     directory: Path | None = None,
     environ: Mapping[str, str] | None = None,
@@ -180,7 +180,7 @@ def _read(
     return layers.config()
 
 
-def init(**overrides: Any) -> None:
+def init(**overrides: object) -> None:
     """Set settings in the program, over files and environment, for runs that are opened later.
 
     ``models={"small": …}`` names models, ``backends={"embedded": {…}}`` gives a backend's own

@@ -6,7 +6,6 @@ Invariant: what is read on has the layout of today.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from appl import fallback
 from appl.config import schedule
@@ -19,7 +18,7 @@ TOP = (*KEYS, *TABLES)
 """All names at the top."""
 
 
-def of_today(values: Mapping[str, Any], origin: str) -> tuple[Mapping[str, Any], list[str]]:
+def of_today(values: Mapping[str, object], origin: str) -> tuple[Mapping[str, object], list[str]]:
     """*values* in the layout of today, and notes on those that have no meaning."""
     if set(TOP).issuperset(values):
         return values, []

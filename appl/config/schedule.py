@@ -87,7 +87,7 @@ OF_BACKENDS = ("limits", "retries", "deadlines", "schedule")
 PRICES = "prices"
 
 
-def read(table: str, raw: object, origin: str) -> dict[str, Any]:
+def read(table: str, raw: object, origin: str) -> dict[str, object]:
     """The values of *table*. Raises ``ConfigError`` that names *origin*."""
     if not isinstance(raw, Mapping):
         raise ConfigError(f"{origin}: {table} must be a table, as in [{table}]")

@@ -25,7 +25,7 @@ def request(do: str, **fields: Any) -> bytes:
     return _line({"v": VERSION, "do": do, **fields})
 
 
-def read_request(line: bytes) -> dict[str, Any]:
+def read_request(line: bytes) -> dict[str, object]:
     """The request in *line*. Raises ``ControlError``."""
     try:
         found = json.loads(line)
@@ -51,7 +51,7 @@ def refusal(error: ControlError) -> bytes:
     return _line({"v": VERSION, "error": {"kind": error.kind, "message": str(error)}})
 
 
-def read_reply(line: bytes) -> Any:
+def read_reply(line: bytes) -> object:
     """The value of a reply. Raises ``ControlError``, also for an error in the reply."""
     try:
         found = json.loads(line)

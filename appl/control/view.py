@@ -65,7 +65,7 @@ def _about(run: Run, about: About) -> dict[str, Any]:
     }
 
 
-def _counted(holdings: Iterable[CallStatus]) -> dict[str, Any]:
+def _counted(holdings: Iterable[CallStatus]) -> dict[str, object]:
     """The number of calls in each stage, and of those that a backend is working on."""
     stages, sent = Counter[str](), 0
     for holding in holdings:
@@ -185,7 +185,7 @@ def _excerpt(text: str, about: About) -> str:
     return masked if len(masked) <= EXCERPT else "…" + masked[-EXCERPT:]
 
 
-def _program(program: Program, about: About) -> dict[str, Any]:
+def _program(program: Program, about: About) -> dict[str, object]:
     pending, place = program.waits_for, program.place
     found: dict[str, Any] = {
         "program": program.address,

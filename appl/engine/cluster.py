@@ -12,6 +12,7 @@ import queue
 import threading
 from collections.abc import Iterator, Mapping
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 from appl import threads
@@ -161,10 +162,12 @@ def _imported() -> Any:
     return library("ray", 'map(engine="ray")')
 
 
-def _address(ray: Any, node: str) -> Address | None:
+def _address(ray: ModuleType, node: str) -> Address | None:
     """The address of the daemon of *node*, an id; ``None`` if there is no such node."""
-    found = (each for each in ray.nodes() if each["NodeID"] == node)
-    return next(((each["NodeManagerAddress"], each["NodeManagerPort"]) for each in found), None)
+    found = (member for member in ray.nodes() if member["NodeID"] == node)
+    return next(
+        ((member["NodeManagerAddress"], member["NodeManagerPort"]) for member in found), None
+    )
 
 
 @contextlib.contextmanager
@@ -185,7 +188,7 @@ def _on_loopback() -> Iterator[None]:
 class _RayWorker:
     """One actor, and the thread that receives its batches; ``node`` is "" until it has started."""
 
-    def __init__(self, engine: Ray, ray: Any, setup: bytes, listener: Listener) -> None:
+    def __init__(self, engine: Ray, ray: ModuleType, setup: bytes, listener: Listener) -> None:
         self._engine, self._ray, self._listener = engine, ray, listener
         # serve() occupies one of the actor's threads as long as it lives, so tell() needs others.
         options = {"num_cpus": 1, "max_concurrency": 4, "max_restarts": 0, **engine.options}

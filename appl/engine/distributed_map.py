@@ -35,15 +35,15 @@ from appl.runtime.scheduling.call_status import CallStatus
 
 
 def mapped(
-    f: Callable[..., Any],
-    items: Iterable[tuple[Any, ...]],
+    f: Callable[..., object],
+    items: Iterable[tuple[object, ...]],
     size: int | None,
     engine: Engine,
     *,
     concurrency: int | None,
     collect: bool,
     progress: bool | None,
-) -> Any:
+) -> object:
     """Apply *f* to every item on the workers of *engine*; the value that ``map`` returns."""
     mapping = DistributedMap(f, items, size, engine, concurrency, collect, progress)
     return mapping.arun() if in_coroutine() else mapping.run()
@@ -59,7 +59,7 @@ class DistributedMap:
     def __init__(
         self,
         f: Callable[..., Any],
-        items: Iterable[tuple[Any, ...]],
+        items: Iterable[tuple[object, ...]],
         size: int | None,
         engine: Engine,
         concurrency: int | None,
@@ -335,5 +335,5 @@ def _limited(account: Account | None) -> tuple[bool, bool] | None:
     if account is None:
         return None
     levels = account.levels()
-    cost, tokens = (any(each.limits[i] is not None for each in levels) for i in (0, 1))
+    cost, tokens = (any(level.limits[i] is not None for level in levels) for i in (0, 1))
     return cost, tokens

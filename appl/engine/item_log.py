@@ -173,7 +173,7 @@ class LoggedWorld(Live):
         key, _ = self._answers.get(moment, (None, None))
         return key is not None and key == _key(about)
 
-    def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
+    def see(self, moment: Moment, live: Callable[[], object]) -> object:
         """The logged observation, or a new one."""
         if moment not in self._answers:
             return super().see(moment, live)

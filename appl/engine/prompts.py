@@ -64,13 +64,17 @@ def unready(tip: PromptNode | None) -> Iterator[Promise]:
 
 def sent(tip: PromptNode | None) -> list[SentPart]:
     """The parts of the prompt up to *tip*. Every part must be complete."""
-    return [each for node in (tip.since(None) if tip is not None else ()) for each in _of(node)]
+    return [
+        sent_part
+        for node in (tip.since(None) if tip is not None else ())
+        for sent_part in _of(node)
+    ]
 
 
 def _of(node: PromptNode) -> Iterator[SentPart]:
     if isinstance(node.part, PromptSlot):
-        for each in moved(node.part.prompt_nodes(), node.part.voice, node.voice):
-            yield from _of(each)
+        for inner in moved(node.part.prompt_nodes(), node.part.voice, node.voice):
+            yield from _of(inner)
     elif node.lazy is None:
         yield SentPart(node.voice, node.part, node.starts, node.apart, line_of(node.site))
     else:
@@ -78,7 +82,7 @@ def _of(node: PromptNode) -> Iterator[SentPart]:
         addresses = source.answered_by() if isinstance(source, Promise) else ()
         said_by = origin_of(node.lazy)
         if said_by is not None and addresses[:1] != (said_by,):
-            addresses = (said_by, *(each for each in addresses if each != said_by))
+            addresses = (said_by, *(address for address in addresses if address != said_by))
         yield SentPart(
             node.voice, _content(node.lazy), node.starts, node.apart, line_of(node.site), addresses
         )
@@ -94,12 +98,17 @@ def _content(part: Lazy) -> Answer:
 def received(parts: list[SentPart]) -> Prompt:
     """The prompt made of *parts*."""
     prompt, voices = Prompt(), {voice: voice for voice in VOICES.values()}
-    for each in parts:
-        voice = voices.setdefault(each.voice, each.voice)  # they are compared by identity
-        part = each.part
-        if each.answered_by is not None:
-            part = AnsweredPart(each.answered_by, part)
+    for sent_part in parts:
+        voice = voices.setdefault(sent_part.voice, sent_part.voice)  # they are compared by identity
+        part = sent_part.part
+        if sent_part.answered_by is not None:
+            part = AnsweredPart(sent_part.answered_by, part)
         prompt.tip = PromptNode(
-            prompt.tip, voice, part, starts=each.starts, apart=each.apart, site=each.site
+            prompt.tip,
+            voice,
+            part,
+            starts=sent_part.starts,
+            apart=sent_part.apart,
+            site=sent_part.site,
         )
     return prompt

@@ -51,7 +51,7 @@ def _key(link: Messages) -> Key:
 
 def _with_lines(spans: Spans) -> Spans:
     """*spans* with source lines in place of code objects."""
-    return tuple(line_of(each) or each if isinstance(each, tuple) else each for each in spans)
+    return tuple(line_of(span) or span if isinstance(span, tuple) else span for span in spans)
 
 
 class Packer:
@@ -264,7 +264,7 @@ def _pickled(messages: list[Message]) -> bytes:
     try:
         return pickle.dumps(messages, 5)
     except Exception:
-        return pickle.dumps([_sendable(each) for each in messages], 5)
+        return pickle.dumps([_sendable(message) for message in messages], 5)
 
 
 def _sendable(message: Message) -> Message:

@@ -41,13 +41,13 @@ class ItemSource:
     """
 
     def __init__(self, items: Iterable[tuple[Any, ...]], caller: Frame, name: str) -> None:
-        self._items: Iterator[tuple[Any, ...]] = iter(items)
+        self._items: Iterator[tuple[object, ...]] = iter(items)
         self._caller, self._name, self._taken = caller, name, 0
         self.within = f"{caller.address}/{name}."
         self.first = caller.counts.get(name, 0)
         self.exhausted = False
 
-    def take(self) -> tuple[int, tuple[Any, ...]] | None:
+    def take(self) -> tuple[int, tuple[object, ...]] | None:
         """The next item and its index; ``None`` if there are no more."""
         item = next(self._items, None)
         if item is None:

@@ -61,7 +61,7 @@ class WorkerConnection:
 
     # -- on the I/O loop
 
-    def _take(self, messages: list[tuple[Any, ...]], here: int) -> None:
+    def _take(self, messages: list[tuple[object, ...]], here: int) -> None:
         for message in messages:
             try:
                 self._one(message, here)
@@ -116,7 +116,7 @@ class WorkerConnection:
         known = self._mapping.secrets
         for name, word in words.items():
             if word not in known.values():
-                same = sum(each.startswith(f"{name} of a worker") for each in known)
+                same = sum(label.startswith(f"{name} of a worker") for label in known)
                 known[f"{name} of a worker" + (f" ({same + 1})" if same else "")] = word
         self._run.reporter.conceal(known)
 

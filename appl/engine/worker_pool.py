@@ -115,7 +115,7 @@ class WorkerPool:
             fewest = self._least_busy()
         if fewest is None or len(fewest.units) >= (1 if unit.alone else self._engine.at_once):
             return None
-        return None if any(each.alone for each in fewest.units.values()) else fewest
+        return None if any(item.alone for item in fewest.units.values()) else fewest
 
     def _least_busy(self) -> HiredWorker | None:
         usable = (hired for hired in self.present() if hired.ready or self.why is None)

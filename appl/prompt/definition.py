@@ -31,11 +31,11 @@ def _named(kind: type) -> str | None:
     name = getattr(kind, "name", None)
     if name:
         return str(name)
-    for each in kind.__mro__:
-        if each is Definition or each is BracketedDefinition:
+    for base in kind.__mro__:
+        if base is Definition or base is BracketedDefinition:
             break
-        if each.__doc__ and each.__doc__.strip():
-            return each.__doc__.strip().splitlines()[0]
+        if base.__doc__ and base.__doc__.strip():
+            return base.__doc__.strip().splitlines()[0]
     return None
 
 

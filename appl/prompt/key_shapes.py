@@ -141,7 +141,7 @@ _BEFORE = rf"(?:{_TELLING}{_BETWEEN}|{_cased('bearer', 'basic')}\s{{1,4}})"
 _RANDOM = "[A-Za-z0-9+/_=~-]{20}"
 _PASSWORD = r"://[^/\s:@\"'<>]{0,256}:"
 
-_FIRST = [each.first.replace("{8,4096}", "+").replace("{8,8192}", "+") for each in SHAPES]
+_FIRST = [form.first.replace("{8,4096}", "+").replace("{8,8192}", "+") for form in SHAPES]
 FIRST: Final = (
     "|".join(_FIRST[:4]),
     "|".join(_FIRST[4:8]),
@@ -185,7 +185,7 @@ LONGEST: Final = 1 << 14
 _END = re.compile(r"[A-Za-z0-9+/=_.-]*\s{0,2}\Z", re.A)
 _BEGINNING = re.compile(r"\s{0,2}[A-Za-z0-9+/=_.-]*", re.A)
 
-KINDS: Final = frozenset({*(each.kind for each in SHAPES), _OF_URL, _AFTER_WORD})
+KINDS: Final = frozenset({*(form.kind for form in SHAPES), _OF_URL, _AFTER_WORD})
 """The names that stand for what was found by its shape or by its place."""
 
 Instead = Callable[[str], str]
@@ -240,7 +240,7 @@ _CHANCE = re.compile(r"(?:\\\.)?\[[^\]]*\]\{[\d,]+\}")
 @cache
 def _last_key() -> re.Pattern[str]:
     """A key, or its beginning, at the end of a text; a group where other text stands before it."""
-    heads = "|".join(_CHANCE.sub("", each.first) for each in SHAPES)
+    heads = "|".join(_CHANCE.sub("", shape.first) for shape in SHAPES)
     end = "-----END [A-Z0-9 ]{0,60}-----"
     return re.compile(
         rf"(?<![A-Za-z0-9])(?:{heads})[A-Za-z0-9+/=_.~-]*\Z|LS0tLS1CRUdJTi[A-Za-z0-9+/=\s\\]*\Z"

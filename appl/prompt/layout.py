@@ -206,7 +206,7 @@ class Layout:
         """The same state, to go on from."""
         other = Layout()
         other._left = self._left
-        other._open = [each.copy() for each in self._open]
+        other._open = [level.copy() for level in self._open]
         return other
 
     def mark(self, level: Level | None, starts: bool) -> Mark | None:
@@ -232,17 +232,17 @@ class Layout:
         """Leave the levels that *level* is not in, and enter those that it is in."""
         stack, path = self._open, level.path()
         common = 0
-        for each, other in zip(stack, path, strict=False):
-            if each.level is not other:
+        for open_level, other in zip(stack, path, strict=False):
+            if open_level.level is not other:
                 break
             common += 1
         self._leave(common)
         for other in path[common:]:
-            before = next((each for each in self._left if each.level is other), None)
+            before = next((closed for closed in self._left if closed.level is other), None)
             if before is None:
                 stack.append(_OpenLevel(other, stack[-1].sep if stack else "\n"))
             else:
-                self._left = tuple(each for each in self._left if each is not before)
+                self._left = tuple(closed for closed in self._left if closed is not before)
                 stack.append(before.copy())
 
     def _leave(self, depth: int) -> None:
@@ -253,11 +253,11 @@ class Layout:
     def _label(self) -> str:
         """The index of the next item; the first item of a block begins those around it too."""
         label, counts = "", True
-        for each in reversed(self._open):
+        for level in reversed(self._open):
             if counts:
-                label = each.label() + label
-            if each.started:
+                label = level.label() + label
+            if level.started:
                 break
-            counts = counts and each.level.format.inline
-            each.started, each.sep = True, each.level.sep
+            counts = counts and level.level.format.inline
+            level.started, level.sep = True, level.level.sep
         return label

@@ -145,7 +145,7 @@ class _Media:
         """The bytes in base64; empty for a URL."""
         return base64.b64encode(self.data).decode("ascii")
 
-    def as_part(self) -> dict[str, Any]:
+    def as_part(self) -> dict[str, object]:
         """The content part of a chat message, as OpenAI-compatible servers take it."""
         raise NotImplementedError
 
@@ -200,7 +200,7 @@ class Image(_Media):
         image.save(stream, format="PNG")
         return cls(detail=detail, data=stream.getvalue(), mime="image/png")
 
-    def as_part(self) -> dict[str, Any]:
+    def as_part(self) -> dict[str, object]:
         """``{"type": "image_url", …}``."""
         shown = {"url": self.as_url(), **({"detail": self.detail} if self.detail else {})}
         return {"type": "image_url", "image_url": shown}
@@ -244,7 +244,7 @@ class Audio(_Media):
         """The short name of the type: ``wav``, ``mp3``, …"""
         return _FORMATS.get(self.mime, self.mime.rpartition("/")[2])
 
-    def as_part(self) -> dict[str, Any]:
+    def as_part(self) -> dict[str, object]:
         """``{"type": "input_audio", …}``, or ``audio_url`` for a reference."""
         if self.url is not None:
             return {"type": "audio_url", "audio_url": {"url": self.url}}

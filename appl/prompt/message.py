@@ -85,11 +85,11 @@ class Message:
             )
         if type(self.content) is not str and isinstance(self.content, _NO_CONTENT):
             raise _wrong_content(self.content)
-        for each in (self.name, self.tool_call_id):
-            if each is not None and isinstance(each, _NO_CONTENT):
+        for label in (self.name, self.tool_call_id):
+            if label is not None and isinstance(label, _NO_CONTENT):
                 raise InvalidOption(
                     f"the name of a message's speaker, and the id of a tool call, are text, got "
-                    f"{each!r:.80}"
+                    f"{label!r:.80}"
                 )
 
     def __add__(self, other: object) -> NoReturn:
@@ -291,8 +291,8 @@ def as_content(content: Content) -> tuple[Any, Placed]:
         texts: list[str] = []
         media: list[tuple[int, Media]] = []
         length = 0
-        for each in content:
-            part = _part(each)
+        for piece in content:
+            part = _part(piece)
             if isinstance(part, str):
                 texts.append(part)
                 length += len(part)

@@ -114,9 +114,9 @@ class Messages:
                 todo.append(link)
                 link = link.parent
             found = 0 if link is None or link._trail is None else link._trail
-            for each in reversed(todo):
-                spans = each._spans if each._kept is not None else each.rope.marks()
-                each._trail = found = trail(found, each.length, spans)
+            for part in reversed(todo):
+                spans = part._spans if part._kept is not None else part.rope.marks()
+                part._trail = found = trail(found, part.length, spans)
         assert self._trail is not None
         return self._trail
 
@@ -151,8 +151,8 @@ class Messages:
                 todo.append(link)
                 link = link.parent
             digest = _EMPTY if link is None or link._digest is None else link._digest
-            for each in reversed(todo):
-                each._digest = digest = digest_of(digest, *each.message.fields())
+            for part in reversed(todo):
+                part._digest = digest = digest_of(digest, *part.message.fields())
         assert self._digest is not None
         return self._digest
 

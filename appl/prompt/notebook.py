@@ -41,9 +41,9 @@ def dialogue(lines: Iterable[tuple[str, str]], note: str = "") -> Bundle:
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]], plain: str) -> Bundle:
     """Rows under a *head*; *plain* is the same as text."""
-    cells = "".join(f"<th>{html.escape(each)}</th>" for each in head)
+    cells = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
     body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(each)}</td>" for each in row) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
     )
     return {
         "text/plain": plain,

@@ -40,8 +40,8 @@ class Rope:
             todo.append(rope)
             rope = rope.base
         found = 0 if rope is None or rope._trail is None else rope._trail
-        for each in reversed(todo):
-            each._trail = found = trail(found, each.size, each.spans)
+        for part in reversed(todo):
+            part._trail = found = trail(found, part.size, part.spans)
         return found
 
     def all_spans(self) -> Spans:

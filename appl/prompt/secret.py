@@ -86,11 +86,11 @@ def values_in(name: str, value: str) -> dict[str, str]:
     They are the value itself if the name suggests a secret, the values of the pairs in variables
     such as ``OTEL_…_HEADERS``, and the password of a URL under any name.
     """
-    found = [unquote(each) for each in _PASSWORD.findall(value)] + _PASSWORD.findall(value)
+    found = [unquote(quoted) for quoted in _PASSWORD.findall(value)] + _PASSWORD.findall(value)
     if is_likely(name):
         found += [value, *(_PAIR.findall(value) if name.upper().endswith("HEADERS") else ())]
-    long = [each for each in dict.fromkeys(found) if len(each) >= LONG_ENOUGH]
-    return {name + "'" * number: each for number, each in enumerate(reversed(long))}
+    long = [password for password in dict.fromkeys(found) if len(password) >= LONG_ENOUGH]
+    return {name + "'" * number: password for number, password in enumerate(reversed(long))}
 
 
 def shown_words(words: Iterable[str]) -> list[str]:
@@ -151,10 +151,10 @@ def of_environment() -> list[str]:
 
 def _environment() -> list[str]:
     return [
-        each
+        secret
         for name, value in os.environ.items()
         if not value.startswith("/")
-        for each in values_in(name, value).values()
+        for secret in values_in(name, value).values()
     ]
 
 
@@ -228,7 +228,7 @@ class SecretForms:
     @property
     def cores(self) -> Iterable[str]:
         """Parts of forms, in bytes, of which one is in each text that holds a secret."""
-        return dict.fromkeys(core for _, each, _ in self._bytes for core in each)
+        return dict.fromkeys(core for _, secret, _ in self._bytes for core in secret)
 
     @cached_property
     def _in_order(self) -> list[str]:

@@ -66,6 +66,6 @@ class Moved:
             inner.append(level)
             level = level.outer
         moved = self._new.level if level is None else made[level]
-        for each in reversed(inner):
-            moved = made[each] = Level(moved, each.format)
+        for nested in reversed(inner):
+            moved = made[nested] = Level(moved, nested.format)
         return moved

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -71,13 +72,13 @@ def appl_run(request: pytest.FixtureRequest) -> TapedRun:
 def _handle(item: pytest.Item) -> TapedRun:
     handle = item.stash.get(_HANDLE, None)
     if handle is None:
-        running: Any = late_import("appl.pytest_plugin.running")
+        running: ModuleType = late_import("appl.pytest_plugin.running")
         handle = item.stash[_HANDLE] = running.taped_run(item)
     return handle
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Run a marked test inside its run."""
     if item.get_closest_marker(MARK) is None:
         return (yield)
@@ -89,7 +90,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> None:
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[object]) -> None:
     """Show the user's frames of a failure."""
     if call.excinfo is not None:
         error = call.excinfo.value

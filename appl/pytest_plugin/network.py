@@ -74,7 +74,7 @@ def _audit(event: str, given: tuple[Any, ...]) -> None:
         raise _standing[-1].refuse(_word(given[0]))
 
 
-def _is_here(host: Any) -> bool:
+def _is_here(host: object) -> bool:
     """True if *host* means this machine."""
     word = _word(host)
     if host is None or word in _HERE:

@@ -180,7 +180,7 @@ class TapedRun:
         if self.session.path is not None:
             self.session.path.unlink()
 
-    def _settings(self, **more: Any) -> dict[str, Any]:
+    def _settings(self, **more: object) -> dict[str, object]:
         """The mark's settings, with those that a tape needs. A private run fails the test."""
         merged = {**more, **self.settings, "trace": True}
         privacy = settings.load(merged).privacy

@@ -47,7 +47,7 @@ def enter(
     caller: Frame,
     name: str,
     mode: CallMode,
-    key: tuple[Any, Any],
+    key: tuple[object, object],
     *,
     beside: bool,
     line: int | None,

@@ -67,10 +67,10 @@ class Body:
         self,
         frame: Frame,
         turn: Turn | None,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         settle: bool = False,
-    ) -> Any:
+    ) -> object:
         """Run an ``async def`` body in *frame*; with *settle* its result is waited for."""
         # It was called before its loop ran, as in asyncio.run(main()).
         frame.run.tree.tasks.install()
@@ -95,8 +95,8 @@ class Body:
         return self.returned(frame, result)
 
     def generate(
-        self, frame: Frame, turn: Turn | None, inner: Generator[Any, Any, Any]
-    ) -> Generator[Any, Any, Any]:
+        self, frame: Frame, turn: Turn | None, inner: Generator[object, object, object]
+    ) -> Generator[object, object, object]:
         """Drive a generator: its frame is installed at every resume."""
         step: Callable[[], Any] = functools.partial(inner.send, None)
         begun = False
@@ -190,7 +190,7 @@ def _close(frame: Frame, inner: Generator[Any, Any, Any]) -> None:
     copy_context().run(_close_in, frame, inner)
 
 
-def _close_in(frame: Frame, inner: Generator[Any, Any, Any]) -> None:
+def _close_in(frame: Frame, inner: Generator[object, object, object]) -> None:
     FRAME.set(frame)
     inner.close()
 
@@ -218,7 +218,7 @@ def marked(wrapper: Callable[..., Any]) -> Callable[..., Any]:
 # -- generators that have run to their first yield when they are handed out
 
 
-def primed(name: str, made: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+def primed(name: str, made: Generator[object, object, object]) -> Generator[object, object, object]:
     """*made* itself, after its first step."""
     try:
         next(made)
@@ -227,7 +227,7 @@ def primed(name: str, made: Generator[Any, Any, Any]) -> Generator[Any, Any, Any
     return made
 
 
-class Primed(AsyncGenerator[Any, Any]):
+class Primed(AsyncGenerator[object, object]):
     """An async generator that takes its first step by itself, before what it is asked for."""
 
     def __init__(self, name: str, made: AsyncGenerator[Any, Any]) -> None:

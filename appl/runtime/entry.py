@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     class Ran(Awaitable[R], Any):  # type: ignore[misc]
         """The value of a program, or in a coroutine what has to be awaited for it."""
 
-        def __await__(self) -> Generator[Any, None, R]: ...
+        def __await__(self) -> Generator[object, None, R]: ...
 
 
 @overload
@@ -67,7 +67,7 @@ def _run_here(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         return _exempt(session.run, value)
 
 
-def _exempt(run: Run, value: object) -> Any:
+def _exempt(run: Run, value: object) -> object:
     if isinstance(value, TextStream):
         run.spare(value.pending)
     return value
@@ -108,7 +108,7 @@ class _Program(Promise):
         super().__init__("the program", hub_here())
         self.fiber: Fiber | None = None
 
-    def perform(self, body: Callable[[], Any]) -> None:
+    def perform(self, body: Callable[[], object]) -> None:
         """Call *body*; in the fiber."""
         try:
             outcome: Value | Error = Value(body())

@@ -10,7 +10,7 @@ import threading
 from asyncio import Task as AsyncTask
 from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from appl.prompt import USER, Prompt, PromptNode, Voice
 from appl.runtime.concurrency.promise import Promise
@@ -68,7 +68,7 @@ class FrameTree(Protocol):
     """The scopes of a run, as far as its frames need them: see ``ScopeTree``."""
 
     root: Frame
-    task: AsyncTask[Any] | None
+    task: AsyncTask[object] | None
     suspended: dict[Frame, None]
 
     @property

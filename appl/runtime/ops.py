@@ -130,14 +130,14 @@ class Ops:
         return made
 
     async def agprep(
-        self, f: Callable[..., Any], /, *args: Any, **kwargs: Any
+        self, f: Callable[..., Any], /, *args: object, **kwargs: Any
     ) -> Callable[[], Any]:
         region = _catching()
         if region is not None and needs_answers(f):
             await region.asettle()
         return await self.aprep(f, *args, **kwargs)
 
-    async def akept(self, value: Any = None, /) -> Any:
+    async def akept(self, value: object = None, /) -> object:
         region = _catching()
         if region is not None:
             await region.asettle()
@@ -196,7 +196,7 @@ class _Scope:
 
     def __exit__(
         self, kind: Kind, error: BaseException | None, traceback: TracebackType | None
-    ) -> Any:
+    ) -> object:
         try:
             self._region.__exit__(kind, error, traceback)
         except BaseException as other:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from appl.backend import Backend, Response, offers
 from appl.runtime.answers.call import Call
@@ -68,7 +68,7 @@ class Outside:
 
     # -- for programs
 
-    def observe(self, address: str, kind: str, live: Callable[[], Any]) -> Any:
+    def observe(self, address: str, kind: str, live: Callable[[], object]) -> object:
         """The observation of the program at *address*; *live* makes it anew."""
         return self.world.see(Moment(address, kind, self.next_observation(address)), live)
 

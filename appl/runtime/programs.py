@@ -160,7 +160,7 @@ def _started_in(loop: asyncio.AbstractEventLoop) -> Iterator[Task]:
     return (own for aio in _all_tasks(loop) if (own := _own(aio)) is not None)
 
 
-def _all_tasks(loop: asyncio.AbstractEventLoop) -> Iterable[asyncio.Task[Any]]:
+def _all_tasks(loop: asyncio.AbstractEventLoop) -> Iterable[asyncio.Task[object]]:
     try:
         return asyncio.all_tasks(loop)
     except RuntimeError:  # they come and go faster than they can be counted

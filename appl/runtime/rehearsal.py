@@ -35,7 +35,7 @@ _UNSEEN = frozenset({"input"})
 """Observations that a rehearsal does not make."""
 
 
-def render(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Rendering:
+def render(f: Callable[..., object], /, *args: object, **kwargs: object) -> Rendering:
     """The prompts of ``f(*args, **kwargs)`` before any call is made, with holes for answers.
 
     Shown are its first call, and every further one that it comes to without waiting for an
@@ -58,7 +58,7 @@ def render(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Rendering:
     return _in_thread(rehearse) if _is_async(f) and in_coroutine() else rehearse()
 
 
-def _is_async(f: Callable[..., Any]) -> bool:
+def _is_async(f: Callable[..., object]) -> bool:
     inner = inspect.unwrap(f)
     return inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner)
 
@@ -104,7 +104,7 @@ class _Unasked(Live):
         programs.held_by(self)
         programs.answered_by(self, caches=False)
 
-    def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
+    def see(self, moment: Moment, live: Callable[[], object]) -> object:
         if moment.kind in _UNSEEN:
             self._rehearsal.withhold(f"what {moment.kind}() gives")
         if moment.kind == "done":
@@ -158,7 +158,9 @@ class Rehearsal(Run):
         self._needs: dict[str, Need] = {}  # by what: whoever else needs it got it passed on
         self._over = self._ending = False
 
-    def perform(self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def perform(
+        self, f: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> None:
         """Run the program as far as it goes."""
         with self.as_far_as_it_goes():
             if _is_async(f):

@@ -124,7 +124,7 @@ def each_resolved(generator: Any) -> Any:
     return map(resolve, generator)
 
 
-async def _async_elements(generator: AsyncIterator[Any]) -> AsyncIterator[Any]:
+async def _async_elements(generator: AsyncIterator[object]) -> AsyncIterator[object]:
     async for each in generator:
         yield await aresolve(each)
 
@@ -138,7 +138,7 @@ _STORING = frozenset(
 )
 _CONTAINERS = (list, dict, collections.deque, collections.OrderedDict, collections.defaultdict)
 _QUEUES = (queue.Queue, queue.LifoQueue, queue.PriorityQueue, queue.SimpleQueue)
-_AS_THEY_ARE: tuple[Any, ...] = (
+_AS_THEY_ARE: tuple[object, ...] = (
     len, zip, enumerate, reversed, isinstance, id, type, list, tuple, dict,
     types.SimpleNamespace, Message,
 )  # fmt: skip
@@ -282,15 +282,15 @@ def _elements(value: object) -> Any:
     return list(value) if isinstance(value, _ITERATORS) else value
 
 
-def _unwrap(value: object) -> Any:
+def _unwrap(value: object) -> object:
     return value.generator if type(value) is Items else value
 
 
-def _unwrapped(args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _unwrapped(args: tuple[object, ...]) -> tuple[object, ...]:
     return tuple(map(_unwrap, args))
 
 
-def _final(args: tuple[Any, ...], found: list[Proxy]) -> Iterator[Any]:
+def _final(args: tuple[object, ...], found: list[Proxy]) -> Iterator[object]:
     done: dict[int, Any] = {}
     for each in args:
         if type(each) is Items:
@@ -299,7 +299,7 @@ def _final(args: tuple[Any, ...], found: list[Proxy]) -> Iterator[Any]:
             yield replaced(each, done) if found else each
 
 
-def _final_named(kwargs: dict[str, Any], found: list[Proxy]) -> dict[str, Any]:
+def _final_named(kwargs: dict[str, object], found: list[Proxy]) -> dict[str, object]:
     return dict(zip(kwargs, _final(tuple(kwargs.values()), found), strict=True))
 
 
@@ -308,5 +308,5 @@ def _hashes_first(f: object) -> bool:
     return getattr(f, "__name__", "") in ("setdefault", "__setitem__")
 
 
-def _key_first(f: object, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _key_first(f: object, args: tuple[object, ...]) -> tuple[object, ...]:
     return (resolve(args[0]), *args[1:]) if args and _hashes_first(f) else args

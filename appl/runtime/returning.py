@@ -27,7 +27,7 @@ _FUTURES = frozenset(
 """The words that keep the future, where an annotation cannot be evaluated."""
 
 
-def returns_value(f: Callable[..., Any]) -> bool:
+def returns_value(f: Callable[..., object]) -> bool:
     """True if the return annotation of *f* is a value such as ``str``, not a future or nothing."""
     hint = _hint(f)
     return hint is not None and not _keeps(hint)
@@ -47,7 +47,7 @@ def _hint(f: Callable[..., Any]) -> Any:
         return written
 
 
-def _written(f: Callable[..., Any]) -> Any:
+def _written(f: Callable[..., object]) -> Any:
     """The return annotation as it was written."""
     if sys.version_info >= (3, 14):
         import annotationlib  # noqa: PLC0415 # there since 3.14

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from appl.backend import Backend
 
@@ -46,7 +45,7 @@ class Services:
             if error is not None:
                 raise error
 
-    def complete_fields(self, fields: dict[str, Any]) -> None:
+    def complete_fields(self, fields: dict[str, object]) -> None:
         """Fill in the defaults for what a call leaves open."""
         if fields["temperature"] is None:
             fields["temperature"] = self.temperature

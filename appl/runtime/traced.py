@@ -36,7 +36,7 @@ class _Traced(Body):
         self._file = getattr(code, "co_filename", None)
         self._line = getattr(code, "co_firstlineno", None)
 
-    def enter(self, args: tuple[Any, ...]) -> Frame:
+    def enter(self, args: tuple[object, ...]) -> Frame:
         """The frame of a call with *args*."""
         caller = here(lambda: call_in_words(self.name, args))
         ctx = "same" if caller.parent is not None else "new"
@@ -52,11 +52,11 @@ def _component(name: str) -> str:
     return name.replace("/", "_")
 
 
-def _sync(traced: _Traced) -> Callable[..., Any]:
+def _sync(traced: _Traced) -> Callable[..., object]:
     return lambda *args, **kwargs: traced.execute(traced.enter(args), None, args, kwargs)
 
 
-def _async(traced: _Traced) -> Callable[..., Any]:
+def _async(traced: _Traced) -> Callable[..., object]:
     return marked(lambda *args, **kwargs: traced.aexecute(traced.enter(args), None, args, kwargs))
 
 
@@ -72,7 +72,7 @@ def _asyncgen(traced: _Traced) -> Callable[..., Any]:
     )
 
 
-def _kind(f: Callable[..., Any]) -> Callable[[_Traced], Callable[..., Any]]:
+def _kind(f: Callable[..., object]) -> Callable[[_Traced], Callable[..., object]]:
     if inspect.iscoroutinefunction(f):
         return _async
     if inspect.isasyncgenfunction(f):
@@ -84,11 +84,11 @@ def _kind(f: Callable[..., Any]) -> Callable[[_Traced], Callable[..., Any]]:
 def traceable(func: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def traceable(
-    func: str | None = None, /, *, metadata: Mapping[str, Any] | None = None
+    func: str | None = None, /, *, metadata: Mapping[str, object] | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
-def traceable(func: object = None, /, *, metadata: Mapping[str, Any] | None = None) -> Any:
+def traceable(func: object = None, /, *, metadata: Mapping[str, object] | None = None) -> object:
     """Show a plain function in addresses and traces, as ``@ppl`` functions are shown.
 
     ``@traceable``, ``@traceable("name")`` or ``@traceable(metadata={…})``; *metadata* (plain data)

@@ -118,7 +118,7 @@ class World(Protocol):
     ) -> None:
         """Note that a program expects *moment*: call *tell* with its outcome, or start *live*."""
 
-    def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
+    def see(self, moment: Moment, live: Callable[[], object]) -> object:
         """The value that a program sees, now and on its own thread; *live* looks at the world."""
 
     def leave(self, moment: Moment) -> None:
@@ -184,7 +184,7 @@ class Live:
     ) -> None:
         live()
 
-    def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
+    def see(self, moment: Moment, live: Callable[[], object]) -> object:
         value = live()
         # After the look, so that the record's order of times is the order in which things were
         # seen; and before the program goes on, which may see the next thing at once.

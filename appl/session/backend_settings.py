@@ -28,7 +28,7 @@ _MODULE = re.compile(r"(?:typing|collections\.abc)\.")
 _CLOSE = 0.75  # how near a foreign backend's name must be to one that is installed to be a slip
 
 
-def check_names(backends: Mapping[str, Mapping[str, Any]]) -> None:
+def check_names(backends: Mapping[str, Mapping[str, object]]) -> None:
     """Refuse a table whose name is close to that of an installed backend.
 
     A table with a ``type`` may have any name, but that type must exist.

@@ -44,7 +44,7 @@ class Entry:
             return str(self.function)
         return _stem(self.file) if self.file else "run"
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """The entry for the header of a trace."""
         return {
             "kind": self.kind,

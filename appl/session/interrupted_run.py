@@ -71,7 +71,7 @@ def _head(path: Path) -> Mapping[str, Any] | None:
         return None
 
 
-def _same_settings(head: Mapping[str, Any], config: Config) -> bool:
+def _same_settings(head: Mapping[str, object], config: Config) -> bool:
     table = head.get("settings")
     recorded = table if isinstance(table, Mapping) else {}
     return all(recorded.get(name) == getattr(config, name) for name in _ASKED)

@@ -34,14 +34,14 @@ def rerun(
     trace: Trace | str | os.PathLike[str],
     *,
     pins: Mapping[str, str] | None = None,
-    sets: Mapping[str, Any] | None = None,
+    sets: Mapping[str, object] | None = None,
     anew: Iterable[str] = (),
     keep_failures: bool = False,
     into: str | os.PathLike[str] | None = None,
     trust: bool = False,
     instruments: Iterable[Instrument] = (),
     say: Tell = tell,
-    **overrides: Any,
+    **overrides: object,
 ) -> Iterator[tuple[Run, RerunReport]]:
     """A block, also with ``async with``, that asks only what the run of *trace* does not answer.
 

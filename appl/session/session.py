@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from appl import config as settings
 from appl import services, tracebacks
@@ -54,6 +54,9 @@ from appl.session.tool_memory import StoredToolMemory
 from appl.tracing.explaining.tally import Tally
 from appl.tracing.format.profile import profile_data
 from appl.tracing.recording.privacy import Redact
+
+if TYPE_CHECKING:
+    from appl.control.server import ControlServer
 from appl.tracing.recording.recorder import Recorder, new_path
 
 Tell = Callable[[str], None]
@@ -89,7 +92,7 @@ class Session:
     hints: bool = True
     late: LateBackends | None = None
     _closed: bool = field(default=False, repr=False)
-    _control_server: Any = field(default=None, repr=False)
+    control_server: ControlServer | None = field(default=None, repr=False)
 
     @property
     def path(self) -> Path | None:
@@ -114,8 +117,8 @@ class Session:
         """Start the control server if the settings say so; by default, if the run is recorded."""
         config = self.config
         if config.ctl and (config.trace or config.origin("ctl") != "default"):
-            control_server = late_import("appl.session.control_server")
-            self._control_server = control_server.start_server(self, say, recorder)
+            starting = late_import("appl.session.control_server")
+            self.control_server = starting.start_server(self, say, recorder)
 
     def end(self) -> None:
         """Call :meth:`close` now, or once the stream that the run returned has ended."""
@@ -129,8 +132,8 @@ class Session:
         if self._closed:
             return
         self._closed = True
-        if self._control_server is not None:
-            self._control_server.close()
+        if self.control_server is not None:
+            self.control_server.close()
         try:
             if self.recording is not None:
                 self.recording.close()

@@ -14,6 +14,9 @@ which moves when nothing else can happen; with ``Policy(clock=…)`` limits and 
         assert capital("France") == "Paris"
     assert seen.requests[0].messages ...
 
+``running(…, policy=Policy(…))`` sets limits, retries, deadlines, a budget or a circuit breaker;
+``models=Models(…)`` and ``places={…: BackendEndpoint(…)}`` send calls to several backends.
+
 ``serving`` starts the embedded model behind HTTP in a process of its own, for tests of clients.
 ``FaultServer`` is an HTTP server that fails as its script of ``FAULTS`` says.
 """
@@ -33,15 +36,29 @@ from typing import Any
 from appl.backend import Chunk, Emit, Profile, Request, Response, Sample, Usage
 from appl.errors import BackendError
 from appl.prompt import ToolCall
+from appl.runtime.answers.models import Model, Models
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import Event
 from appl.runtime.run import Run
+from appl.runtime.scheduling.placing import BackendEndpoint
+from appl.runtime.scheduling.policy import (
+    Allowance,
+    Circuit,
+    Deadlines,
+    Limits,
+    Policy,
+    Retries,
+)
 from appl.serving import Served, serving
 from appl.testing.clock import VirtualClock
 from appl.testing.faults import FAULTS, Fault, FaultServer, drawn
 
 __all__ = [
     "FAULTS",
+    "Allowance",
+    "BackendEndpoint",
+    "Circuit",
+    "Deadlines",
     "Echo",
     "Fake",
     "Fault",
@@ -49,7 +66,12 @@ __all__ = [
     "Held",
     "Instant",
     "Late",
+    "Limits",
     "Log",
+    "Model",
+    "Models",
+    "Policy",
+    "Retries",
     "Scripted",
     "Seeded",
     "Served",

@@ -71,7 +71,7 @@ class VirtualClock:
         """Run *main* in a loop of its own, moving the time whenever nothing can go on."""
         return asyncio.run(self._run(main))
 
-    async def _run(self, main: Coroutine[Any, Any, T]) -> T:
+    async def _run(self, main: Coroutine[object, object, T]) -> T:
         loop, task = asyncio.get_running_loop(), asyncio.ensure_future(main)
         ready: Any = getattr(loop, "_ready")  # noqa: B009 - asyncio has no name for it
         while not task.done():

@@ -22,7 +22,7 @@ from appl.runtime.run import Run
 from appl.runtime.scheduling.remote_permits import Lender
 from appl.runtime.world import World
 
-_held: dict[int, Any] = {}
+_held: dict[int, object] = {}
 _keys = itertools.count()
 
 

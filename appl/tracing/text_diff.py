@@ -25,8 +25,8 @@ def common(a: str, b: str) -> int:
     return low
 
 
-def text_diff(then: str, now: str, most: int = _LINES) -> list[str]:
-    """At most *most* lines of the old (-) and the new text (+), from the first difference on."""
+def text_diff(then: str, now: str) -> list[str]:
+    """The first lines of the old (-) and the new text (+), from the first difference on."""
     start = then.rfind("\n", 0, common(then, now)) + 1
     old, new = then[start:].splitlines(), now[start:].splitlines()
     if len(old) > 1 or len(new) > 1:
@@ -34,17 +34,20 @@ def text_diff(then: str, now: str, most: int = _LINES) -> list[str]:
         diff = difflib.unified_diff(old[:_AT_ONCE], new[:_AT_ONCE], lineterm="", n=0)
         lines = [line for line in diff if not line.startswith(("---", "+++", "@@"))]
         if lines:
-            more = [f"  … and {len(lines) - most} more lines"] if len(lines) > most else []
-            return [f"  {line[0]} {_cut(line[1:])}" for line in lines[:most]] + more
+            return _first([f"  {line[0]} {_cut(line[1:])}" for line in lines])
     begin = max(common(then, now) - BEFORE, start, 0)
     return [f"  - {excerpt(then, begin)}", f"  + {excerpt(now, begin)}"]
 
 
-def one_sided(sign: str, text: str, most: int = _LINES) -> list[str]:
+def one_sided(sign: str, text: str) -> list[str]:
     """The beginning of a *text* that only one side has, each line after *sign*."""
-    lines = text.splitlines() or [""]
-    more = [f"  … and {len(lines) - most} more lines"] if len(lines) > most else []
-    return [f"  {sign} {_cut(line)}" for line in lines[:most]] + more
+    return _first([f"  {sign} {_cut(line)}" for line in text.splitlines() or [""]])
+
+
+def _first(lines: list[str]) -> list[str]:
+    """The first of *lines*, and the number of those that are left out."""
+    more = [f"  … and {len(lines) - _LINES} more lines"] if len(lines) > _LINES else []
+    return lines[:_LINES] + more
 
 
 def _without_end(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:

@@ -208,7 +208,7 @@ def test_plans_are_those_of_their_seeds_and_cover_every_fault(tmp_path: Path) ->
     assert {each.fault for each in plans} == {None, *FAULTS}
     clock = VirtualClock()
     once = Fuzzer(trace, Plan(1, "busy", "/ask.0/gen.0"), clock)
-    from appl.runtime.scheduling.policy import Policy
+    from appl.testing import Policy
 
     with Run(once, world=once, instruments=[once], policy=Policy(clock=clock)):
         assert ask("q") == said

@@ -10,7 +10,7 @@ from rehearsal import program, record
 
 from appl.errors import ApplError
 from appl.runtime.run import Run
-from appl.runtime.scheduling.policy import Policy
+from appl.testing import Policy
 from appl.testing.clock import VirtualClock
 from appl.tracing import Trace
 from appl.tracing.replaying.fuzzer import Fuzzer, plan

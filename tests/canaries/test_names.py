@@ -15,8 +15,8 @@ import pytest
 
 from appl.backend_http import masked
 from appl.prompt.secret import of_environment, shown_words
+from appl.tracing import Masker
 from appl.tracing.format import codec
-from appl.tracing.recording.secret import Masker
 
 from .cage import command
 

@@ -22,10 +22,9 @@ from appl.backend_http import masked
 from appl.engine.wire import Disguise
 from appl.prompt.key_shapes import SHAPES, without_keys
 from appl.prompt.secret import shown_words
-from appl.tracing import Trace
+from appl.tracing import Masker, Trace
 from appl.tracing.format import codec
 from appl.tracing.recording.piecewise_masking import PiecewiseMasker
-from appl.tracing.recording.secret import Masker
 
 from .cage import command
 

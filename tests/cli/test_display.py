@@ -11,8 +11,7 @@ from appl.cli.display import EVERY_NS, Counts, LiveDisplay, PlainDisplay
 from appl.errors import BackendError
 from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded, CallStarted
 from appl.runtime.run import Run
-from appl.runtime.scheduling.policy import Policy
-from appl.testing import Answer, Late, VirtualClock
+from appl.testing import Answer, Late, Policy, VirtualClock
 
 
 def started(address: str, at: int = 0) -> CallStarted:

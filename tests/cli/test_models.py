@@ -11,9 +11,9 @@ from appl.backend import Profile
 from appl.config import Alias, followed, load
 from appl.config.aliases import USUAL as CONFIGURED
 from appl.errors import ConfigError, InvalidOption, ModelNotFound
-from appl.runtime.answers.models import USUAL, Model, Models, models_from
+from appl.runtime.answers.models import USUAL, models_from
 from appl.session import choose
-from appl.testing import Fake, running
+from appl.testing import Fake, Model, Models, running
 
 from .conftest import Project
 

@@ -133,7 +133,7 @@ class Recorded(Going):
 
     @property
     def socket(self) -> Path:
-        path = self.session._control_server.path
+        path = self.session.control_server.path
         assert path is not None
         return path
 

@@ -182,7 +182,7 @@ def test_any_request_gets_an_answer_or_a_typed_error(fields: dict[str, Any]) -> 
     from appl.control.view import About
     from appl.runtime.run import Run
     from appl.testing import Instant
-    from appl.tracing.recording.secret import Masker
+    from appl.tracing import Masker
 
     run = Run(Instant())
     run.reporter.tell = lambda line: None
@@ -309,7 +309,7 @@ def test_a_run_that_makes_no_call_has_none(tmp_path: Path, home: Path) -> None:
 def test_which_runs_can_be_reached(tmp_path: Path, given: dict[str, Any], reachable: bool) -> None:
     with recorded(lambda: str(programs.answer("a")), tmp_path / "run.trace", **given) as made:
         made.backend.has("/answer.0/gen.0")
-        assert (made.session._control_server is not None) is reachable
+        assert (made.session.control_server is not None) is reachable
         assert bool(live_runs()) is reachable
         made.backend.release("/answer.0/gen.0")
         made.over()
@@ -365,12 +365,12 @@ def test_a_forked_child_has_no_part_in_it(tmp_path: Path) -> None:
     with held(tmp_path / "run.trace") as made, connected(made.socket) as sock:
         sock.sendall(protocol.request("run"))
         assert line_of(sock)
-        numbers = [made.session._control_server._socket.fileno()]
-        numbers += [visitor.socket.fileno() for visitor in made.session._control_server._clients]
+        numbers = [made.session.control_server._socket.fileno()]
+        numbers += [visitor.socket.fileno() for visitor in made.session.control_server._clients]
         child = os.fork()
         if not child:
             shut = all(_is_shut(number) for number in numbers)
-            made.session._control_server.close()
+            made.session.control_server.close()
             os._exit(0 if shut and made.socket.exists() else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert made.socket.exists()
@@ -460,7 +460,7 @@ def test_a_run_that_is_recorded_without_texts_shows_none(tmp_path: Path) -> None
 
         from appl.control.requests import RequestHandler
         from appl.control.view import About
-        from appl.tracing.recording.secret import Masker
+        from appl.tracing import Masker
 
         about = dataclasses.replace(About("run", "p", None, Masker()), content=False)
         handler = RequestHandler(made.run, about)

@@ -16,9 +16,7 @@ from appl.errors import ControlError
 from appl.runtime.run import Run
 from appl.session import replayed
 from appl.session.resume import resume_session
-from appl.tracing import Trace
-from appl.tracing.replaying.rerunner import Rerunner
-from appl.tracing.replaying.resumer import Resumer
+from appl.tracing import Rerunner, Resumer, Trace
 
 from .live import Going, Recorded, Watched, eventually, recorded
 from .programs import answer, said
@@ -79,7 +77,7 @@ def resumed(path: Path) -> Iterator[tuple[Recorded, Steps]]:
     resumer.program = program
     made = Recorded(lambda: resume_session(resumer, say=lambda line: None), program)
     try:
-        eventually(lambda: made.session._control_server.path and len(shown(made)) == 2)
+        eventually(lambda: made.session.control_server.path and len(shown(made)) == 2)
         yield made, program
     finally:
         program.may_go_on.set()

@@ -11,8 +11,7 @@ import pytest
 from appl.backend import Emit, Request, Response
 from appl.control import words
 from appl.errors import BackendBusy, BackendUnavailable
-from appl.runtime.scheduling.policy import Allowance, Circuit, Limits, Policy, Retries
-from appl.testing import Streamed, VirtualClock
+from appl.testing import Allowance, Circuit, Limits, Policy, Retries, Streamed, VirtualClock
 
 from . import programs
 from .live import Going, Watched, eventually, going, pause, resume
@@ -31,7 +30,7 @@ def named(made: Going, address: str) -> Any:
 def sentence(made: Going, address: str) -> str:
     """The same in words."""
     from appl.control.view import About, view
-    from appl.tracing.recording.secret import Masker
+    from appl.tracing import Masker
 
     about = About("run", "program", None, Masker())
     shown = made.look(lambda run: view(run, about, 100, False))
@@ -308,8 +307,7 @@ def test_another_asks_the_same_question() -> None:
 
 
 def test_several_backends_each_with_its_queue() -> None:
-    from appl.runtime.answers.models import Model, Models
-    from appl.runtime.scheduling.placing import BackendEndpoint
+    from appl.testing import BackendEndpoint, Model, Models
 
     first, second = Watched(concurrency=1), Watched(name="other", concurrency=1)
     names = {"small": Model("other", None)}

@@ -15,8 +15,7 @@ import msgpack
 import pytest
 import zstandard
 
-from appl.tracing import Recorder
-from appl.tracing.format.signing import Owner
+from appl.tracing import Owner, Recorder
 from tests.tracing.made import call
 
 DOCS = Path(__file__).parents[2] / "docs"

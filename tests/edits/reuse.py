@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from appl.tracing import Trace
-from appl.tracing.reading.trace import RecordedCall
+from appl.tracing import RecordedCall, Trace
 
 
 @dataclass

@@ -15,11 +15,9 @@ from typing import Any
 import pytest
 
 from appl.runtime.run import Run
-from appl.runtime.scheduling.policy import Policy, Retries
-from appl.tracing import Recorder, Replayer, Trace, profile_data
+from appl.testing import Policy, Retries
+from appl.tracing import RecordedCall, Recorder, Replayer, Rerunner, Trace, profile_data
 from appl.tracing.explaining.rerun_report import RerunReport
-from appl.tracing.reading.trace import RecordedCall
-from appl.tracing.replaying.rerunner import Rerunner
 from appl.tracing.replaying.sequencer import Recorded
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tracing"))

@@ -15,9 +15,8 @@ import edits
 from test_edits import Swift, programs, recorded, rehearsal, run
 
 from appl.runtime.run import Run
-from appl.tracing import Trace
+from appl.tracing import Predictor, Trace
 from appl.tracing.explaining.prediction import Prediction, prediction_of
-from appl.tracing.replaying.predictor import Predictor
 
 FEW, MANY = 4, 1000
 

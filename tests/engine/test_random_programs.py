@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from appl import map as appl_map
-from appl.runtime.scheduling.policy import Policy, Retries
-from appl.testing import Fake
+from appl.testing import Fake, Policy, Retries
 from appl.testing.engine import Threads
 from tests.engine.worlds import World, replay
 

@@ -15,8 +15,7 @@ from appl.errors import CallCancelled
 from appl.runtime.run import Run
 from appl.runtime.scheduling.remote_permits import borrowed
 from appl.testing.engine import BackendRuns, Threads
-from appl.tracing import Recorder, Trace, profile_data
-from appl.tracing.recording.secret import Masker
+from appl.tracing import Masker, Recorder, Trace, profile_data
 from tests.ctl.live import Going, Watched, eventually
 from tests.ctl.programs import answer, said
 from tests.engine.worlds import replay

@@ -13,8 +13,7 @@ from appl.backend import Request, Response, Sample, Usage
 from appl.errors import BackendUnavailable, BudgetExceeded
 from appl.runtime.scheduling.accounts import Account, Amounts
 from appl.runtime.scheduling.dispatcher import Dispatcher
-from appl.runtime.scheduling.policy import Allowance, Circuit, Limits, Policy, Retries
-from appl.testing import Fake, VirtualClock
+from appl.testing import Allowance, Circuit, Fake, Limits, Policy, Retries, VirtualClock
 from appl.testing.engine import Threads
 from tests.engine.worlds import World, words
 

@@ -13,8 +13,7 @@ from appl.runtime.scheduling.remote_permits import borrowed
 from appl.session import replayed
 from appl.testing import Fake, Log
 from appl.testing.engine import BackendRuns
-from appl.tracing import Recorder, Trace, profile_data
-from appl.tracing.reading.trace import RecordedCall
+from appl.tracing import RecordedCall, Recorder, Trace, profile_data
 
 
 class World:

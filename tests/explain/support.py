@@ -10,8 +10,7 @@ from appl.backend import Request, Response, Sample, Usage
 from appl.prompt import digest_of
 from appl.runtime.run import Run
 from appl.testing import Scripted
-from appl.tracing import Attempt, RecordedCall, Recorder, Trace
-from appl.tracing.reading.trace import Scope
+from appl.tracing import Attempt, RecordedCall, Recorder, Scope, Trace
 
 Answer = Callable[[Request], Any]
 

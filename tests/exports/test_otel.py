@@ -154,7 +154,7 @@ def test_what_was_in_flight_at_a_crash_is_a_span_of_its_own(
     call(recorder, "/p.0/gen.0", "one")
     start(recorder, asked("/p.0/gen.1", "two"))
     recorder.barrier()
-    recorder._writer.abandon()  # as a process does that dies
+    recorder.writer.abandon()  # as a process does that dies
     recorder = Recorder(path, append=True, reason="resume", durability="process")
     start(recorder, asked("/p.0/gen.1", "two"))
     end(recorder, "/p.0/gen.1", answer("now"))

@@ -14,8 +14,7 @@ from appl import gen, ppl
 from appl.backend import Backend, Emit, Request, Response
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
-from appl.runtime.scheduling.policy import Policy, Retries
-from appl.testing import Served, serving
+from appl.testing import Policy, Retries, Served, serving
 from appl_backends.openai import OpenAI
 from appl_backends.sglang import SGLang
 from tests.faults.storm import Counted

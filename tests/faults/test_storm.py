@@ -15,9 +15,8 @@ import pytest
 from appl.errors import BackendError
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
-from appl.runtime.scheduling.policy import Circuit, Deadlines, Policy, Retries
 from appl.session import replayed
-from appl.testing import FAULTS, Fault, FaultServer, drawn
+from appl.testing import FAULTS, Circuit, Deadlines, Fault, FaultServer, Policy, Retries, drawn
 from appl.tracing import Recorder, profile_data
 from appl_backends.embedded import WEIGHTS
 from appl_backends.openai import OpenAI

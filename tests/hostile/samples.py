@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from appl.cli.terminal import as_json
-from appl.tracing import Trace
+from appl.tracing import Trace, records
 from appl.tracing.format import block, codec
-from appl.tracing.reading.trace import records
 
 GOLDEN = Path(__file__).parents[1] / "traces" / "1"
 NAMES = ("tree", "observed", "failing", "streamed", "tools", "media", "masked", "resumed")

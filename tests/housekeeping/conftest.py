@@ -53,5 +53,5 @@ def made(
         recorder.close()
     else:
         recorder.barrier()
-        recorder._writer.abandon()  # as a process does that dies
+        recorder.writer.abandon()  # as a process does that dies
     return path

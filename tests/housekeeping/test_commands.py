@@ -120,7 +120,7 @@ def broken(path: Path) -> Path:
     recorder = Recorder(path, {"program": "long"}, durability="process")
     for _ in range(3):
         recorder.barrier()
-        recorder._writer.append(codec.pack(("W", "/a", "a warning", 1)))
+        recorder.writer.append(codec.pack(("W", "/a", "a warning", 1)))
     recorder.close()
     data = bytearray(path.read_bytes())
     first = 8 + 17 + int.from_bytes(data[8:12], "little")

@@ -11,8 +11,8 @@ from appl.backend import Response, Sample, Usage
 from appl.errors import BackendBusy, BackendTimeout, MalformedResponse
 from appl.price import Price
 from appl.prompt import Message, Messages
+from appl.tracing import Attempt, RecordedCall
 from appl.tracing.explaining import costs
-from appl.tracing.reading.trace import Attempt, RecordedCall
 
 PRICES = {"m": Price(prompt=2, answer=10, cached=1)}
 PROMPT = Messages.of([Message("user", "x" * 90)])

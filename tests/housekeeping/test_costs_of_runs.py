@@ -9,13 +9,10 @@ import pytest
 
 from appl.backend import Emit, Request, Response
 from appl.runtime.run import Run
-from appl.runtime.scheduling.policy import Policy, Retries
-from appl.tracing import Recorder, Trace, profile_data
+from appl.testing import Policy, Retries
+from appl.tracing import Appender, Recorder, Rerunner, Resumer, Trace, profile_data
 from appl.tracing.explaining import costs
 from appl.tracing.format import block
-from appl.tracing.recording.appender import Appender
-from appl.tracing.replaying.rerunner import Rerunner
-from appl.tracing.replaying.resumer import Resumer
 from tests.traces.programs import PROGRAMS, Answering
 
 POLICY = Policy(retries=Retries(attempts=2, base_s=0, spare=1000), circuit=None)

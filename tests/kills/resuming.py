@@ -21,11 +21,9 @@ from appl.backend import Emit, Request, Response
 from appl.errors import CallCancelled, DivergenceError
 from appl.runtime.event import CallEnded, Event
 from appl.runtime.run import Run
-from appl.runtime.scheduling.policy import Policy, Retries
-from appl.tracing import Recorder, Trace, profile_data
-from appl.tracing.format.signing import Owner
-from appl.tracing.recording.appender import Appender
-from appl.tracing.replaying.resumer import Resumer, in_doubt
+from appl.testing import Policy, Retries
+from appl.tracing import Appender, Owner, Recorder, Resumer, Trace, profile_data
+from appl.tracing.replaying.resumer import in_doubt
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "tracing")]
 

@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 
 from appl.errors import TraceError
-from appl.tracing import Recorder, Trace
-from appl.tracing.reading.trace import records
+from appl.tracing import Recorder, Trace, records
 
 FEW, KILLS, LONG_KILLS = 30, 150, 1000
 PER_TRACE = 5

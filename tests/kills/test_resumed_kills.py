@@ -20,8 +20,7 @@ from typing import Any
 import pytest
 
 from appl.errors import TraceError
-from appl.tracing import Trace
-from appl.tracing.format.signing import Owner
+from appl.tracing import Owner, Trace
 from appl.tracing.keeping.trust import doubt
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tracing"))

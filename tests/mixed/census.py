@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from appl.testing import Log
-from appl.tracing import Trace
-from appl.tracing.replaying.rerunner import Rerunner
+from appl.tracing import Rerunner, Trace
 from tests.edits.reuse import Verdict, judge
 from tests.resume.continuing import cut, ended, resume
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from appl.runtime.run import Run
-from appl.tracing import Trace
+from appl.tracing import Predictor, Trace
 from appl.tracing.explaining.prediction import Prediction, prediction_of
-from appl.tracing.replaying.predictor import Predictor
 
 from .world import performed, watched
 

@@ -22,8 +22,7 @@ from appl.runtime.current import current
 from appl.runtime.event import CallStarted, Instrument
 from appl.runtime.run import Run
 from appl.testing import Log
-from appl.tracing import Recorder, Replayer, profile_data
-from appl.tracing.replaying.rerunner import Rerunner
+from appl.tracing import Recorder, Replayer, Rerunner, profile_data
 from tests.equivalence.backends import Hurried, Shuffled
 from tests.equivalence.compare import described, module_of
 from tests.equivalence.python import answer

@@ -20,8 +20,7 @@ from appl.errors import BudgetExceeded
 from appl.price import FREE, Free, Overridden, Price, money, total
 from appl.runtime.event import CallEnded
 from appl.runtime.scheduling.accounts import Account, Amounts
-from appl.runtime.scheduling.policy import Allowance, Policy
-from appl.testing import FaultServer, Late, VirtualClock, running
+from appl.testing import Allowance, FaultServer, Late, Policy, VirtualClock, running
 from appl.tracing import Trace
 from appl.tracing.explaining import tally
 from appl.tracing.explaining.costs import UsageSum, of

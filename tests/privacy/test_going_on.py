@@ -11,13 +11,10 @@ from rehearsal import record, replay
 
 from appl.errors import TraceError
 from appl.runtime.run import Run
-from appl.runtime.scheduling.policy import Policy, Retries
-from appl.testing import Fake
-from appl.tracing import Replayer, Trace
+from appl.testing import Fake, Policy, Retries
+from appl.tracing import Appender, Replayer, Rerunner, Resumer, Trace
 from appl.tracing.format import block
-from appl.tracing.recording.appender import Appender
-from appl.tracing.replaying.rerunner import Rerunner
-from appl.tracing.replaying.resumer import Resumer, in_doubt
+from appl.tracing.replaying.resumer import in_doubt
 
 from .conftest import Project, holds
 

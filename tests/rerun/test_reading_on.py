@@ -13,17 +13,12 @@ import pytest
 from appl import gen, ppl
 from appl.backend import Chunk, Emit, Request, Response, Sample, Usage
 from appl.errors import BackendUnavailable, CallCancelled, DivergenceError
-from appl.runtime.answers.models import Model, Models
 from appl.runtime.run import Run
-from appl.runtime.scheduling.placing import BackendEndpoint
-from appl.runtime.scheduling.policy import Limits, Policy, Retries
-from appl.testing import Fake
-from appl.tracing import Recorder, Replayer, Trace, profile_data
+from appl.testing import BackendEndpoint, Fake, Limits, Model, Models, Policy, Retries
+from appl.tracing import Predictor, Recorder, Replayer, Rerunner, Trace, profile_data
 from appl.tracing.explaining.prediction import Prediction, prediction_of
 from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.format.chunks import texts
-from appl.tracing.replaying.predictor import Predictor
-from appl.tracing.replaying.rerunner import Rerunner
 
 CALL = "/program.0/gen.0"
 CAUSE = "was cancelled when recorded"

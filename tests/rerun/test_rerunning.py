@@ -13,14 +13,12 @@ from appl import Generation, as_tool, gen, ppl
 from appl.backend import Request
 from appl.errors import ApplError, BackendUnavailable, InvalidOption
 from appl.runtime.run import Run
-from appl.runtime.scheduling.policy import Policy, Retries
-from appl.testing import Fake, calling
-from appl.tracing import Recorder, Replayer, Trace, profile_data
+from appl.testing import Fake, Policy, Retries, calling
+from appl.tracing import Predictor, Recorder, Replayer, Rerunner, Trace, profile_data
 from appl.tracing.explaining.prediction import Prediction, prediction_of
 from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.replaying.amending import matches
-from appl.tracing.replaying.predictor import Predictor
-from appl.tracing.replaying.rerunner import Rerunner, natural
+from appl.tracing.replaying.rerunner import natural
 
 ONCE = Policy(retries=Retries(attempts=1), circuit=None)
 

@@ -16,9 +16,8 @@ from appl import Generation, gen, ppl
 from appl.backend import Emit, Request, Response
 from appl.runtime.run import Run
 from appl.testing import Fake, response, said
-from appl.tracing import Recorder, Replayer, profile_data
+from appl.tracing import Recorder, Replayer, Rerunner, profile_data
 from appl.tracing.explaining.rerun_report import RerunReport
-from appl.tracing.replaying.rerunner import Rerunner
 
 SOON = 5.0
 

@@ -10,13 +10,11 @@ from typing import Any
 
 from appl.backend import Emit, Request, Response
 from appl.runtime.run import Run
-from appl.runtime.scheduling.policy import Policy, Retries
-from appl.tracing import Trace
+from appl.testing import Policy, Retries
+from appl.tracing import Appender, Resumer, Trace, records
 from appl.tracing.explaining.tally import Tally
 from appl.tracing.format import block, codec
-from appl.tracing.reading.trace import records
-from appl.tracing.recording.appender import Appender
-from appl.tracing.replaying.resumer import Resumer, in_doubt
+from appl.tracing.replaying.resumer import in_doubt
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tracing"))
 

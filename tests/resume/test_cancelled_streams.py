@@ -12,10 +12,7 @@ from appl import gen, ppl
 from appl.errors import CallCancelled, DivergenceError
 from appl.runtime.run import Run
 from appl.testing import Seeded
-from appl.tracing import Recorder, Trace
-from appl.tracing.recording.appender import Appender
-from appl.tracing.replaying.rerunner import Rerunner
-from appl.tracing.replaying.resumer import Resumer
+from appl.tracing import Appender, Recorder, Rerunner, Resumer, Trace
 
 STORY = "Tell me a story."
 

@@ -11,9 +11,9 @@ import pytest
 from continuing import cut, ended, rehearsal, resume
 
 from appl.errors import DivergenceError
-from appl.tracing import Trace
+from appl.tracing import Resumer, Trace
 from appl.tracing.explaining.tally import Tally
-from appl.tracing.replaying.resumer import Resumer, seen_in_part
+from appl.tracing.replaying.resumer import seen_in_part
 
 SEEDS = 120
 ORDERED = 60

@@ -26,13 +26,10 @@ from appl.errors import (
     TraceLocked,
 )
 from appl.runtime.run import Run
-from appl.runtime.scheduling.policy import Allowance, Policy, Retries
-from appl.testing import Fake, Held, Log, calling
-from appl.tracing import Recorder, Replayer, Trace, profile_data
+from appl.testing import Allowance, Fake, Held, Log, Policy, Retries, calling
+from appl.tracing import Appender, Recorder, Replayer, Resumer, Trace, profile_data
 from appl.tracing.explaining.tally import Tally
 from appl.tracing.reading.runs import summary
-from appl.tracing.recording.appender import Appender
-from appl.tracing.replaying.resumer import Resumer
 from appl.tracing.replaying.sequencer import AtEnd, Expectation, Now, Recorded, Verdict
 
 ONCE = Policy(retries=Retries(attempts=1), circuit=None)
@@ -401,8 +398,8 @@ def test_if_it_did_not_the_program_would_ask_something_else(tmp_path: Path) -> N
 
 def without_end(path: Path, address: str) -> Path:
     """The trace *path* as if the process had died before the call at *address* ended."""
+    from appl.tracing import records as every
     from appl.tracing.format import block, codec
-    from appl.tracing.reading.trace import records as every
 
     scopes: dict[int, str] = {}
     mine, kept = None, []

@@ -15,11 +15,8 @@ from appl.backend import Request
 from appl.errors import DivergenceError
 from appl.runtime.run import Run
 from appl.testing import Seeded
-from appl.tracing import Recorder
+from appl.tracing import Appender, Recorder, Resumer, records
 from appl.tracing.format import block, codec
-from appl.tracing.reading.trace import records
-from appl.tracing.recording.appender import Appender
-from appl.tracing.replaying.resumer import Resumer
 
 TOLD = r"(?s)had read the beginning of answers .*\(/story\.0/gen\.0\).*--edited"
 

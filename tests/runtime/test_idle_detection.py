@@ -22,8 +22,7 @@ from appl.runtime.concurrency.loop_thread import io_thread, release
 from appl.runtime.run import Run
 from appl.runtime.world import Live
 from appl.testing import Fake, Seeded
-from appl.tracing import Recorder, Replayer, profile_data
-from appl.tracing.replaying.resumer import Resumer
+from appl.tracing import Recorder, Replayer, Resumer, profile_data
 
 
 def watch() -> IdleDetection:

@@ -18,9 +18,8 @@ import appl
 from appl.errors import DivergenceError, InvalidOption, SecretInRecord
 from appl.runtime.concurrency.task import MAX_WORKERS
 from appl.session import replayed, rerun, resumed
-from appl.tracing import Trace
+from appl.tracing import Trace, records
 from appl.tracing.format import block, codec
-from appl.tracing.reading.trace import records
 
 ECHO = "appl.testing:Echo"
 MANY = 100

@@ -22,9 +22,7 @@ from appl.runtime.run import Run
 from appl.runtime.world import Stepping, World
 from appl.serving import Served, serving
 from appl.testing import Echo, Held, Instant, Late, Scripted, Seeded, VirtualClock
-from appl.tracing import Recorder, Replayer, profile_data
-from appl.tracing.replaying.rerunner import Rerunner
-from appl.tracing.replaying.resumer import Resumer
+from appl.tracing import Recorder, Replayer, Rerunner, Resumer, profile_data
 from appl_backends.embedded import Embedded
 from appl_backends.litellm import LiteLLM
 from appl_backends.openai import OpenAI

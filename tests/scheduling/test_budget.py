@@ -16,8 +16,7 @@ from appl.backend import Request, Response, Sample, Usage
 from appl.errors import BackendBusy, BackendUnavailable, BudgetExceeded, InvalidOption
 from appl.price import Price
 from appl.runtime.scheduling.accounts import Account, Amounts, BudgetLedger
-from appl.runtime.scheduling.policy import Allowance, Policy, Retries
-from appl.testing import Answer, Late, VirtualClock, running
+from appl.testing import Allowance, Answer, Late, Policy, Retries, VirtualClock, running
 
 PROMPT = 18  # what is estimated for "Well?"
 

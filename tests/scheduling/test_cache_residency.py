@@ -11,9 +11,8 @@ from appl import AIRole, gen, ppl
 from appl.prompt import UserMessage
 from appl.runtime.event import CallDispatched
 from appl.runtime.run import Run
-from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.scheduler import Scheduler
-from appl.testing import Log, VirtualClock
+from appl.testing import Log, Policy, VirtualClock
 from appl.testing.radix import RadixServer
 
 SHARED, SEEN, ROUNDS, ACTION = 200, 120, 4, 8

@@ -17,19 +17,17 @@ from appl import AIRole, Generation, gen, ppl
 from appl.backend import Request, Response
 from appl.control.steering import Steering
 from appl.errors import BackendUnavailable, MalformedResponse
-from appl.runtime.answers.models import Model, Models
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
 from appl.runtime.scheduling.cache_residency import Residents
 from appl.runtime.scheduling.cache_room import Room, RoomTurn, _rooms
 from appl.runtime.scheduling.demand_forecast import DemandForecast
-from appl.runtime.scheduling.placing import BackendEndpoint, Placing
-from appl.runtime.scheduling.policy import Limits, Policy
+from appl.runtime.scheduling.placing import Placing
 from appl.runtime.scheduling.prefixes import Cache, Footprint
 from appl.runtime.scheduling.scheduler import Scheduler
 from appl.runtime.scheduling.traffic import Traffic
 from appl.runtime.scheduling.warming import PrefixFirst
-from appl.testing import VirtualClock
+from appl.testing import BackendEndpoint, Limits, Model, Models, Policy, VirtualClock
 from appl.testing.radix import RadixServer
 
 SHARED, SEEN, ROUNDS, ACTION = 200, 120, 4, 8

@@ -9,8 +9,7 @@ import pytest
 from appl import gen, ppl
 from appl.backend import Request
 from appl.errors import BackendBusy, BackendRefused, BackendUnavailable, CircuitOpen
-from appl.runtime.scheduling.policy import Circuit, Policy, Retries
-from appl.testing import Answer, Late, VirtualClock, running
+from appl.testing import Answer, Circuit, Late, Policy, Retries, VirtualClock, running
 
 
 @ppl

@@ -10,8 +10,7 @@ from appl import gen, ppl
 from appl.backend import Request
 from appl.errors import BackendBusy
 from appl.runtime.scheduling.concurrency import Slots
-from appl.runtime.scheduling.policy import Limits, Policy, Retries
-from appl.testing import Answer, Late, VirtualClock, running
+from appl.testing import Answer, Late, Limits, Policy, Retries, VirtualClock, running
 
 
 @ppl

@@ -11,8 +11,7 @@ from appl import gen, ppl
 from appl.backend import Request
 from appl.errors import BackendTimeout, BackendUnavailable, CallCancelled
 from appl.runtime.scheduling.deadlines import CommonDeadline
-from appl.runtime.scheduling.policy import Deadlines, Policy, Retries
-from appl.testing import Answer, Late, Streamed, VirtualClock, running
+from appl.testing import Answer, Deadlines, Late, Policy, Retries, Streamed, VirtualClock, running
 
 
 @ppl

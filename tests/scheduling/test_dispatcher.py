@@ -21,8 +21,20 @@ from appl.errors import (
     MalformedResponse,
 )
 from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded
-from appl.runtime.scheduling.policy import Allowance, Deadlines, Limits, Policy, Retries
-from appl.testing import Answer, Late, Log, Streamed, VirtualClock, response, running
+from appl.testing import (
+    Allowance,
+    Answer,
+    Deadlines,
+    Late,
+    Limits,
+    Log,
+    Policy,
+    Retries,
+    Streamed,
+    VirtualClock,
+    response,
+    running,
+)
 from appl.tracing import Recorder, Replayer, profile_data
 
 

@@ -27,9 +27,8 @@ from appl.prompt import Message, Messages
 from appl.runtime.scheduling.accounts import ONE, Account, Amounts, BudgetLedger
 from appl.runtime.scheduling.admission import Admission, Wanted, unseen
 from appl.runtime.scheduling.dispatcher import Dispatcher
-from appl.runtime.scheduling.policy import Allowance, Circuit, Deadlines, Limits, Policy, Retries
 from appl.runtime.scheduling.traffic import Traffic
-from appl.testing import Late, VirtualClock
+from appl.testing import Allowance, Circuit, Deadlines, Late, Limits, Policy, Retries, VirtualClock
 
 PROMPT = Messages.of([Message("user", "Well?")])
 ANSWER = Response((Sample("yes", "stop"),), Usage(6, 4))

@@ -16,8 +16,7 @@ from appl import gen, ppl
 from appl.prompt import USER, PromptNode
 from appl.runtime.run import Run
 from appl.runtime.scheduling.order import ByPrefix, ByProgram, Fifo, program_of
-from appl.runtime.scheduling.policy import Limits, Policy
-from appl.testing import Late, VirtualClock
+from appl.testing import Late, Limits, Policy, VirtualClock
 
 
 class Hand:

@@ -21,13 +21,25 @@ from appl.errors import (
     Unsupported,
 )
 from appl.price import Price
-from appl.runtime.answers.models import Model, Models, Route, Spot, models_from
+from appl.runtime.answers.models import Route, Spot, models_from
 from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded, CallStarted
 from appl.runtime.run import Run
-from appl.runtime.scheduling.placing import BackendEndpoint
-from appl.runtime.scheduling.policy import Allowance, Circuit, Limits, Policy, Retries
 from appl.session import check, choose, open_run, replayed
-from appl.testing import Fake, Late, Log, Streamed, VirtualClock
+from appl.testing import (
+    Allowance,
+    BackendEndpoint,
+    Circuit,
+    Fake,
+    Late,
+    Limits,
+    Log,
+    Model,
+    Models,
+    Policy,
+    Retries,
+    Streamed,
+    VirtualClock,
+)
 
 DEAD = BackendUnavailable("nobody is there")
 LIST = Model("near", "n", others=(Model("far", "f"),))

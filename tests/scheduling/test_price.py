@@ -38,8 +38,7 @@ from appl.price import (
     used_by,
 )
 from appl.runtime.run import Run
-from appl.runtime.scheduling.policy import Allowance, Policy, Retries
-from appl.testing import Late, VirtualClock
+from appl.testing import Allowance, Late, Policy, Retries, VirtualClock
 from appl.tracing import Recorder, Trace, profile_data
 from appl.tracing.explaining import costs
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from appl import gen, ppl
 from appl.backend import Request, Response, Sample, Usage
-from appl.runtime.scheduling.policy import Limits, Policy
 from appl.runtime.scheduling.rate import Rate
-from appl.testing import Answer, Late, VirtualClock, running
+from appl.testing import Answer, Late, Limits, Policy, VirtualClock, running
 
 
 @ppl

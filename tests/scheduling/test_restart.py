@@ -13,8 +13,7 @@ from appl import gen, ppl
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import AttemptFailed, CallEnded, Event
 from appl.runtime.run import Run
-from appl.runtime.scheduling.policy import Circuit, Policy, Retries
-from appl.testing import Log, serving
+from appl.testing import Circuit, Log, Policy, Retries, serving
 from appl_backends.openai import OpenAI
 from appl_backends.sglang import SGLang
 

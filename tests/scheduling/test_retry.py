@@ -18,9 +18,8 @@ from appl.errors import (
 )
 from appl.runtime.event import AttemptFailed, CallDispatched
 from appl.runtime.scheduling.connecting import let_go
-from appl.runtime.scheduling.policy import Policy, Retries
 from appl.runtime.scheduling.retry import RetryBudget, wait_s
-from appl.testing import Answer, Log, Scripted, Streamed, VirtualClock, running
+from appl.testing import Answer, Log, Policy, Retries, Scripted, Streamed, VirtualClock, running
 
 AT_ONCE = Policy(retries=Retries(base_s=0))
 

@@ -17,15 +17,13 @@ from appl import gen, ppl
 from appl.backend import Emit, Request, Response
 from appl.errors import ApplError, BackendUnavailable
 from appl.price import Price
-from appl.runtime.answers.models import Model, Models
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import CallEnded, CallStarted
 from appl.runtime.run import Run
-from appl.runtime.scheduling.placing import BackendEndpoint, Placing
-from appl.runtime.scheduling.policy import Limits, Policy, Retries
+from appl.runtime.scheduling.placing import Placing
 from appl.runtime.scheduling.scheduler import Scheduler
 from appl.runtime.scheduling.warming import PrefixFirst
-from appl.testing import Log, VirtualClock
+from appl.testing import BackendEndpoint, Limits, Log, Model, Models, Policy, Retries, VirtualClock
 from appl.testing.radix import RadixServer
 
 

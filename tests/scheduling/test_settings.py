@@ -16,10 +16,9 @@ from appl.config.schedule import TABLES as TABLE_NAMES
 from appl.errors import ConfigError
 from appl.price import Price
 from appl.runtime.run import Run
-from appl.runtime.scheduling.policy import Circuit, Limits, Policy
 from appl.runtime.scheduling.traffic import Traffic
 from appl.session.scheduling import policy_of, traffic_of
-from appl.testing import Late, VirtualClock
+from appl.testing import Circuit, Late, Limits, Policy, VirtualClock
 
 TABLES = """
 [limits]

@@ -12,8 +12,7 @@ from appl import gen, ppl
 from appl.cli import main
 from appl.errors import BackendBusy, BackendUnavailable, BudgetExceeded
 from appl.runtime.run import Run
-from appl.runtime.scheduling.policy import Policy, Retries
-from appl.testing import Scripted, running
+from appl.testing import Policy, Retries, Scripted, running
 from appl.tracing import Recorder, Replayer, Trace, profile_data
 
 

@@ -18,9 +18,8 @@ from appl.backend import Emit, Request, Response, Sample
 from appl.errors import BackendUnavailable, CallCancelled
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
-from appl.runtime.scheduling.policy import Limits, Policy
 from appl.runtime.scheduling.scheduler import Scheduler
-from appl.testing import Fake, VirtualClock
+from appl.testing import Fake, Limits, Policy, VirtualClock
 
 
 class Server(Fake):

@@ -10,7 +10,7 @@ from typing import Any
 
 from appl import gen, ppl
 from appl.errors import BackendError
-from appl.runtime.scheduling.policy import Deadlines, Policy, Retries
+from appl.testing import Deadlines, Policy, Retries
 from appl_backends.embedded import WEIGHTS
 from appl_backends.openai import OpenAI
 from tests.faults.storm import CLIENTS

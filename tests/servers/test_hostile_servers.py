@@ -25,8 +25,7 @@ from appl.backend import Chunk, Request, Response, Usage
 from appl.backend_check import check_response
 from appl.backend_http import errors_of_http
 from appl.errors import BackendError, BackendRefused, BackendTimeout, MalformedResponse
-from appl.runtime.scheduling.policy import Policy, Retries
-from appl.testing import Fake, Fault, FaultServer, running
+from appl.testing import Fake, Fault, FaultServer, Policy, Retries, running
 from appl_backends.embedded import WEIGHTS
 from appl_backends.openai import OpenAI
 from appl_backends.openai.answer import Assembly, EventParser, response_of

@@ -14,8 +14,7 @@ from appl.errors import CallCancelled, DivergenceError, TraceWriteError, UnusedR
 from appl.runtime.run import Run
 from appl.session import replayed
 from appl.testing import Log, Scripted, Seeded, calling, response
-from appl.tracing import Recorder, Trace
-from appl.tracing.reading.trace import records
+from appl.tracing import Recorder, Trace, records
 
 from .support import again, recorded, script, texts, tools_of, until_told
 

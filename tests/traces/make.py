@@ -18,13 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from appl.runtime.run import Run
-from appl.runtime.scheduling.policy import Policy, Retries
-from appl.tracing import Recorder, Trace, profile_data
+from appl.testing import Policy, Retries
+from appl.tracing import Recorder, Rerunner, Trace, profile_data, records
 from appl.tracing.format import block, codec, keys, record
 from appl.tracing.format.table import MASKED, SEALED
 from appl.tracing.keeping.shared_copy import share
-from appl.tracing.reading.trace import records
-from appl.tracing.replaying.rerunner import Rerunner
 
 from .programs import EDITS, PROGRAMS, SECRET, SECRET_NAME, Answering
 
@@ -85,7 +83,7 @@ def recorded(
     if close:
         recorder.close()
     else:
-        recorder._writer.abandon()  # as a process does that dies
+        recorder.writer.abandon()  # as a process does that dies
     return plain(value)
 
 

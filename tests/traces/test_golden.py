@@ -13,9 +13,8 @@ import pytest
 from appl.cli import main
 from appl.errors import SecretInRecord, TraceTooNew, TraceWriteError
 from appl.runtime.run import Run
-from appl.tracing import Recorder, Replayer, Trace, summary
+from appl.tracing import Recorder, Replayer, Trace, records, summary
 from appl.tracing.format import record
-from appl.tracing.reading.trace import records
 
 from . import make
 from .programs import EDITS, PROGRAMS, SECRET

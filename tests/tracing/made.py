@@ -72,7 +72,7 @@ def small_trace(path: Path, calls: int = 3, close: bool = True, **options: Any) 
         recorder.close()
     else:
         recorder.barrier()
-        recorder._writer.abandon()  # as a process does that dies
+        recorder.writer.abandon()  # as a process does that dies
     return path
 
 

@@ -16,8 +16,7 @@ from appl.backend import Emit, Request, Response
 from appl.errors import BackendUnavailable
 from appl.runtime.run import Run
 from appl.runtime.scheduling.order import ByPrefix, Fifo
-from appl.runtime.scheduling.policy import Policy, Retries
-from appl.testing import Fake, Log, Seeded, calling, response
+from appl.testing import Fake, Log, Policy, Retries, Seeded, calling, response
 from appl.tracing import Recorder, Replayer, profile_data
 
 

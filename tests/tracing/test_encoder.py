@@ -13,9 +13,8 @@ from made import answer, asked, end, start
 from appl.errors import BackendError, TraceWriteError
 from appl.prompt import Image, Message, Messages
 from appl.runtime.event import AttemptFailed, CallStarted, Observed, ScopeEntered
-from appl.tracing import Recorder, Trace
+from appl.tracing import Recorder, Trace, records
 from appl.tracing.format import codec
-from appl.tracing.reading.trace import records
 
 
 class Stalled:

@@ -15,9 +15,8 @@ from appl.backend import Response, Sample, TokenLogprob
 from appl.errors import TraceWriteError
 from appl.prompt import Message, Messages, ToolCall
 from appl.runtime.event import CallEnded, CallStarted, Observed, ToolEnded, ToolStarted, Warned
-from appl.tracing import Recorder, Trace
+from appl.tracing import Recorder, Trace, records
 from appl.tracing.format import codec
-from appl.tracing.reading.trace import records
 from appl.tracing.recording.encoder import Closing
 
 LONG = 900_000
@@ -127,7 +126,7 @@ def test_what_is_raised_where_items_are_encoded_is_told_and_nobody_waits_for_eve
     recorder = Recorder(path, {})
     recorder.on_event(Warned("/p.0", "before", now()))
     recorder.barrier(60)
-    recorder._writer._filter = _exits
+    recorder.writer._filter = _exits
     with pytest.raises(TraceWriteError):
         recorder.barrier(60)
     with pytest.raises(TraceWriteError):
@@ -168,7 +167,7 @@ def test_who_waits_for_a_closed_trace_is_told(path: Path) -> None:
 
 def test_nothing_follows_the_closing_record(path: Path) -> None:
     recorder = Recorder(path, {})
-    writer = recorder._writer
+    writer = recorder.writer
     start(recorder, asked("/p.0/gen.0", "q"))
     writer.append(Closing("finished", None, now()), 1)
     writer.append(Warned("/p.0", "after", now()), 1)
@@ -192,8 +191,8 @@ def ended(sample: Sample) -> CallEnded:
 )
 def test_what_waits_for_the_disk_counts_with_its_text(path: Path, event: Any) -> None:
     recorder, go = stalled(path)
-    before = recorder._writer.queue.pending
+    before = recorder.writer.queue.pending
     recorder.on_event(event)
-    assert recorder._writer.queue.pending - before > LONG
+    assert recorder.writer.queue.pending - before > LONG
     go.set()
     recorder.close()

@@ -12,9 +12,8 @@ from made import answer, end, replayed, start
 from appl.backend import Request, Sampling
 from appl.errors import TraceCorrupt
 from appl.prompt import Image, Message, Messages, Prompt
-from appl.tracing import Recorder, Replayer, Trace
+from appl.tracing import Recorder, Replayer, Trace, records
 from appl.tracing.format import codec
-from appl.tracing.reading.trace import records
 
 SECRET = "sk-canary-0123456789"
 DOCUMENT = "Long ago. " * 2000
@@ -149,8 +148,8 @@ def test_a_redaction_sees_the_whole_text(tmp_path: Path) -> None:
 )
 def test_a_damaged_record_is_a_trace_error(fields: tuple[object, ...], tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "a.trace")
-    recorder._writer.append(codec.pack(("M", 8, "user", "x")))
-    recorder._writer.append(codec.pack(fields))
+    recorder.writer.append(codec.pack(("M", 8, "user", "x")))
+    recorder.writer.append(codec.pack(fields))
     recorder.close()
     with pytest.raises(TraceCorrupt, match="is not valid"):
         Trace.open(tmp_path / "a.trace")
@@ -158,9 +157,9 @@ def test_a_damaged_record_is_a_trace_error(fields: tuple[object, ...], tmp_path:
 
 def test_very_many_lengths_of_a_long_text_do_not_take_its_room_each(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "a.trace")
-    recorder._writer.append(codec.pack(("M", 1, "user", "x" * 1_000_000)))
+    recorder.writer.append(codec.pack(("M", 1, "user", "x" * 1_000_000)))
     for number in range(2, 20_002):
-        recorder._writer.append(codec.pack(("L", number, number - 1, "y")))
-        recorder._writer.append(codec.pack(("N", number + 50_000, None, number, bytes(16))))
+        recorder.writer.append(codec.pack(("L", number, number - 1, "y")))
+        recorder.writer.append(codec.pack(("N", number + 50_000, None, number, bytes(16))))
     recorder.close()
     assert Trace.open(tmp_path / "a.trace").records > 40_000

@@ -25,9 +25,8 @@ from appl.prompt import (
     UserMessage,
 )
 from appl.runtime.event import CallEnded
-from appl.tracing import Recorder, Replayer, Trace
+from appl.tracing import Recorder, Replayer, Trace, records
 from appl.tracing.format import codec, record
-from appl.tracing.reading.trace import records
 
 SECRET = "sk-canary-0123456789"
 CALLS = (ToolCall("c1", "add", '{"a": 1}'), ToolCall("c2", "größe", "not json \ud800"))
@@ -244,7 +243,7 @@ def test_any_answer_comes_back(found: list[Sample]) -> None:
 )
 def test_a_damaged_record_is_a_trace_error(fields: tuple[object, ...], tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "a.trace")
-    recorder._writer.append(codec.pack(fields))
+    recorder.writer.append(codec.pack(fields))
     recorder.close()
     with pytest.raises(TraceCorrupt, match="is not valid"):
         Trace.open(tmp_path / "a.trace")

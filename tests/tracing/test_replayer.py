@@ -142,7 +142,7 @@ def test_lengths_that_do_not_add_up_make_the_trace_corrupt(path: Path, lengths: 
     recorder = Recorder(path, {})
     start(recorder, asked("/p.0/gen.0", "q"))
     ended = "E", "/p.0/gen.0", 0, response_data(answer("answer 0")), 1, lengths
-    recorder._writer.append(codec.pack(ended))
+    recorder.writer.append(codec.pack(ended))
     recorder.close()
     with pytest.raises(TraceCorrupt):
         Trace.open(path)
@@ -275,7 +275,7 @@ def test_a_crashed_trace_replays_up_to_its_end_and_says_that_it_ends(path: Path)
     end(recorder, requests[0].address, answer("an answer"))
     start(recorder, requests[1])
     recorder.barrier()
-    recorder._writer.abandon()
+    recorder.writer.abandon()
     with pytest.raises(ReplayStuck) as caught:
         again(path, lambda: solve("1"))
     assert "waited for: /solve.0/gen.1" in str(caught.value)

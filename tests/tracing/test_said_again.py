@@ -13,11 +13,10 @@ from test_late_encoding import stalled
 from appl.backend import Request, Sampling
 from appl.errors import TraceCorrupt, TraceWriteError
 from appl.prompt import Message, Messages
-from appl.tracing import Recorder, Trace
+from appl.tracing import Recorder, Trace, records
 from appl.tracing.format import codec
 from appl.tracing.keeping.shared_copy import share
 from appl.tracing.reading.streaming_reader import StreamingReader
-from appl.tracing.reading.trace import records
 
 LONG = "one thing follows from another, " * 10
 BOOK = "chapter after chapter, " * 1_000
@@ -171,7 +170,7 @@ def test_a_reference_to_no_answer_is_a_trace_error(fields: Any, path: Path) -> N
     chat(recorder, LONG)
     start(recorder, asked("/q.0/gen.0", "never answered"))
     recorder.barrier()
-    recorder._writer.append(codec.pack(fields))
+    recorder.writer.append(codec.pack(fields))
     recorder.close()
     for read in (Trace.open, lambda path: list(StreamingReader(path).calls())):
         with pytest.raises(TraceCorrupt, match="is not valid"):

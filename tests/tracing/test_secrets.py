@@ -24,9 +24,8 @@ from appl.runtime.event import (
     Warned,
 )
 from appl.runtime.world import Moment
-from appl.tracing import Recorder, Replayer, Trace
+from appl.tracing import Masker, Recorder, Replayer, Trace
 from appl.tracing.format import block
-from appl.tracing.recording.secret import Masker
 
 CANARIES = {
     "OPENAI_API_KEY": "sk-canary-0123456789",

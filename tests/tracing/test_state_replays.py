@@ -22,9 +22,8 @@ from appl import (
     traceable,
 )
 from appl.backend import Profile
-from appl.runtime.answers.models import Model, Models
 from appl.runtime.run import Run
-from appl.testing import Echo, Seeded
+from appl.testing import Echo, Model, Models, Seeded
 from appl.tracing import Recorder, Replayer, Trace
 
 

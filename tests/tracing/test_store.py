@@ -20,9 +20,8 @@ import pytest
 from made import asked, call, small_trace, start
 
 from appl.errors import TraceCorrupt, TraceLocked, TraceTooNew, TraceWriteError
-from appl.tracing import Recorder, Trace, salvage
+from appl.tracing import Recorder, Trace, records, salvage
 from appl.tracing.format import codec, store
-from appl.tracing.reading.trace import records
 from appl.tracing.recording.writer import Writer
 
 NOBODY = 65534

@@ -7,10 +7,9 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import pytest
 
-from appl.tracing import Recorder
+from appl.tracing import Recorder, records
 from appl.tracing.format import codec, table
 from appl.tracing.format.keys import RunKey
-from appl.tracing.reading.trace import records
 from appl.tracing.recording.privacy import SHARED, Veil, shielded
 from tests.tracing.made import call
 

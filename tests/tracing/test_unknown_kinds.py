@@ -49,7 +49,7 @@ def test_a_private_run_ends_when_it_would_record_what_is_not_known(
     tmp_path: Path, mode: Any
 ) -> None:
     recorder = Recorder(tmp_path / "one.trace", privacy=mode, home=tmp_path)
-    recorder._writer.append(codec.pack(NEW[0]))
+    recorder.writer.append(codec.pack(NEW[0]))
     with pytest.raises(TraceWriteError, match="not known"):
         recorder.close()
     assert SAID.encode() not in (tmp_path / "one.trace").read_bytes()

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from appl.tracing import Owner
 from appl.tracing.format import block, codec
-from appl.tracing.format.signing import Owner
 
 Stored = tuple[int, bytes, int]
 """Codec, payload and raw length of a block."""

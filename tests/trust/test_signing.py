@@ -13,9 +13,9 @@ import appl
 from appl.config.state import create_private, read_private, state_folder
 from appl.errors import ConfigError, TraceWriteError
 from appl.session.ownership import is_own, new_owner, owner, recording_owner
+from appl.tracing import Owner, salvage
 from appl.tracing.format import codec
-from appl.tracing.format.signing import SIZE, START, Owner, signature
-from appl.tracing.format.store import salvage
+from appl.tracing.format.signing import SIZE, START, signature
 from appl.tracing.keeping.trust import doubt
 from appl.tracing.recording.writer import Writer
 from tests.trust import forging

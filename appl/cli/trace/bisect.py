@@ -10,10 +10,9 @@ import contextlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from appl.cli import exits, parameters
 from appl.cli.commands import Options, appl_command, option
@@ -152,7 +151,7 @@ class Trial:
     trace: Trace
     program: RecordedProgram
     seconds: float
-    tell: Any
+    tell: Callable[[str], None]
     tested: dict[str, str] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from appl.cli import parameters
 from appl.cli.commands import Options, WordChoice, appl_command, option, switch
@@ -15,9 +14,9 @@ from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, columns, out, term_safe
 from appl.cli.trace.places import place
 from appl.cli.trace.run_names import run_path
+from appl.price import total
 from appl.tracing import RecordedCall
-from appl.tracing.explaining import costs
-from appl.tracing.explaining.costs import Costs, Terms
+from appl.tracing.explaining.costs import KINDS, Costs, Terms, UsageSum, terms_of
 from appl.tracing.reading.streaming_reader import StreamingReader
 
 _MOST, _GROUPS, _OTHERS = 20, 10_000, "(others)"
@@ -45,7 +44,7 @@ def command(given: Options) -> int:
     """
     with guarded(given.json) as failure:
         with StreamingReader(run_path(given.run)) as run:
-            whole, groups = _spent(run, given.by, costs)
+            whole, groups = _spent(run, given.by)
         order = sorted(groups, key=lambda key: _weight(groups[key]), reverse=True)
         kept = order if given.all else order[:_MOST]
         if given.json:
@@ -53,7 +52,7 @@ def command(given: Options) -> int:
             out(as_json({"total": whole.as_data(), "rows": rows, "count": len(order)}, indent=2))
         else:
             lines = [f"{run.trace.path.stem}: {whole.line()}", ""]
-            lines += _table(given.by, {key: groups[key] for key in kept}, costs)
+            lines += _table(given.by, {key: groups[key] for key in kept})
             if len(order) > len(kept):
                 lines.append(f"… and {len(order) - len(kept)} more; --all shows them")
             if whole.in_doubt.open_ended:
@@ -62,31 +61,30 @@ def command(given: Options) -> int:
     return failure.code
 
 
-def _spent(run: StreamingReader, by: str, costs: Any) -> tuple[Costs, dict[str, Costs]]:
+def _spent(run: StreamingReader, by: str) -> tuple[Costs, dict[str, Costs]]:
     """The costs of the run, and of its parts; prompts are read only if one must be estimated."""
-    terms = costs.terms_of(run.trace.header)
-    whole, groups = _summed(run.records(prompts=False), _KEYS[by], terms, costs)
+    terms = terms_of(run.trace.header)
+    whole, groups = _summed(run.records(prompts=False), _KEYS[by], terms)
     if not whole.estimated.calls and not whole.in_doubt.calls:
         return whole, groups
     for call, _ in run.records():
         terms.density.learn(call)
-    return _summed(run.records(), _KEYS[by], terms, costs)
+    return _summed(run.records(), _KEYS[by], terms)
 
 
 def _summed(
     records: Iterable[tuple[RecordedCall, bool]],
     key: Callable[[RecordedCall], str],
     terms: Terms,
-    costs: Any,
 ) -> tuple[Costs, dict[str, Costs]]:
     groups: dict[str, Costs] = {}
-    whole: Costs = costs.Costs(terms)
+    whole = Costs(terms)
     for call, _ in records:
         whole.add(call)
         name = key(call)
         if name not in groups:
             name = name if len(groups) < _GROUPS else _OTHERS
-            groups.setdefault(name, costs.Costs(terms))
+            groups.setdefault(name, Costs(terms))
         groups[name].add(call)
     return whole, groups
 
@@ -112,17 +110,17 @@ def _weight(costs: Costs) -> tuple[int, int]:
     return costs.spent.cost, tokens
 
 
-def _table(by: str, groups: dict[str, Costs], costs: Any) -> list[str]:
+def _table(by: str, groups: dict[str, Costs]) -> list[str]:
     """The table of costs: a row for each kind of each group, as kinds are never added up."""
     head = (by.upper(), "CALLS", "KIND", "PROMPT", "CACHED", "ANSWER", "COST")
-    rows = [head]
+    rows: list[tuple[str, ...]] = [head]
     for key, group in groups.items():
         name = key
-        for kind in costs.KINDS:
-            amount = getattr(group, kind)
+        for kind in KINDS:
+            amount: UsageSum = getattr(group, kind)
             if amount.calls:
                 counts = [_known(amount, kind) for kind in _TOKENS]
-                money = _money(amount, costs)
+                money = _money(amount)
                 rows.append((name, str(amount.calls), kind.replace("_", " "), *counts, money))
                 name = ""
         if name:
@@ -133,10 +131,10 @@ def _table(by: str, groups: dict[str, Costs], costs: Any) -> list[str]:
 _TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
 
 
-def _known(amount: Any, name: str) -> str:
+def _known(amount: UsageSum, name: str) -> str:
     value = amount.known(name)
     return "?" if value is None else f"{value}{'+' if amount.unknown[name] else ''}"
 
 
-def _money(amount: Any, costs: Any) -> str:
-    return str(costs.total(amount.known("cost"), amount.unknown["cost"]))
+def _money(amount: UsageSum) -> str:
+    return total(amount.known("cost"), amount.unknown["cost"])

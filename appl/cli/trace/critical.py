@@ -6,7 +6,6 @@ Invariant: traces are only read.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, switch
@@ -54,11 +53,11 @@ def command(given: Options) -> int:
         if given.json:
             out(as_json(found.as_data(most), indent=2))
         else:
-            out(term_safe("\n".join(_lines(run.trace, found, most, critical.longest))))
+            out(term_safe("\n".join(_lines(run.trace, found, most))))
     return failure.code
 
 
-def _lines(trace: Trace, found: Critical, most: int | None, longest: Any) -> Iterator[str]:
+def _lines(trace: Trace, found: Critical, most: int | None) -> Iterator[str]:
     yield f"{trace.path.stem}: {seconds(found.duration)}"
     if not found.segments:
         yield "nothing in it was waited for"
@@ -70,7 +69,7 @@ def _lines(trace: Trace, found: Critical, most: int | None, longest: Any) -> Ite
         for kind, took in kinds
     ]
     yield from columns(rows)
-    kept, count = longest(found.segments, most), len(found.segments)
+    kept, count = critical.longest(found.segments, most), len(found.segments)
     cut = f"\nthe {len(kept)} longest of the {count} parts of the path; --all shows them all"
     yield "\nthe path" if len(kept) == count else cut
     begin = found.segments[0].start

@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from appl.cli import exits, parameters
@@ -171,7 +172,7 @@ class _Bar:
     """A progress bar of ``rich`` on stderr, with the reason for waiting."""
 
     def __init__(self) -> None:
-        progress: Any = late_import("rich.progress")
+        progress: ModuleType = late_import("rich.progress")
         console = late_import("rich.console").Console(stderr=True, highlight=False)
         text = progress.TextColumn("{task.description}", markup=False)
         self._progress: Any = progress.Progress(

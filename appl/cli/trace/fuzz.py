@@ -12,7 +12,6 @@ import sysconfig
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from appl.cli import exits, parameters
 from appl.cli.commands import Options, WordChoice, appl_command, option, switch
@@ -49,7 +48,7 @@ class FuzzFinding:
     details: str = ""
     seeds: list[int] = field(default_factory=list)
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """The finding as JSON-ready data."""
         return {
             "kind": self.kind,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from appl.cli import parameters
 from appl.cli.commands import Options, WordChoice, appl_command, argument, option, switch
@@ -91,7 +91,7 @@ def _moment(option: str, text: str | None, now: datetime) -> datetime | None:
         raise UsageError(f"{option} must be {error}, got {text!r}") from None
 
 
-def _data(row: RunRow) -> dict[str, Any]:
+def _data(row: RunRow) -> dict[str, object]:
     return {**row.as_data(), "reason": row.state}
 
 

@@ -130,7 +130,7 @@ def _check_script(program: RecordedProgram) -> None:
         raise UsageError(f"the recorded program {program.file} is not there any more")
 
 
-def _entry(trace: Trace, program: str | None, trusted: bool) -> dict[str, Any]:
+def _entry(trace: Trace, program: str | None, trusted: bool) -> dict[str, object]:
     """The entry to start: *program* with the recorded arguments, or the recorded entry."""
     recorded = trace.header.get("entry")
     entry = recorded if isinstance(recorded, dict) else {}

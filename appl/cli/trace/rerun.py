@@ -90,7 +90,7 @@ def command(given: Options) -> int:
     return failure.code
 
 
-def _sets(words: list[str]) -> dict[str, Any]:
+def _sets(words: list[str]) -> dict[str, object]:
     return {key: _value(text) for key, text in pairs(words, "--set", "CALL.OPTION=VALUE").items()}
 
 

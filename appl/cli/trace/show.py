@@ -163,7 +163,7 @@ def _program(head: dict[str, Any]) -> str:
     return f"{entry.get('file') or entry.get('kind')}{function} {words}".strip()
 
 
-def _sums(totals: dict[str, Any]) -> str:
+def _sums(totals: dict[str, object]) -> str:
     tokens = totals.get("tokens", totals)
     named = [
         f"{tokens[key]} {word}"

@@ -64,7 +64,7 @@ def _data(found: Summary, now: int) -> dict[str, Any]:
     }
 
 
-def _waiting(item: RecordedCall | ToolUse, at: int, found: Summary) -> dict[str, Any]:
+def _waiting(item: RecordedCall | ToolUse, at: int, found: Summary) -> dict[str, object]:
     def age(then: int | None) -> int | None:
         if then is None:
             return None

@@ -15,7 +15,6 @@ import threading
 import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
@@ -68,13 +67,13 @@ def command(given: Options) -> int:
                 )
             )
             if given.html:
-                _write(viewer, views, given)
+                _write(views, given)
             else:
-                _serve(viewer, views, given)
+                _serve(views, given)
     return failure.code
 
 
-def _write(viewer: Any, views: Any, given: Options) -> None:
+def _write(views: viewer.Views, given: Options) -> None:
     size = viewer.export(views, given.html)
     if given.json:
         out(json.dumps({"html": given.html, "bytes": size}))
@@ -82,8 +81,8 @@ def _write(viewer: Any, views: Any, given: Options) -> None:
         say(f"appl: wrote {given.html} ({size / 1e6:.1f} MB)")
 
 
-def _serve(viewer: object, views: object, given: Options) -> None:
-    with _server(viewer, views, given.port) as server:
+def _serve(views: viewer.Views, given: Options) -> None:
+    with _server(views, given.port) as server:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         line = {"ready": True, "url": server.url, "pid": os.getpid()}
         out(json.dumps(line) if given.json else server.url)
@@ -95,7 +94,7 @@ def _serve(viewer: object, views: object, given: Options) -> None:
             server.wait()
 
 
-def _server(viewer: Any, views: Any, port: int) -> Any:
+def _server(views: viewer.Views, port: int) -> viewer.ViewerServer:
     try:
         return viewer.ViewerServer(views, port=port)
     except (OSError, OverflowError) as error:

@@ -120,7 +120,7 @@ def _moved(schema: object, where: str) -> Any:
     return {name: _moved_part(name, each, where) for name, each in schema.items()}
 
 
-def _moved_part(name: str, given: object, where: str) -> Any:
+def _moved_part(name: str, given: object, where: str) -> object:
     if name == "$ref" and isinstance(given, str):
         return where + given[1:]
     return given if name in ("enum", "const") else _moved(given, where)

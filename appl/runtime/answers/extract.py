@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Iterator
 from json import JSONDecodeError, JSONDecoder
-from typing import Any
 
 _FENCE = re.compile(r"```[\w+-]*[ \t]*\n(.*?)```", re.DOTALL)
 _NUMBER = re.compile(r"(?<![\w.,])-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w]|[.,]\d)")
@@ -139,7 +138,7 @@ def _kind(value: object) -> str:
     return kinds.get(type(value), "object")
 
 
-def _target(root: object, reference: str) -> Any:
+def _target(root: object, reference: str) -> object:
     found = root
     for step in reference.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")

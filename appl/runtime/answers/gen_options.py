@@ -39,7 +39,7 @@ class CallOptions(TypedDict, total=False):
     cache: str | PathLike[str] | None
     """``"run"``, or the path of a file that processes may share: answers of the same call are
     taken from there, and kept there. By default nothing is cached."""
-    backend_options: Mapping[str, Any] | None
+    backend_options: Mapping[str, object] | None
     """Options that only the backend knows, as a dict. They may also stand among the others
     (``gen(top_k=40)``), where type checkers do not know them. A name that the backend does not
     know raises ``UnknownOption``, which says the nearest one."""
@@ -136,7 +136,7 @@ class _Written(str):
     __repr__ = str.__str__
 
 
-def with_options(options: type, defaults: Mapping[str, Any]) -> Callable[[F], F]:
+def with_options(options: type, defaults: Mapping[str, object]) -> Callable[[F], F]:
     """Show the keys of *options* in signature and docstring of a function with ``**options``."""
 
     def decorate(f: F) -> F:

@@ -144,7 +144,7 @@ def _answer(frame: Frame, call: Call, asked: RequestOptions) -> Call | MultiCall
     return answer
 
 
-def issue(frame: Frame, answer: Call | MultiCall) -> Generation[Any]:
+def issue(frame: Frame, answer: Call | MultiCall) -> Generation[object]:
     """Hand *answer* to the scheduler; a sequential run waits for it here."""
     frame.add(answer)
     run = frame.run

@@ -260,7 +260,7 @@ class Models:
             f"{hint} (it has: {', '.join(models)}{others})"
         )
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """The names as plain data, for the header of a trace."""
         placed = self._given.others or self._away(self._given)
         given = self._given if placed else Model(None, self._usual, self._given.options)
@@ -351,7 +351,7 @@ def _joint(profiles: list[Profile]) -> Profile:
     )
 
 
-def _check_options(name: str, options: Mapping[str, Any], profile: Profile) -> None:
+def _check_options(name: str, options: Mapping[str, object], profile: Profile) -> None:
     known = (*SAMPLING, *sorted(profile.options))
     for option in options:
         if option not in known:

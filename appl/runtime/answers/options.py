@@ -20,7 +20,7 @@ _made: dict[tuple[Any, ...], Sampling] = {}
 _MOST = 4096
 
 
-def sampling_of(profile: Profile, fields: dict[str, Any], extra: dict[str, Any]) -> Sampling:
+def sampling_of(profile: Profile, fields: dict[str, object], extra: dict[str, object]) -> Sampling:
     """The sampling of *fields* (named as in ``Sampling``) and the backend's own options."""
     for name in extra:
         _check_known(name, profile)
@@ -68,7 +68,7 @@ def _check(fields: dict[str, Any]) -> None:
             raise InvalidOption(f"gen(regex=...): {error}") from error
 
 
-def check_defaults(options: Mapping[str, Any]) -> None:
+def check_defaults(options: Mapping[str, object]) -> None:
     """Refuse impossible values among the default *options* of a name for a model."""
     _check({**options, "stop": stops(options.get("stop", ()))})
 

@@ -22,7 +22,7 @@ _decoder = JSONDecoder()
 _MISSING: Final = object()
 
 
-def partial_reader(shape: Shape, wrapped: bool = False) -> Callable[[str], Any]:
+def partial_reader(shape: Shape, wrapped: bool = False) -> Callable[[str], object]:
     """The function that reads the beginning of an answer of *shape*; ``None`` is nothing yet.
 
     *wrapped* says that the value stands in an object, as its property ``value``.
@@ -57,7 +57,7 @@ def _json(text: str, shape: Shape, wrapped: bool) -> tuple[Any, bool]:
     return _begun(text[start:]), False
 
 
-def _scalar(text: str, kinds: frozenset[str]) -> tuple[Any, bool]:
+def _scalar(text: str, kinds: frozenset[str]) -> tuple[object, bool]:
     """A string as far as it goes; a number or a word may still change, and is nothing yet."""
     if "string" not in kinds or not (said := text.strip()):
         return _MISSING, False
@@ -74,7 +74,7 @@ def _begun(text: str) -> Any:
     return _without_last_number(value) if text[-1].isdigit() else value
 
 
-def _without_last_number(value: object) -> Any:
+def _without_last_number(value: object) -> object:
     """*value* without a number at its very end, which may go on."""
     if isinstance(value, dict) and value:
         last = next(reversed(value))
@@ -107,7 +107,7 @@ def _build(kind: object, value: object, whole: bool) -> Any:
     return _validated(kind, value)
 
 
-def _alternatives(kind: object) -> tuple[Any, ...]:
+def _alternatives(kind: object) -> tuple[object, ...]:
     """The members of a union, without what is only remarked about them."""
     while typing.get_origin(kind) is typing.Annotated:
         kind = typing.get_args(kind)[0]
@@ -124,7 +124,7 @@ def _piecewise(kind: object, value: object, whole: bool) -> Any:
     return value if kind is str and isinstance(value, str) else _MISSING
 
 
-def _object(kind: object, value: dict[str, Any], whole: bool) -> Any:
+def _object(kind: object, value: dict[str, object], whole: bool) -> object:
     origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
     if origin is dict or origin is Mapping:
         each = arguments[1] if len(arguments) == 2 else Any
@@ -138,7 +138,7 @@ def _object(kind: object, value: dict[str, Any], whole: bool) -> Any:
     return value if origin in (Any, object) else _MISSING
 
 
-def _members(value: dict[str, Any], kinds: Mapping[str, Any], whole: bool) -> dict[str, Any]:
+def _members(value: dict[str, object], kinds: Mapping[str, Any], whole: bool) -> dict[str, Any]:
     last = next(reversed(value), None)
     made = {
         name: _build(kinds[name], each, whole or name != last)
@@ -148,7 +148,7 @@ def _members(value: dict[str, Any], kinds: Mapping[str, Any], whole: bool) -> di
     return {name: each for name, each in made.items() if each is not _MISSING}
 
 
-def _dataclass(kind: type, value: dict[str, Any], whole: bool) -> Any:
+def _dataclass(kind: type, value: dict[str, object], whole: bool) -> object:
     made = _members(value, typing.get_type_hints(kind), whole)
     found: Any = object.__new__(kind)
     for field in dataclasses.fields(kind):
@@ -170,7 +170,7 @@ def _model(kind: Any, value: dict[str, Any], whole: bool) -> Any:
     return kind.model_construct(set(made), **{**required, **made})
 
 
-def _items(kind: object, value: list[Any], whole: bool) -> Any:
+def _items(kind: object, value: list[object], whole: bool) -> object:
     origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
     if origin not in (list, tuple, set, frozenset) and origin not in (Any, object):
         return _MISSING

@@ -151,7 +151,9 @@ class Samples:
         """Close the backend."""
         await self._backend.aclose()
 
-    def _ask(self, request: Request, emit: Emit | None, ask: Ask) -> Coroutine[Any, Any, Response]:
+    def _ask(
+        self, request: Request, emit: Emit | None, ask: Ask
+    ) -> Coroutine[object, object, Response]:
         if request.n == 1 or self._several or request.sampling.choices is not None:
             return ask(request, emit)
         return self._one_by_one(request, emit, ask)
@@ -186,7 +188,7 @@ class Samples:
         return _mixed(known, kept if kept is not None and emit is None else new, fresh)
 
     async def _use(
-        self, request: Request, name: str, what: Literal["load", "save"], *args: Any
+        self, request: Request, name: str, what: Literal["load", "save"], *args: object
     ) -> list[Response] | None:
         """The result of a cache; ``None`` when it fails, which is no reason to lose an answer."""
         store = self._caches[name]

@@ -40,7 +40,7 @@ class Shape:
         self.kinds = extract.kinds_of(schema) if schema is not None else frozenset({"string"})
         self.options = extract.options_of(schema) if schema is not None else ()
 
-    def object_of(self, source: str) -> Any:
+    def object_of(self, source: str) -> object:
         """The object that the JSON text *source* gives. Raises ``Mismatch``."""
         raise NotImplementedError
 
@@ -80,7 +80,7 @@ class BySchema(Shape):
         self._check = Checker(schema)
         super().__init__(name, dict(schema))
 
-    def object_of(self, source: str) -> Any:
+    def object_of(self, source: str) -> object:
         try:
             value = json.loads(source)
         except (ValueError, RecursionError) as error:
@@ -104,7 +104,7 @@ class ByType(Shape):
             raise _refused(kind, f"it has no JSON form ({error.message})") from None
         super().__init__(_shown(kind), schema, _calls_code(self.adapter.core_schema))
 
-    def object_of(self, source: str) -> Any:
+    def object_of(self, source: str) -> object:
         try:
             return self.adapter.validate_json(source)
         except ValueError as error:

@@ -273,7 +273,7 @@ class Reading(Generic[T]):
                 return item
         return END
 
-    def _item(self, piece: Piece, stream: Stream | None) -> Any:
+    def _item(self, piece: Piece, stream: Stream | None) -> object:
         assert stream is not None
         if piece.kind == "restart":
             self._said.clear()
@@ -284,7 +284,7 @@ class Reading(Generic[T]):
             return self._grown(piece.text, stream.partial)
         return _NOTHING
 
-    def _grown(self, text: str, partial: Partial) -> Any:
+    def _grown(self, text: str, partial: Partial) -> object:
         """The object with *text*; not for every piece of a long answer, which is read anew."""
         self._said.append(text)
         self._length += len(text)

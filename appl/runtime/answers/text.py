@@ -51,7 +51,7 @@ class Text(Answer):
 
     # a program may mean the future that stood here before ordinary code got the finished text
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[object, None, object]:
         return self
         yield
 
@@ -150,7 +150,7 @@ class Text(Answer):
                 raise AttributeError(_no_attribute(name, self.response_obj))
             return found
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return str, (str.__str__(self),)
 
 

@@ -101,8 +101,8 @@ class Completed(Generic[R]):
 @taking_futures
 def as_completed(
     f: Callable[..., R],
-    items: Iterable[Any],
-    *more: Iterable[Any],
+    items: Iterable[object],
+    *more: Iterable[object],
     concurrency: int | None = None,
 ) -> Completed[R]:
     """``f`` of every item, side by side; the results one by one, as they are ready.

@@ -128,7 +128,7 @@ class Deferred(Proxy):
         object.__setattr__(self, "_pending", pending)
         pending.proxy = weakref.ref(self)
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[object, None, object]:
         return awaited(self._pending).__await__()
 
     if not TYPE_CHECKING:  # a misspelled name of a text answer is an error of type checkers
@@ -145,10 +145,10 @@ class Deferred(Proxy):
                     raise
                 return found
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> object:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, object]) -> object:
         return self
 
     def __reduce__(self) -> Any:
@@ -221,7 +221,7 @@ class Future(Deferred, Generic[T]):
 
     if TYPE_CHECKING:
 
-        def __await__(self) -> Generator[Any, None, T]: ...
+        def __await__(self) -> Generator[object, None, T]: ...
         def __getattr__(self, name: str) -> Any: ...
         def result(self, timeout: float | None = None) -> T: ...
 
@@ -238,7 +238,7 @@ class Future(Deferred, Generic[T]):
     def __enter__(self) -> Any:
         return result_of(self._pending).__enter__()
 
-    def __exit__(self, *error: Any) -> Any:
+    def __exit__(self, *error: object) -> Any:
         return result_of(self._pending).__exit__(*error)
 
     async def __aenter__(self) -> Any:
@@ -306,7 +306,7 @@ class Generation(Deferred, _Text, Generic[A_co]):  # type: ignore[misc]
 
         def __init__(self, pending: Promise) -> None: ...
         def __new__(cls, pending: Promise) -> Generation[A_co]: ...
-        def __await__(self) -> Generator[Any, None, A_co]: ...
+        def __await__(self) -> Generator[object, None, A_co]: ...
         def result(self, timeout: float | None = None) -> A_co: ...
 
         response_obj: _ResponseObject

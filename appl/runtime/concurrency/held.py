@@ -17,7 +17,7 @@ from appl.runtime.answers.call import sources
 from appl.runtime.concurrency.promise import Promise, Proxy
 from appl.runtime.frame import Frame
 
-_ITERATORS: tuple[Any, ...] = (
+_ITERATORS: tuple[object, ...] = (
     iter([]),
     iter(()),
     iter({}.values()),

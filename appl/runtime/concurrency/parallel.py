@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     class Results(list[R]):
         """A list that may be awaited, too: in a coroutine ``map`` has to be."""
 
-        def __await__(self) -> Generator[Any, None, list[R]]: ...
+        def __await__(self) -> Generator[object, None, list[R]]: ...
 
 
 class MapOptions(TypedDict, total=False):
@@ -120,11 +120,11 @@ def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Promise:
 
 
 def _start_coroutine(
-    f: Callable[..., Coroutine[Any, Any, Any]],
+    f: Callable[..., Coroutine[object, object, object]],
     frame: Frame,
     caller: Frame,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
 ) -> Task:
     task = Task(frame, strand_here().hub)
     caller.add(task)
@@ -267,15 +267,15 @@ def map(
 
 
 def _in_this_process(
-    f: Callable[..., Any],
-    items: Iterable[Any],
-    more: tuple[Iterable[Any], ...],
+    f: Callable[..., object],
+    items: Iterable[object],
+    more: tuple[Iterable[object], ...],
     concurrency: int | None,
     collect: bool,
     progress: bool | None,
     *,
     as_recorded: bool = False,
-) -> Any:
+) -> object:
     every = list(zip(items, *more, strict=False)) if more else [(item,) for item in items]
     shown = progress_for(_name(f), len(every), progress)
     job = _Map(f, every, concurrency or len(every) or 1, collect, shown)
@@ -286,7 +286,9 @@ def _in_this_process(
     return job.run()
 
 
-def _with_workers(f: Callable[..., Any], known: Callable[..., Any], live: Callable[[], Any]) -> Any:
+def _with_workers(
+    f: Callable[..., object], known: Callable[..., object], live: Callable[[], object]
+) -> object:
     """Have workers hired as *live* does, unless the world knows what they did, or works alone."""
     caller, name = here(lambda: _name(f)), name_of(f)
     moment = Moment(f"{caller.address}/{name}.{caller.counts.get(name, 0)}", "workers")
@@ -300,14 +302,14 @@ def _with_workers(f: Callable[..., Any], known: Callable[..., Any], live: Callab
 
 
 def _elsewhere(
-    f: Callable[..., Any],
-    items: Iterable[Any],
-    more: tuple[Iterable[Any], ...],
+    f: Callable[..., object],
+    items: Iterable[object],
+    more: tuple[Iterable[object], ...],
     concurrency: int | None,
     collect: bool,
     progress: bool | None,
     engine: object,
-) -> Any:
+) -> object:
     size = len(items) if isinstance(items, Sized) and not more else None
     every = zip(items, *more, strict=False) if more else ((item,) for item in items)
     engines = services.engines()

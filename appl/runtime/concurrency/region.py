@@ -65,7 +65,7 @@ class Block:
         """True if this is a block of *frame* itself."""
         return self._frame is frame
 
-    def _open(self, task: asyncio.Task[Any] | None = None) -> None:
+    def _open(self, task: asyncio.Task[object] | None = None) -> None:
         self._task = task
         if self._frame is not None:
             # A new tuple each time: a thread that goes through the old one is not disturbed.
@@ -202,7 +202,7 @@ class Region(Block):
     async def __aenter__(self) -> None:
         self._enter(_task_here())
 
-    def _enter(self, task: asyncio.Task[Any] | None) -> None:
+    def _enter(self, task: asyncio.Task[object] | None) -> None:
         self._open(task)
         frame = self._frame
         if frame is not None:
@@ -311,7 +311,7 @@ def _beside(pending: Promise) -> bool:
     return pending.overlaps and isinstance(pending, Task)
 
 
-def _task_here() -> asyncio.Task[Any] | None:
+def _task_here() -> asyncio.Task[object] | None:
     loop = _get_running_loop()
     return asyncio.current_task(loop) if loop is not None else None
 

@@ -14,7 +14,7 @@ from appl.prompt.notebook import block
 R = TypeVar("R")
 
 
-class Running(Coroutine[Any, Any, R]):
+class Running(Coroutine[object, object, R]):
     """A coroutine whose value the cell of a notebook shows although nobody awaits it.
 
     *coroutine* runs the program when it is awaited. *blocking* runs it at once and returns its
@@ -38,10 +38,10 @@ class Running(Coroutine[Any, Any, R]):
         """End the program."""
         self._coroutine.close()
 
-    def __await__(self) -> Generator[Any, Any, R]:
+    def __await__(self) -> Generator[object, object, R]:
         return self._coroutine.__await__()
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Any:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> object:
         """The value as a notebook shows it; runs the program."""
         if self._blocking is None:
             return block("…", f"{self.__name__}: await it")

@@ -31,7 +31,7 @@ def call_in_words(name: str, args: tuple[Any, ...]) -> str:
     return f"{name} {tuple(filter(is_plain, args))!r:.400}"
 
 
-Holder = threading.Thread | asyncio.Task[Any]
+Holder = threading.Thread | asyncio.Task[object]
 
 
 def task_here() -> asyncio.Task[Any] | None:

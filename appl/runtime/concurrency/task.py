@@ -81,12 +81,12 @@ class Task(Promise):
 
     # -- three ways to run
 
-    def run_here(self, body: Callable[[], Any], context: Context) -> None:
+    def run_here(self, body: Callable[[], object], context: Context) -> None:
         """Run now, in the caller's stack: where every call is waited for."""
         self._begun = True
         self.conclude(context.run(self.attempt, body))
 
-    def run_in_fiber(self, body: Callable[[], Any], context: Context) -> None:
+    def run_in_fiber(self, body: Callable[[], object], context: Context) -> None:
         """Run beside the caller on its thread."""
         hub = strand_here().hub
 
@@ -96,7 +96,7 @@ class Task(Promise):
         self.strand = fiber = Fiber(hub, program, context, self._broken_off)
         fiber.start()
 
-    def run_in_thread(self, body: Callable[[], Any], context: Context) -> None:
+    def run_in_thread(self, body: Callable[[], object], context: Context) -> None:
         """Run on a worker thread."""
         self._begun = True
         detection = self.run.outside.idle_detection
@@ -106,7 +106,7 @@ class Task(Promise):
             detection.starting += 1
         _workers.start(lambda: context.run(self._in_thread, body))
 
-    def _in_thread(self, body: Callable[[], Any]) -> None:
+    def _in_thread(self, body: Callable[[], object]) -> None:
         hub = hub_here()
         detection = self.run.outside.idle_detection
         if detection is not None:
@@ -129,7 +129,7 @@ class Task(Promise):
             hub.leaves()
             detection.soon()
 
-    def _unstopped(self, body: Callable[[], Any]) -> Any:
+    def _unstopped(self, body: Callable[[], object]) -> object:
         """Call *body*; what would end the process ends the function alone, with an error."""
         try:
             return body()
@@ -138,14 +138,14 @@ class Task(Promise):
         except KeyboardInterrupt as stop:
             raise CallCancelled(f"{self.address} was interrupted by {stop!r}") from stop
 
-    def run_in_loop(self, coro: Coroutine[Any, Any, Any], context: Context) -> None:
+    def run_in_loop(self, coro: Coroutine[object, object, object], context: Context) -> None:
         """Run as a task of the running loop."""
         loop = asyncio.get_running_loop()
         self.in_loop = True
         self._aio = loop.create_task(coro, context=context)
         self._aio.add_done_callback(self._looped)
 
-    def _looped(self, task: asyncio.Task[Any]) -> None:
+    def _looped(self, task: asyncio.Task[object]) -> None:
         if task.cancelled() and not self._cancelled:  # by the loop's end: nobody else has the task
             self._tell_left("event loop")
             self.looked = True

@@ -165,7 +165,7 @@ class Conversation:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Conversation, (self.all(),)
 
     def __str__(self) -> str:

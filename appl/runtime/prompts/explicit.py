@@ -55,7 +55,7 @@ def said_to(messages: Said, recent: Recent) -> tuple[PromptNode | None, Messages
 
 
 def _chained(
-    chain: Messages | None, originals: list[Any], fresh: list[Message], known: Beginning
+    chain: Messages | None, originals: list[object], fresh: list[Message], known: Beginning
 ) -> Messages | None:
     """*chain* with the *fresh* messages, noted as far as they will be known again."""
     steady = True

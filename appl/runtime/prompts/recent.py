@@ -62,7 +62,7 @@ class Recent:
         self._lists: deque[Beginning] = deque(maxlen=_LISTS)
         self._lock = threading.Lock()
 
-    def beginning(self, messages: list[Any]) -> Beginning:
+    def beginning(self, messages: list[object]) -> Beginning:
         """The most that *messages* has in common with an earlier list, for ``remember`` to take.
 
         An earlier list that *messages* begins with is handed over, not copied.

@@ -34,7 +34,7 @@ class Rendered:
     file: str | None = None
     line: int | None = None
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """The call as JSON-ready data."""
         return {
             "address": self.address,
@@ -90,7 +90,7 @@ class Need:
     file: str | None = None
     line: int | None = None
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """The need as JSON-ready data."""
         return {"program": self.program, "what": self.what, "file": self.file, "line": self.line}
 
@@ -109,7 +109,7 @@ class Rendering:
     calls: tuple[Rendered, ...] = ()
     needs: tuple[Need, ...] = ()
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """All of it as JSON-ready data."""
         return {
             "calls": [call.as_data() for call in self.calls],

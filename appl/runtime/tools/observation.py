@@ -26,7 +26,7 @@ from appl.runtime.tools.plaindata import NotPlain, decode, encode, hint
 from appl.runtime.tools.signature import place_of
 
 
-def observed(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def observed(f: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
     """The value of ``f(*args, **kwargs)``: recorded, or from a record. Raises what it raised."""
     args, kwargs = resolve(args), resolve(kwargs)
     name = name_of(f)
@@ -64,7 +64,7 @@ class ObserveTask(EffectTask):
         start = self.run_here if self.run.services.sequential else self.run_in_thread
         start(self._perform, context)
 
-    def _perform(self) -> Any:
+    def _perform(self) -> object:
         if self.run.services.gate is not None:
             self.run.services.gate()
         value = self._look()
@@ -99,7 +99,7 @@ def _recordable(address: str, value: object) -> str:
     )
 
 
-def _arguments(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+def _arguments(f: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, object]) -> str:
     """The arguments as JSON, by name; an object that is no data stands there by its type."""
     try:
         named = dict(inspect.signature(f).bind(*args, **kwargs).arguments)

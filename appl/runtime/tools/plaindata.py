@@ -36,7 +36,7 @@ class NotPlain(Exception):
         self.value = value
 
 
-def encode(value: object, other: Callable[[Any, str], Any] | None = None) -> str:
+def encode(value: object, other: Callable[[object, str], object] | None = None) -> str:
     """*value* as JSON text; *other* gives data in place of what is not plain.
 
     Raises ``NotPlain`` without *other*, and ``ValueError`` for what is nested too deeply.
@@ -44,7 +44,7 @@ def encode(value: object, other: Callable[[Any, str], Any] | None = None) -> str
     return json.dumps(_tagged(value, "", MAX_DEPTH, other or _refuse), ensure_ascii=False)
 
 
-def decode(text: str) -> Any:
+def decode(text: str) -> object:
     """The value that was given to ``encode``. Raises ``ValueError``."""
     return json.loads(text, object_hook=_untagged)
 
@@ -62,7 +62,7 @@ def hint(value: object) -> str:
     return _HINTS.get(type(value).__name__, "str(x)").format("x")
 
 
-def _refuse(value: object, path: str) -> Any:
+def _refuse(value: object, path: str) -> object:
     raise NotPlain(value, path)
 
 
@@ -89,8 +89,8 @@ def _tagged(value: object, path: str, depth: int, other: Callable[[Any, str], An
 
 
 def _tagged_dict(
-    value: dict[Any, Any], path: str, depth: int, other: Callable[[Any, str], Any]
-) -> Any:
+    value: dict[object, object], path: str, depth: int, other: Callable[[object, str], object]
+) -> object:
     found = [
         (_tagged(key, path, depth, other), _tagged(item, f"{path}[{key!r:.40}]", depth, other))
         for key, item in value.items()

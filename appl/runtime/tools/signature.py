@@ -16,6 +16,7 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from appl.compiler.trees import expression_tree
@@ -60,7 +61,9 @@ def describe(f: Callable[..., Any], name: str, predefined: Mapping[str, Any]) ->
     for key in open_ones:
         if key not in hints and key in doc.types:
             hints[key] = doc.types[key]
-    positional = [each for each in every.values() if each.kind is each.POSITIONAL_ONLY]
+    positional = [
+        parameter for parameter in every.values() if parameter.kind is parameter.POSITIONAL_ONLY
+    ]
     reader = Reader(name, open_ones, hints, doc.about)
     return Described(name, doc.text, reader, tuple(positional))
 
@@ -82,12 +85,12 @@ def _parameters(f: Callable[..., Any], name: str) -> dict[str, inspect.Parameter
         raise ToolError(
             f"{name} has no signature that can be read ({error}); write a function around it"
         ) from None
-    for each in signature.parameters.values():
-        if each.kind in _NOT_BY_NAME:
-            stars = "*" if each.kind is inspect.Parameter.VAR_POSITIONAL else "**"
+    for parameter in signature.parameters.values():
+        if parameter.kind in _NOT_BY_NAME:
+            stars = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else "**"
             raise ToolError(
-                f"{name} takes {stars}{each.name}, which cannot be described to a model; write a "
-                "function around it that names its parameters"
+                f"{name} takes {stars}{parameter.name}, which cannot be described to a model; "
+                "write a function around it that names its parameters"
             )
     found = dict(signature.parameters)
     first = next(iter(found), None)
@@ -182,7 +185,7 @@ def _documented(f: object) -> _Doc:
     text = _docstring(f)
     if not text:
         return _Doc("", {}, {})
-    parser: Any = late_import("docstring_parser")
+    parser: ModuleType = late_import("docstring_parser")
     try:
         parsed = parser.parse(text)
     except parser.ParseError:
@@ -201,7 +204,7 @@ def _docstring(f: object) -> str:
     return inspect.getdoc(type(f).__call__) or inspect.getdoc(f) or ""
 
 
-_NAMES_OF: tuple[tuple[Any, str], ...] = (
+_NAMES_OF: tuple[tuple[object, str], ...] = (
     *((int, "int integer"), (float, "float number"), (str, "str string"), (bool, "bool boolean")),
     *((list, "list List"), (dict, "dict Dict"), (None, "None"), (Any, "any Any")),
 )
@@ -291,7 +294,7 @@ def _adapter(
         key: _field(hints.get(key, Any), about.get(key), parameter.default is _EMPTY)
         for key, parameter in parameters.items()
     }
-    errors: Any = late_import("pydantic.errors")
+    errors: ModuleType = late_import("pydantic.errors")
     refused = (errors.PydanticSchemaGenerationError, errors.PydanticInvalidForJsonSchema)
     try:
         adapter = _strict(name, fields)
@@ -318,7 +321,7 @@ def _fails(key: str, fields: dict[str, Any], refused: tuple[type[Exception], ...
 
 def _strict(name: str, fields: dict[str, Any]) -> Any:
     """An adapter for objects with *fields*: nothing else in them, and no type guessed."""
-    pydantic: Any = late_import("pydantic")
+    pydantic: ModuleType = late_import("pydantic")
     kind: Any = late_import("typing_extensions").TypedDict(name, fields)
     kind.__pydantic_config__ = pydantic.ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
     return pydantic.TypeAdapter(kind)
@@ -332,21 +335,21 @@ def _field(hint: object, about: str | None, required: bool) -> Any:
     return hint if required else late_import("typing_extensions").NotRequired[hint]
 
 
-def _metadata(hint: object) -> tuple[Any, ...]:
+def _metadata(hint: object) -> tuple[object, ...]:
     return getattr(hint, "__metadata__", ()) if typing.get_origin(hint) is typing.Annotated else ()
 
 
 def _described(hint: object) -> bool:
     """True if the annotation itself describes the parameter."""
-    return any(getattr(each, "description", None) for each in _metadata(hint)) or bool(
+    return any(getattr(note, "description", None) for note in _metadata(hint)) or bool(
         _remark(hint)
     )
 
 
 def _remark(hint: object) -> str | None:
     """The text in ``Annotated[int, "text"]`` or ``Annotated[int, Doc("text")]``."""
-    for each in _metadata(hint):
-        text = each if isinstance(each, str) else getattr(each, "documentation", None)
+    for note in _metadata(hint):
+        text = note if isinstance(note, str) else getattr(note, "documentation", None)
         if isinstance(text, str):
             return text
     return None
@@ -360,14 +363,14 @@ def shown_type(hint: object) -> str:
 def _problems(error: Any) -> Iterator[str]:
     """The problems, a line each, in words that a model can act on."""
     found = error.errors(include_url=False, include_context=False)
-    for each in found[:_MOST]:
-        place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in each["loc"])[1:]
-        if each["type"] in ("missing", "missing_argument", "missing_keyword_only_argument"):
+    for problem in found[:_MOST]:
+        place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in problem["loc"])[1:]
+        if problem["type"] in ("missing", "missing_argument", "missing_keyword_only_argument"):
             yield f"{place} is missing"
-        elif each["type"] == "json_invalid":
-            yield f"the arguments are not valid JSON: {each['msg']}"
+        elif problem["type"] == "json_invalid":
+            yield f"the arguments are not valid JSON: {problem['msg']}"
         else:
-            yield f"{place}: {each['msg']}, got {shown(each['input'])}"
+            yield f"{place}: {problem['msg']}, got {shown(problem['input'])}"
     if len(found) > _MOST:
         yield f"and {len(found) - _MOST} more"
 
@@ -413,9 +416,9 @@ def _tidied(key: str, value: Any) -> Any:
     if key in _NESTED:
         return _tidy(value)
     if key in _LISTS:
-        return [_tidy(each) for each in value]
+        return [_tidy(item) for item in value]
     if key in _MAPS:
-        return {name: _tidy(each) for name, each in value.items()}
+        return {name: _tidy(item) for name, item in value.items()}
     return value
 
 
@@ -423,7 +426,7 @@ def _plain(default: object) -> Any:
     """A default as JSON data, or ``empty`` when it cannot be told."""
     if default is _EMPTY or hasattr(default, "get_secret_value") or hasattr(default, "reveal"):
         return _EMPTY
-    core: Any = late_import("pydantic_core")
+    core: ModuleType = late_import("pydantic_core")
     try:
         value = core.to_jsonable_python(default)
         core.to_json(value, inf_nan_mode="constants")

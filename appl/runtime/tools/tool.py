@@ -32,7 +32,7 @@ class Reads(Protocol):
 
     schema: Schema
 
-    def read(self, text: str) -> dict[str, Any]:
+    def read(self, text: str) -> dict[str, object]:
         """The arguments by name. Raises ``BadArguments``."""
 
 
@@ -110,7 +110,7 @@ class Tool:
         found = {name: _secret(value) for name, value in self.predefined.items()}
         return {f"{self.name}.{name}": value for name, value in found.items() if value is not None}
 
-    def _revealed(self) -> dict[str, Any]:
+    def _revealed(self) -> dict[str, object]:
         return {
             name: value.reveal() if isinstance(value, Secret) else value
             for name, value in self.predefined.items()
@@ -216,7 +216,9 @@ def as_tool(
         said = _described_once(f)
     else:
         options = (name, description, idempotent, pure, predefined)
-        _check_options(f, [each for each, given in zip(_OPTIONS, options, strict=True) if given])
+        _check_options(
+            f, [option for option, given in zip(_OPTIONS, options, strict=True) if given]
+        )
         said = _describe(f, name or name_of(f), own)
     text = said.description if description is None else description
     effect = _effect(f, idempotent, pure)
@@ -233,7 +235,7 @@ def _described_once(f: object) -> Described:
     return found
 
 
-def _again(tool: Tool, name: str | None, description: str | None, own: dict[str, Any]) -> Tool:
+def _again(tool: Tool, name: str | None, description: str | None, own: dict[str, object]) -> Tool:
     if own:
         if isinstance(tool.reader, SchemaReader):
             raise ToolError(
@@ -272,7 +274,7 @@ def _describe(f: object, name: str, predefined: Mapping[str, Any]) -> Described:
 
 def _check_options(f: object, given: list[str]) -> None:
     """Refuse an option that *f* also has as a parameter: nobody can tell which is meant."""
-    clash = [each for each in given if each in _names(f)]
+    clash = [option for option in given if option in _names(f)]
     if clash:
         raise ToolError(
             f"{name_of(f)} has a parameter {clash[0]!r}, which is also an option of as_tool: "
@@ -301,8 +303,8 @@ def is_program(f: object) -> bool:
     return getattr(program_of(f), "kind", None) in ("sync", "async")
 
 
-def _mask(predefined: Mapping[str, Any]) -> Mask:
-    return Mask(value for each in predefined.values() if (value := _secret(each)) is not None)
+def _mask(predefined: Mapping[str, object]) -> Mask:
+    return Mask(value for hidden in predefined.values() if (value := _secret(hidden)) is not None)
 
 
 def _secret(value: object) -> str | None:

@@ -98,8 +98,8 @@ def _each(tools: Any) -> Iterable[Tool]:
     elif isinstance(tools, Mapping):
         yield SchemaTool(tools)
     elif isinstance(tools, list | tuple):
-        for each in tools:
-            yield from _each(each)
+        for tool in tools:
+            yield from _each(tool)
     elif isinstance(tools, ToolSource) and not callable(tools):
         yield from _each(list(tools.tools))
     elif tools is not None:

@@ -148,7 +148,7 @@ def gen_with_tools(
 _OWN = ("max_steps", "parallel", "tool_timeout", "on_limit")
 
 
-def _check(box: Toolbox, max_steps: int, on_limit: str, options: dict[str, Any]) -> None:
+def _check(box: Toolbox, max_steps: int, on_limit: str, options: dict[str, object]) -> None:
     if not len(box):
         raise InvalidOption("gen_with_tools(tools=...) needs at least one tool; without, use gen()")
     check_number("max_steps", max_steps, 1, whole=True)

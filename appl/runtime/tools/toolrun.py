@@ -14,6 +14,7 @@ import time
 from asyncio import _get_running_loop
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
+from types import ModuleType
 from typing import Any
 
 from appl.errors import nearest
@@ -58,9 +59,9 @@ class Job:
         here_now = self._parallel is False and self._timeout is None
         try:
             if not self._parallel:
-                return [result_of(self._start(*each, here_now)) for each in self._calls]
-            started = [self._start(*each, False) for each in self._calls]
-            return [result_of(each) for each in started]
+                return [result_of(self._start(*call, here_now)) for call in self._calls]
+            started = [self._start(*call, False) for call in self._calls]
+            return [result_of(task) for task in started]
         except BaseException:
             self._cancel()
             raise
@@ -69,9 +70,9 @@ class Job:
         """In a coroutine."""
         try:
             if not self._parallel:
-                return [await awaited(self._start(*each, False)) for each in self._calls]
-            started = [self._start(*each, False) for each in self._calls]
-            return [await awaited(each) for each in started]
+                return [await awaited(self._start(*call, False)) for call in self._calls]
+            started = [self._start(*call, False) for call in self._calls]
+            return [await awaited(task) for task in started]
         except BaseException:
             self._cancel()
             raise
@@ -156,7 +157,7 @@ class ToolRun(EffectTask):
 
     # -- live
 
-    def _go(self, arguments: dict[str, Any], here_now: bool, context: Context) -> None:
+    def _go(self, arguments: dict[str, object], here_now: bool, context: Context) -> None:
         assert self.tool is not None
         f = self.tool.function()
         if self.tool.mask:
@@ -173,7 +174,7 @@ class ToolRun(EffectTask):
         else:
             self.run_in_thread(lambda: self._perform(arguments), context)
 
-    def _perform(self, arguments: dict[str, Any]) -> ToolMessage:
+    def _perform(self, arguments: dict[str, object]) -> ToolMessage:
         assert self.tool is not None
         self._await_turn()
         try:
@@ -184,7 +185,7 @@ class ToolRun(EffectTask):
         except SystemExit as stop:  # it would end a thread, and not the program
             return self._failed(stop)
 
-    def _perform_here(self, arguments: dict[str, Any]) -> ToolMessage:
+    def _perform_here(self, arguments: dict[str, object]) -> ToolMessage:
         try:
             return self._perform(arguments)
         except KeyboardInterrupt as stop:  # the program's own, here: a replay raises it again
@@ -200,7 +201,7 @@ class ToolRun(EffectTask):
         except SystemExit as stop:  # it would break the loop off
             return self._failed(stop)
 
-    async def _in_own_loop(self, coroutine: Coroutine[Any, Any, Any]) -> ToolMessage:
+    async def _in_own_loop(self, coroutine: Coroutine[object, object, object]) -> ToolMessage:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         self._inner = lambda: void(loop.call_soon_threadsafe(task.cancel))
@@ -307,7 +308,7 @@ def text_of(value: Any) -> str:
         return str.__str__(value)
     if value is None or isinstance(value, bool | int | float):
         return json.dumps(value)
-    core: Any = late_import("pydantic_core")
+    core: ModuleType = late_import("pydantic_core")
     how = {"fallback": str, "bytes_mode": "base64", "inf_nan_mode": "constants"}
     try:
         text = str(core.to_json(value, **how), "utf-8")

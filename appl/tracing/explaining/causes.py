@@ -21,7 +21,7 @@ from appl.tracing.text_diff import common
 
 def explained(rerunner: Rerunner, calls: Iterable[LiveCall]) -> list[LiveCall]:
     """The live *calls* of *rerunner*, each with its cause."""
-    return [replace(each, cause=each.cause or _cause(rerunner, each)) for each in calls]
+    return [replace(call, cause=call.cause or _cause(rerunner, call)) for call in calls]
 
 
 def _cause(rerunner: Rerunner, live: LiveCall) -> str:

@@ -199,8 +199,8 @@ class Costs:
             model = model if len(self.models) < _MODELS else _OTHERS
             own = self.models.setdefault(model, Costs(self.terms))
         for kind, usage, cost in entries(call, self.terms):
-            for each in (self, own):
-                getattr(each, kind).add(usage, cost)
+            for costs in (self, own):
+                getattr(costs, kind).add(usage, cost)
         if call.response is not None and call.response.reused:
             self.samples += call.response.reused
             own.samples += call.response.reused
@@ -217,7 +217,7 @@ class Costs:
     def is_free(self) -> bool:
         """True if nothing of it was or may have been paid for."""
         kinds = (self.spent, self.in_doubt, self.estimated)
-        return not any(each.cost or each.unknown["cost"] for each in kinds)
+        return not any(kind.cost or kind.unknown["cost"] for kind in kinds)
 
     def line(self) -> str:
         """The four kinds on one line for a human; empty kinds are left out."""

@@ -74,24 +74,24 @@ class Critical:
             "segments_count": len(self.segments),
             "segments": [
                 {
-                    "kind": each.kind,
-                    "start_us": each.start,
-                    "took_us": each.took,
-                    "address": each.address or None,
-                    "where": each.where or None,
+                    "kind": segment.kind,
+                    "start_us": segment.start,
+                    "took_us": segment.took,
+                    "address": segment.address or None,
+                    "where": segment.where or None,
                 }
-                for each in kept
+                for segment in kept
             ],
             "order_waits": [
                 {
-                    "address": each.address,
-                    "where": each.where,
-                    "after": each.after,
-                    "after_where": each.after_where,
-                    "predicted_us": each.predicted,
-                    "gain_us": self.duration - each.predicted,
+                    "address": wait.address,
+                    "where": wait.where,
+                    "after": wait.after,
+                    "after_where": wait.after_where,
+                    "predicted_us": wait.predicted,
+                    "gain_us": self.duration - wait.predicted,
                 }
-                for each in self.waits
+                for wait in self.waits
             ],
         }
 

@@ -103,15 +103,15 @@ class Diff:
 
     def causes(self) -> list[Difference]:
         """The differences that follow from no other, first cause first."""
-        return [each for each in self.differences if not each.causes]
+        return [difference for difference in self.differences if not difference.causes]
 
     def consequences(self) -> list[Difference]:
         """The differences that follow from the causes, in the order in which they happened."""
-        return [each for each in self.differences if each.causes]
+        return [difference for difference in self.differences if difference.causes]
 
     def root(self, difference: Difference) -> str:
         """The first cause of *difference*: follows the first of its causes back."""
-        known = {each.address: each for each in self.differences}
+        known = {other.address: other for other in self.differences}
         seen = {difference.address}
         while difference.causes:
             before = known.get(difference.causes[0])
@@ -131,9 +131,10 @@ class Diff:
             "calls_same": self.same,
             "causes_count": len(causes),
             "consequences_count": len(consequences),
-            "causes": [each.as_data(whole) for each in causes[:most]],
+            "causes": [cause.as_data(whole) for cause in causes[:most]],
             "consequences": [
-                {**each.as_data(whole), "root": self.root(each)} for each in consequences[:most]
+                {**consequence.as_data(whole), "root": self.root(consequence)}
+                for consequence in consequences[:most]
             ],
         }
 
@@ -179,11 +180,11 @@ class _Comparison:
             events.append(((_start(pair), i), self._of_call(pair)))
         for i, address in enumerate({**self._a.tools, **self._b.tools}):
             events.append(((self._tool_start(address), i), self._of_tool(address)))
-        for _, each in sorted(events, key=lambda event: event[0]):
-            if each is not None:
-                found.append(each)
+        for _, difference in sorted(events, key=lambda event: event[0]):
+            if difference is not None:
+                found.append(difference)
         same = sum(1 for p in self._pairs if p.a and p.b and p.address not in self._changed)
-        kept = [each for each in found if not self._ignored(each)]
+        kept = [difference for difference in found if not self._ignored(difference)]
         both = self._both
         return Diff(self._a, self._b, _closed(kept), same + len(both.equal), both.calls)
 
@@ -300,7 +301,7 @@ class _Comparison:
         if not self._equal_programs:
             return
         scope = found.address.rpartition("/")[0]
-        behind = bisect_right(self._early, start, key=lambda each: each[0])
+        behind = bisect_right(self._early, start, key=lambda early: early[0])
         last = self._early[max(behind - _NEAR, 0) : behind]
         before = [name for _, name in reversed(last) if name != found.address]
         near = next((name for name in before if name.startswith(scope + "/")), None)
@@ -458,7 +459,7 @@ def _agree(before: _Forms, after: _Forms, old: str, new: str, used: dict[str, No
     found: dict[str, None] = {}
     a, b = before.of(old, found), after.of(new, found)
     if a != b and found:  # an empty answer leaves no sign
-        a, b = (_SIGNS.sub("", each) for each in (a, b))
+        a, b = (_SIGNS.sub("", form) for form in (a, b))
     if a == b:
         used.update(found)
     return a == b
@@ -466,12 +467,14 @@ def _agree(before: _Forms, after: _Forms, old: str, new: str, used: dict[str, No
 
 def _closed(found: list[Difference]) -> list[Difference]:
     """*found* with causes first, and without causes that are ignored."""
-    known = {each.address for each in found}
-    for each in found:
-        each.causes = [cause for cause in each.causes if cause in known and cause != each.address]
-        if not each.causes:
-            each.through = ""
-    return sorted(found, key=lambda each: bool(each.causes))
+    known = {difference.address for difference in found}
+    for difference in found:
+        difference.causes = [
+            cause for cause in difference.causes if cause in known and cause != difference.address
+        ]
+        if not difference.causes:
+            difference.through = ""
+    return sorted(found, key=lambda difference: bool(difference.causes))
 
 
 def _start(pair: Pair) -> float:

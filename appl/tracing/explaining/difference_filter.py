@@ -68,8 +68,10 @@ def _left(
     return replace(
         run.trace,
         calls=list(chosen),
-        tools={each.address: each for each in run.tools() if each.address not in tools},
-        observations=[each for each in run.observations() if name_of(each) not in seen],
+        tools={tool.address: tool for tool in run.tools() if tool.address not in tools},
+        observations=[
+            observation for observation in run.observations() if name_of(observation) not in seen
+        ],
     )
 
 

@@ -23,6 +23,7 @@ START, END, TOLD = range(3)
 """What can happen to a step; ``TOLD`` is when its program was told of the answer."""
 
 _ROUND = 64  # answers of a round that are looked at
+_MOST_NEEDS = 10_000  # answers that are followed back at most
 _TOGETHER = 5000  # microseconds between deliveries that one answer brought about
 
 
@@ -86,7 +87,7 @@ class MomentGraph:
         places = self._places
         here = places[3 * step]
         ends = [places[3 * need + END] for need in self.steps.needs.of(step)]
-        return [each for each in ends if each < here]
+        return [end for end in ends if end < here]
 
     def program(self, index: int) -> int | None:
         """The last moment that was told to this one's program, ``None`` for the run's begin."""
@@ -154,10 +155,10 @@ class MomentGraph:
             found[index] = ends[bisect_left(ends, index) - 1]
         return found
 
-    def holds(self, step: int, other: int, most: int = 10_000) -> bool:
+    def holds(self, step: int, other: int) -> bool:
         """True if the prompt of *step* holds the answer of *other*, directly or through others."""
         todo, seen = [step], {step}
-        while todo and len(seen) < most:
+        while todo and len(seen) < _MOST_NEEDS:
             for need in self.steps.needs.of(todo.pop()):
                 if need == other:
                     return True

@@ -54,7 +54,7 @@ def different_inputs(a: RecordedCall, b: RecordedCall) -> Iterator[Part]:
     for index, (old, new) in enumerate(zip_longest(a.messages or (), b.messages or ()), 1):
         either: Message = new or old
         shapes = old is None or new is None or shape(old) == shape(new)
-        then, now = (None if each is None else text_of(each) for each in (old, new))
+        then, now = (None if message is None else text_of(message) for message in (old, new))
         if then != now or not shapes:
             name = f"message {index} ({either.role})"
             yield Part(name, then, now) if shapes else Part(name, _whose(old), _whose(new))
@@ -110,7 +110,7 @@ def said(call: RecordedCall) -> list[str]:
     found: list[str] = []
     for sample in call.response.samples if call.response is not None else ():
         calls = sample.tool_calls
-        found += [sample.text, "\n".join(map(str, calls)), *(each.id for each in calls)]
+        found += [sample.text, "\n".join(map(str, calls)), *(tool_call.id for tool_call in calls)]
     return found
 
 

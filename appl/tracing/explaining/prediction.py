@@ -64,8 +64,8 @@ class Prediction:
             "calls": self.every,
             "cost": {"fewest": self.cost.as_data(), "most": self.cost_most.as_data()},
             "recorded": self.recorded.as_data(),
-            "asked": [each.as_data() for each in self.fewest],
-            "perhaps": [each.as_data() for each in self.further],
+            "asked": [call.as_data() for call in self.fewest],
+            "perhaps": [call.as_data() for call in self.further],
             "guessed": self.guessed,
             "tools": self.tools,
             "stopped": self.stopped or None,
@@ -73,9 +73,9 @@ class Prediction:
 
     def lines(self, most: int = 20) -> list[str]:
         """The prediction for a human."""
-        every = [("live", each) for each in self.fewest]
-        every += [("perhaps", each) for each in self.further]
-        lines = [f"{word}: {each.address}: {each.cause}" for word, each in every[:most]]
+        every = [("live", call) for call in self.fewest]
+        every += [("perhaps", call) for call in self.further]
+        lines = [f"{word}: {call.address}: {call.cause}" for word, call in every[:most]]
         lines += [f"and {len(every) - most} more"] if len(every) > most else []
         if self.tools:
             lines.append(f"would run {len(self.tools)} tools: {', '.join(self.tools[:3])}")
@@ -111,22 +111,22 @@ def prediction_of(predictor: Predictor, error: BaseException | None = None) -> P
     if error is not None:
         predictor.stopped()
     trace, perhaps = predictor.trace, predictor.perhaps
-    asked = {at: each for at, each in predictor.asked.items() if at not in perhaps}
+    asked = {at: question for at, question in predictor.asked.items() if at not in perhaps}
     if not asked and not predictor.removed():  # as then: what was left is cancelled as it was then
-        perhaps = {at: each for at, each in perhaps.items() if at not in predictor.left}
+        perhaps = {at: question for at, question in perhaps.items() if at not in predictor.left}
     found = Prediction(guessed=predictor.guessed, tools=predictor.ran, every=len(predictor.begun))
     found.stopped = f"{type(error).__name__}: {error}" if error is not None else ""
     found.decides, found.certain = predictor.decides, predictor.certain
     found.fewest = explained(predictor, asked.values())
     further = predictor.touched | perhaps
-    found.further = [each for at, each in further.items() if at not in asked]
+    found.further = [expected for at, expected in further.items() if at not in asked]
     for call in trace.calls:
         if call.source is None or call.response is not None:
             found.recorded.add(call.response)
-    for each in found.fewest:
-        _add(found.cost, trace, each)
-    for each in (*found.fewest, *found.further):
-        _add(found.cost_most, trace, each)
+    for expected in found.fewest:
+        _add(found.cost, trace, expected)
+    for expected in (*found.fewest, *found.further):
+        _add(found.cost_most, trace, expected)
     return found
 
 

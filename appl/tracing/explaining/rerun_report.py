@@ -68,7 +68,7 @@ class RerunReport:
         data = {name: getattr(self, name) for name in names}
         spent, saved = self.tally.live.as_data(), self.tally.reused.as_data()
         return {
-            "live": [each.as_data() for each in self.live],
+            "live": [call.as_data() for call in self.live],
             **data,
             "spent": spent,
             "saved": saved,
@@ -77,7 +77,7 @@ class RerunReport:
     def lines(self, most: int = 20) -> list[str]:
         """The report for a human: each live call with its cause, then the sums."""
         live, counts, removed = self.live, self._counts, self.removed
-        lines = [f"live: {each.address}: {each.cause}" for each in live[:most]]
+        lines = [f"live: {call.address}: {call.cause}" for call in live[:most]]
         lines += [f"live: {len(live) - most} more"] if len(live) > most else []
         kinds = ("shifted", "moved", "pinned")
         lines += [f"{kind}: {counts[kind]}" for kind in kinds if counts[kind]]

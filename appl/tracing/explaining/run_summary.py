@@ -185,15 +185,13 @@ class Summary:
             self.costs.add(call)
 
 
-def summary_of(
-    path: str | os.PathLike[str], most: int, *, salvage: bool = False, limit: int = 0
-) -> Summary:
+def summary_of(path: str | os.PathLike[str], most: int, *, salvage: bool = False) -> Summary:
     """The run at *path* with its first *most* calls. Raises ``TraceError``."""
     trace = Trace(Path(path))
     with regular_file(trace.path) as file:
         if is_tape(file):
             return _of_trace(Trace.open(path), most)
-        scan = TraceScan(file, salvage=salvage, limit=limit)
+        scan = TraceScan(file, salvage=salvage)
         builder = _Passing(Summary(trace, most), scan.allowance)
         scan.read(builder.block)
     trace.torn, trace.state = scan.torn, scan.state(builder.closed)

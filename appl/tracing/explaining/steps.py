@@ -125,8 +125,8 @@ class Steps:
         """Find the steps that each one needs."""
         number, end = {address: i for i, address in enumerate(self.address)}, self.end
         for raw, start in zip(self._raw, self.start, strict=True):
-            found = [number[each] for each in wanted[raw] if each in number]
-            self.needs.add([each for each in found if end[each] <= start])
+            found = [number[need] for need in wanted[raw] if need in number]
+            self.needs.add([need for need in found if end[need] <= start])
 
     def _enter(self, run: Trace | StreamingReader) -> Iterator[int]:
         """Number the functions around the steps and return the begin of each function."""
@@ -155,9 +155,9 @@ class Steps:
             new.append(name)
             name = name.rpartition("/")[0]
         found = number[name]
-        for each in reversed(new):
+        for scope in reversed(new):
             self.above.append(found)
-            found = number[each] = len(self.above) - 1
+            found = number[scope] = len(self.above) - 1
         return found
 
 

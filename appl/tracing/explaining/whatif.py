@@ -40,7 +40,9 @@ class Changes:
 
     def removes(self, address: str) -> bool:
         """True if the call at *address* is not made."""
-        return any(address == each or address.startswith(each + "/") for each in self.without)
+        return any(
+            address == removed or address.startswith(removed + "/") for removed in self.without
+        )
 
 
 NOTHING = Changes()

@@ -16,7 +16,8 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
-from typing import IO, Any
+from types import ModuleType
+from typing import IO
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from appl.backend_http import ERROR_BYTES, excerpt, read_json, redirection, retry_after, said_in
@@ -196,7 +197,7 @@ def _partial(body: bytes, kind: str) -> tuple[int, str]:
 
 
 def _of_protobuf(body: bytes) -> tuple[int, str]:
-    service: Any = late_import("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+    service: ModuleType = late_import("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
     partial = service.ExportTraceServiceResponse.FromString(body).partial_success
     return int(partial.rejected_spans), str(partial.error_message)
 

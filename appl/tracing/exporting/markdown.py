@@ -35,11 +35,11 @@ class _Transcript:
         yield ""
         yield from self._facts()
         every: list[RecordedCall | ToolUse] = [*trace.calls, *trace.tools.values()]
-        for each in sorted(every, key=lambda each: each.position):
+        for event in sorted(every, key=lambda event: event.position):
             yield ""
-            yield f"## {_code(each.address)}"
+            yield f"## {_code(event.address)}"
             yield ""
-            yield from self._call(each) if isinstance(each, RecordedCall) else self._tool(each)
+            yield from self._call(event) if isinstance(event, RecordedCall) else self._tool(event)
 
     def _facts(self) -> Iterator[str]:
         trace, began = self._trace, self._trace.began()
@@ -74,9 +74,9 @@ class _Transcript:
         if link is not None:
             yield ""
             yield f"*As in {_code(self._said[link.digest])}, and then:*"
-        for each in reversed(fresh):
-            yield from self._message(each.message)
-            self._said[each.digest] = call.address
+        for message in reversed(fresh):
+            yield from self._message(message.message)
+            self._said[message.digest] = call.address
 
     def _message(self, message: Message) -> Iterator[str]:
         name = f" {_code(message.name)}" if message.name else ""
@@ -99,7 +99,7 @@ class _Transcript:
             yield ""
             yield f"**answer** ({_code(sample.finish_reason)})"
             shown = [sample.text, *map(str, sample.tool_calls)]
-            yield from self._fenced("\n".join(each for each in shown if each))
+            yield from self._fenced("\n".join(text for text in shown if text))
 
     def _tool(self, used: ToolUse) -> Iterator[str]:
         yield f"Tool {_code(used.name)}, {_code(used.outcome or 'in flight')}."

@@ -45,7 +45,8 @@ def call(asked: RecordedCall, content: bool, cost: float | None) -> dict[str, Va
             found[names.OI_IN] = asked.messages.message.shown
         if response is not None:
             said = [
-                Message("assistant", each.text, (), each.tool_calls) for each in response.samples
+                Message("assistant", sample.text, (), sample.tool_calls)
+                for sample in response.samples
             ]
             found |= _messages(names.OI_OUTPUT, said)
             found[names.OI_OUT] = response.text
@@ -75,8 +76,8 @@ def _messages(prefix: str, messages: Iterable[Message]) -> dict[str, Value]:
         found[at + names.OI_CONTENT] = "".join(map(str, message.parts))
         if message.tool_call_id:
             found[at + names.OI_CALL_ID] = message.tool_call_id
-        for index, each in enumerate(message.tool_calls):
-            found |= _called(f"{at}{names.OI_CALLS}.{index}.", each)
+        for index, call in enumerate(message.tool_calls):
+            found |= _called(f"{at}{names.OI_CALLS}.{index}.", call)
     return found
 
 

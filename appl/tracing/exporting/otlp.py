@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from types import ModuleType
 
 from appl.late import late_import
 from appl.tracing.exporting import conventions as names
@@ -119,7 +119,7 @@ def _value(value: Value) -> dict[str, object]:
         return {"doubleValue": value}
     if isinstance(value, str):
         return {"stringValue": _valid(value)}
-    return {"arrayValue": {"values": [_value(each) for each in value]}}
+    return {"arrayValue": {"values": [_value(item) for item in value]}}
 
 
 def _valid(text: str) -> str:
@@ -146,7 +146,9 @@ class ProtobufEncoder(RequestEncoder):
     content_type = "application/x-protobuf"
 
     def __init__(self) -> None:
-        service: Any = late_import("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+        service: ModuleType = late_import(
+            "opentelemetry.proto.collector.trace.v1.trace_service_pb2"
+        )
         self._message = service.ExportTraceServiceRequest
 
     def __call__(self, request: dict[str, object]) -> tuple[str, bytes]:
@@ -175,7 +177,7 @@ def _field(key: str, value: object) -> object:
     if isinstance(value, dict):
         return _fields(value)
     if isinstance(value, list):
-        return [_fields(each) for each in value]
+        return [_fields(item) for item in value]
     if isinstance(value, str) and key in _IDS:
         return bytes.fromhex(value)
     return int(value) if isinstance(value, str) and key in _NUMBERS else value

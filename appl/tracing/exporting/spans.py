@@ -96,9 +96,11 @@ class _Maker:
         for scope in trace.scopes:
             made.append(self._scope(scope, root))
         every: list[RecordedCall | ToolUse] = [*trace.calls, *trace.tools.values()]
-        for each in sorted(every, key=lambda each: each.position):
+        for event in sorted(every, key=lambda event: event.position):
             made.append(
-                self._call(each, root) if isinstance(each, RecordedCall) else self._tool(each, root)
+                self._call(event, root)
+                if isinstance(event, RecordedCall)
+                else self._tool(event, root)
             )
         made += [self._superseded(call, root) for call in trace.earlier if call.attempts]
         self._stretch(made)
@@ -327,21 +329,21 @@ class _Maker:
             about[names.OUTPUT_MESSAGES] = json.dumps(output_data(call.response))
         given = sampling.parameters(call.sampling)
         if isinstance(given.get("stop"), list):
-            about[names.STOP] = [str(each) for each in given["stop"]]
+            about[names.STOP] = [str(stop) for stop in given["stop"]]
         if given.get("tools"):
             about[names.TOOL_DEFINITIONS] = json.dumps(given["tools"])
         return about
 
     def _attempts(self, call: RecordedCall) -> Iterator[SpanEvent]:
-        for each in call.attempts:
-            if each.at is None:
+        for attempt in call.attempts:
+            if attempt.at is None:
                 continue
-            about: Attributes = {names.ATTEMPT_NUMBER: each.number}
-            if each.error is not None:
-                about[names.ERROR_TYPE] = type(each.error).__name__
+            about: Attributes = {names.ATTEMPT_NUMBER: attempt.number}
+            if attempt.error is not None:
+                about[names.ERROR_TYPE] = type(attempt.error).__name__
                 if self._content:
-                    about[names.EXCEPTION_MESSAGE] = self._masker.text(str(each.error), [])
-            yield SpanEvent(names.ATTEMPT, self._trace.wall(each.at, call.incarnation), about)
+                    about[names.EXCEPTION_MESSAGE] = self._masker.text(str(attempt.error), [])
+            yield SpanEvent(names.ATTEMPT, self._trace.wall(attempt.at, call.incarnation), about)
 
     def _fail(self, span: ExportSpan, error: BaseException | None) -> None:
         if error is None:

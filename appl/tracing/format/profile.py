@@ -5,12 +5,10 @@ Invariant: what is read may be anything; features that it does not list are all 
 
 from __future__ import annotations
 
-from typing import Any
-
 from appl.backend import FEATURES, Profile
 
 
-def profile_data(profile: Profile) -> dict[str, Any]:
+def profile_data(profile: Profile) -> dict[str, object]:
     """A backend's profile as plain data, for the header of a trace."""
     return {
         "name": profile.name,

@@ -39,7 +39,7 @@ class Content(Enum):
     ORIGINS = "left out: it says only where a text comes from"
 
 
-Map = dict[str, Any]
+Map = dict[str, object]
 Text = str | Map
 """A text, or what stands for one that is kept in pieces: ``{"$blob": [id, bytes, is text]}``."""
 
@@ -308,7 +308,7 @@ Record = (
 )  # fmt: skip
 Kind = type[Any]
 """The class of a record."""
-Fields = tuple[Any, ...]
+Fields = tuple[object, ...]
 
 MASKED = "!"
 """The tag around a record from which secrets were taken out: their names, and the record."""

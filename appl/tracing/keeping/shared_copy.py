@@ -84,8 +84,8 @@ def _gathered(veil: Veil, records: Iterator[Any]) -> Iterator[bytes]:
     """
     held: list[bytes] = []
     size = 0
-    for each in records:
-        for shown in veil.filter([codec.pack(each)]):
+    for fields in records:
+        for shown in veil.filter([codec.pack(fields)]):
             if size and size + len(shown) > _BLOCK:
                 yield b"".join(held)
                 held, size = [], 0
@@ -107,7 +107,7 @@ class _Hook:
         return replace(said, content=without_likely_keys(text, "[key]"))
 
 
-def _harmless(raw: bytes, content: bool) -> Iterator[Any]:
+def _harmless(raw: bytes, content: bool) -> Iterator[object]:
     """The records that may be shared, reduced to their harmless fields."""
     one = DecodingAllowance(of_file(len(raw)))
     for fields in codec.unpack(raw, one):
@@ -143,7 +143,7 @@ def _name(name: str) -> str:
     return name if name in (REDACTED, "redact") else "secret"
 
 
-def _facts(facts: object) -> Any:
+def _facts(facts: object) -> object:
     header = codec.revive(facts, lambda _: "")
     kept = {name: header[name] for name in _HEADER if name in header}
     entry, settings = header.get("entry"), header.get("settings")

@@ -47,7 +47,7 @@ def remove(path: Path, home: Path, *, overwrite: bool = False) -> list[str]:
 def _notes(path: Path, home: Path) -> list[Path]:
     every = [*(home / EXPORTS).glob("*.sent")]
     run = _identity_of(path).hex() if every else ""
-    return [each for each in every if each.name.startswith(f"{run}-")]
+    return [note for note in every if note.name.startswith(f"{run}-")]
 
 
 def _identity_of(path: Path) -> bytes:

@@ -173,12 +173,12 @@ def _digest(chain: Messages, known: dict[Messages, bytes]) -> bytes:
         todo.append(link)
         link = link.parent
     digest = b"" if link is None else known[link]
-    for each in reversed(todo):
-        said = each.message
-        if each.parent is None:
-            digest = known[each] = Messages(None, said).digest
+    for part in reversed(todo):
+        said = part.message
+        if part.parent is None:
+            digest = known[part] = Messages(None, said).digest
         else:
-            digest = known[each] = digest_of(digest, *said.fields())
+            digest = known[part] = digest_of(digest, *said.fields())
     return digest
 
 

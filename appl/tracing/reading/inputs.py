@@ -52,7 +52,7 @@ class Head:
         return self.kind == "settings" and (own == name or own.endswith("." + name))
 
 
-def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Head]:
+def differences(a: Mapping[str, object], b: Mapping[str, object]) -> Iterator[Head]:
     """The differences between the headers *a* and *b*: program first."""
     a, b = jsonable(a), jsonable(b)
     yield from _heads("program", _programs(a), _programs(b))
@@ -68,7 +68,7 @@ def _heads(
             yield Head(kind, name, a.get(name), b.get(name))
 
 
-def _programs(header: Mapping[str, Any]) -> dict[str, str]:
+def _programs(header: Mapping[str, object]) -> dict[str, str]:
     """The digests of the program's files, by their paths below the folder where it was run."""
     entry, found = header.get("entry"), header.get("programs")
     base = entry.get("directory") if isinstance(entry, dict) else None
@@ -115,7 +115,7 @@ _OPTIONS = frozenset(
 _SWITCHES = frozenset({"--json", "--no-trace", "--stream", "--quiet"})
 
 
-def _settings(header: Mapping[str, Any]) -> dict[str, str]:
+def _settings(header: Mapping[str, object]) -> dict[str, str]:
     settings = header.get("settings")
     found = {
         f"setting {name}": _shown(value)

@@ -395,7 +395,7 @@ class Trace:
         known = self.incarnations
         return at * 1000 + (known[incarnation].wall if incarnation < len(known) else 0)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """The trace as JSON-ready data, without what is counted or listed one by one."""
         began = self.began()
         return {

@@ -104,7 +104,7 @@ class Appender(Recorder):
         """A call that is begun again is not counted as it ended then."""
         before = self._resumer.trace.by_address.get(address)
         if before is not None and before.started is not None:
-            self._writer.append(Begun(before), 0)
+            self.writer.append(Begun(before), 0)
 
     def _begin(self) -> None:
         if not self._begun:

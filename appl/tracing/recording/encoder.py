@@ -670,7 +670,7 @@ class EventEncoder:
         fields = _chunks_row(self._call(event.address), event.count, self._at(event.at))
         self._records.append(fields)
 
-    def _answer(self, text: str | bytes, masks: list[str]) -> Any:
+    def _answer(self, text: str | bytes, masks: list[str]) -> object:
         assert isinstance(text, str)
         return self._long(self.redacted(Message("assistant", text), masks).content, masks)
 

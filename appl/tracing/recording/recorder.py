@@ -105,7 +105,7 @@ class Recorder:
         self._error: TraceWriteError | None = None
         self._off = self._closed = self._told = False
         self._ended: RunEnded | None = None
-        self._writer = writer(
+        self.writer = writer(
             self.path,
             append=append,
             durability=durability,
@@ -114,12 +114,12 @@ class Recorder:
             limit=limit,
             owner=owner,
         )
-        self.torn = self._writer.file.torn
+        self.torn = self.writer.file.torn
         try:
             self._open(header, append, reason)
         except BaseException:
             with contextlib.suppress(TraceWriteError):
-                self._writer.close()
+                self.writer.close()
             raise
 
     def _veiled(
@@ -153,10 +153,10 @@ class Recorder:
         first = b"" if append else codec.pack(_header_row(codec.plain(self._header(header))))
         host = os.uname().nodename
         beginning = _process_row(
-            self._writer.file.blocks, os.getpid(), host, reason, self._wall, self._began
+            self.writer.file.blocks, os.getpid(), host, reason, self._wall, self._began
         )
-        self._writer.append(first + codec.pack(beginning), wake=False)
-        self._writer.write_now()
+        self.writer.append(first + codec.pack(beginning), wake=False)
+        self.writer.write_now()
 
     def _header(self, header: dict[str, Any]) -> dict[str, Any]:
         hook = self._encoder.redact is not None
@@ -181,20 +181,20 @@ class Recorder:
             kind = type(event)
             hold, weigh = HOLDS.get(kind), _WEIGHS.get(kind)
             if weigh is not None:
-                self._writer.append(event if hold is None else hold(event), weigh(event))
+                self.writer.append(event if hold is None else hold(event), weigh(event))
             elif isinstance(event, ChunkArrived):
                 self._encoder.first_chunk(event.address, event.at)
             elif isinstance(event, RunEnded):
                 self._ended = event
             else:
-                self._writer.append(event if hold is None else hold(event), _WEIGHT)
+                self.writer.append(event if hold is None else hold(event), _WEIGHT)
         except Exception as error:
             self._refused(type(event).__name__, error)
 
     @property
     def is_free(self) -> bool:
         """True if the next call may start: nothing failed, and there is room in the queue."""
-        writer = self._writer
+        writer = self.writer
         return not (
             writer.failed or self._error or writer.forked or writer.queue.pending > writer.limit
         )
@@ -204,7 +204,7 @@ class Recorder:
         # Before a call starts: an answer that cannot be recorded must not be paid for. Events are
         # never refused, or what was paid for already would be lost.
         if not self.is_free:
-            self._checked(self._writer.wait_for_room)
+            self._checked(self.writer.wait_for_room)
 
     def conceal(self, secrets: Mapping[str, str]) -> None:
         """Take *secrets*, by name, out of what is written from now on."""
@@ -222,15 +222,15 @@ class Recorder:
 
     def barrier(self, timeout: float | None = None) -> None:
         """Return when all that happened so far is written. Raises ``TraceWriteError``."""
-        self._checked(lambda: self._writer.barrier(timeout))
+        self._checked(lambda: self.writer.barrier(timeout))
 
     def on_commit(self, done: Committed) -> None:
         """Call *done* on the writer thread when all that happened so far is written."""
-        self._writer.on_commit(done)
+        self.writer.on_commit(done)
 
     def close(self, reason: str | None = None) -> None:
         """Write what is left and the closing record. Raises ``TraceWriteError``."""
-        if self._closed or self._writer.forked:
+        if self._closed or self.writer.forked:
             return
         ended = self._ended
         error = ended.error if ended else None
@@ -238,11 +238,11 @@ class Recorder:
         why = reason or (ended.reason if ended else "finished")
         # First the closing record is queued, then further events are ignored. An event that another
         # thread queues in between comes behind that record, where the encoder stops.
-        self._writer.append(Closing(why, said, time.monotonic_ns()), _WEIGHT, wake=False)
+        self.writer.append(Closing(why, said, time.monotonic_ns()), _WEIGHT, wake=False)
         self._closed = True
         try:
-            self._writer.close()
-            self._writer.file.note_end()
+            self.writer.close()
+            self.writer.file.note_end()
         except TraceWriteError as error:
             self._error = self._error or error
         self._checked(lambda: None, "the trace is not complete", "the trace is not complete")
@@ -250,7 +250,7 @@ class Recorder:
     def leave(self) -> None:
         """Let go of the file as it is, without a closing record."""
         self._closed = True
-        self._writer.close()
+        self.writer.close()
 
     def _checked(
         self,
@@ -263,7 +263,7 @@ class Recorder:
         The message ends with what follows, which is *stopping* or *going_on*.
         """
         try:
-            if self._error is not None and not self._writer.forked:
+            if self._error is not None and not self.writer.forked:
                 raise self._error
             if not self._off:
                 action()
@@ -280,7 +280,7 @@ class Recorder:
         """The records that are lost if the process ends now, in words."""
         records, names = 0, list[str]()
         known = self._encoder.addresses()
-        for item in self._writer.unsaved():
+        for item in self.writer.unsaved():
             if isinstance(item, bytes) and len(item) > codec.MAX_RAW:  # why it is not saved
                 records += 1
             elif isinstance(item, bytes):

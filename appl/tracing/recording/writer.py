@@ -166,7 +166,7 @@ class ItemQueue:
         with self._lock:
             self._entries.append((done, _CALL))
 
-    def take(self) -> tuple[list[Any], list[Committed], int]:
+    def take(self) -> tuple[list[object], list[Committed], int]:
         """The next items for one group, the callbacks that wait for exactly these, and the size."""
         items: list[Any] = []
         calls: list[Committed] = []

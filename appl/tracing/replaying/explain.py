@@ -93,7 +93,7 @@ def settings(request: Request, found: RecordedCall) -> Iterable[tuple[str, Any, 
         yield name, now.get(name), then.get(name)
 
 
-def _flat(sampling: str) -> dict[str, Any]:
+def _flat(sampling: str) -> dict[str, object]:
     """The options in *sampling*, those of a backend's own among them."""
     given = parameters(sampling)
     extra = given.pop("extra", {})

@@ -209,7 +209,7 @@ class Fuzzer(Sequencer):
 
     # -- the order
 
-    def park(self, turn: tuple[Any, ...], go: Go) -> None:
+    def park(self, turn: tuple[object, ...], go: Go) -> None:
         """Have *go* done in a turn that is drawn; where a fault is planned, as it was recorded.
 
         Each thing has its own lot: what else waits, and for how long, changes nobody's.
@@ -230,7 +230,7 @@ class Fuzzer(Sequencer):
 
     # -- what is seen
 
-    def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
+    def see(self, moment: Moment, live: Callable[[], object]) -> object:
         """The recorded observation; for the order of events, the live one. Raises ``NoAnswer``."""
         if moment.kind in _OWN:
             return live()

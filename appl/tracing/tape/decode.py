@@ -54,7 +54,7 @@ class Assembler:
             used.position += len(trace.by_address) + 1
         trace.calls = list(trace.by_address.values())
         every: list[RecordedCall | ToolUse] = [*trace.calls, *trace.tools.values()]
-        trace.masked = sum(bool(each.masked) for each in every)
+        trace.masked = sum(bool(event.masked) for event in every)
         trace.scopes = self._lines.scopes or list(
             _scopes_of([*trace.by_address, *trace.tools], self._allowance)
         )
@@ -65,7 +65,7 @@ class Assembler:
         told = [address for address in self._lines.went if address in calls]
         if len(told) == len(calls):
             return told
-        return after_their_needs({each.address: each.edges for each in calls.values()})
+        return after_their_needs({call.address: call.edges for call in calls.values()})
 
     def _made_call(self, address: str, asked: TapeCall) -> RecordedCall:
         record = asked.record
@@ -83,7 +83,7 @@ class Assembler:
                 call.cuts = _fitted(_cuts(asked.error), call.begun)
         went = self._lines.went.get(address, {})
         call.file, call.line = optional(str, went.get("file")), optional(int, went.get("line"))
-        call.attempts = [_attempt(*each) for each in went.get("attempts", ())]
+        call.attempts = [_attempt(*fields) for fields in went.get("attempts", ())]
         call.source, call.of = optional(str, went.get("source")), optional(str, went.get("of"))
         if call.started is not None:
             call.started = optional(int, went.get("started_us", 0))
@@ -101,7 +101,7 @@ class Assembler:
             checked(int, record.get("n", 1)),
             checked(int, record.get("sample", 0)),
         )
-        call.edges = tuple(checked(str, each) for each in record.get("uses", ()))
+        call.edges = tuple(checked(str, used) for used in record.get("uses", ()))
         call.timeout = optional(float, revived(record.get("timeout")))
         call.sampling = self._sampling(call.address, record)
         call.messages = self._prompt(call.address, asked)
@@ -162,7 +162,7 @@ class Assembler:
         return Message(
             role,
             str(said.text),
-            tuple((checked(int, at), self._shown(checked(str, each))) for at, each in placed),
+            tuple((checked(int, at), self._shown(checked(str, medium))) for at, medium in placed),
             tuple(said.calls),
             optional(str, record.get("reply_to")),
             optional(str, record.get("name")),
@@ -266,17 +266,17 @@ def _response(asked: TapeCall) -> Response:
     return Response(
         tuple(
             Sample(
-                str(each.text),
-                each.reason,
-                each.tokens,
-                tuple(each.calls),
-                None if each.reasoning is None else str(each.reasoning),
+                str(sample.text),
+                sample.reason,
+                sample.tokens,
+                tuple(sample.calls),
+                None if sample.reasoning is None else str(sample.reasoning),
             )
-            for each in asked.samples
+            for sample in asked.samples
         ),
         Usage(*(optional(int, count) for count in record.get("usage", ()))),
         checked(str, record.get("by", "")),
-        None if scores is None else tuple(checked(float, each) for each in scores),
+        None if scores is None else tuple(checked(float, score) for score in scores),
         optional(str, record.get("choice_method")),
         optional(int, record.get("cost")),
         checked(int, record.get("reused", 0)),
@@ -285,7 +285,7 @@ def _response(asked: TapeCall) -> Response:
 
 def _cuts(record: Record) -> list[tuple[int, int, int]]:
     """The lengths of chunks, each with sample and kind."""
-    cuts = [(0, 0, each) if type(each) is int else tuple(each) for each in record.get("chunks", ())]
+    cuts = [(0, 0, cut) if type(cut) is int else tuple(cut) for cut in record.get("chunks", ())]
     for sample, kind, length in cuts:
         if checked(int, length) < 1 or kind not in range(len(KINDS)):
             raise ValueError(f"{[sample, kind, length]!r:.80} is no chunk")
@@ -308,7 +308,7 @@ def _fitted(cuts: list[tuple[int, int, int]], whole: Texts) -> list[Any]:
 
 def _attempt(number: Any, at: Any, error: Any, wait: Any, waited: Any = None) -> Attempt:
     failed = None if error is None else error_from(error)
-    waits = {checked(str, name): checked(int, each) for name, each in (waited or {}).items()}
+    waits = {checked(str, name): checked(int, spent) for name, spent in (waited or {}).items()}
     return Attempt(checked(int, number), optional(int, at), failed, optional(int, wait), waits)
 
 
@@ -328,6 +328,6 @@ def _scopes_of(addresses: list[str], allowance: DecodingAllowance) -> Iterator[S
             known.add(above)
             missing.append(above)
             above = above.rpartition("/")[0]
-        for each in reversed(missing):
-            parent, _, leaf = each.rpartition("/")
-            yield Scope(each, parent, leaf.rpartition(".")[0] or leaf, None, None, 0)
+        for path in reversed(missing):
+            parent, _, leaf = path.rpartition("/")
+            yield Scope(path, parent, leaf.rpartition(".")[0] or leaf, None, None, 0)

@@ -79,9 +79,9 @@ def _finite(value: object) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return {_FLOAT: "nan" if value != value else "inf" if value > 0 else "-inf"}
     if isinstance(value, list):
-        return [_finite(each) for each in value]
+        return [_finite(item) for item in value]
     if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
+        return {key: _finite(item) for key, item in value.items()}
     return value
 
 

@@ -38,5 +38,5 @@ def after_their_needs(needs: Mapping[str, Iterable[str]]) -> list[str]:
                 done.setdefault(stack.pop())
                 continue
             begun.add(address)
-            stack += [each for each in needs[address] if each in needs and each not in begun]
+            stack += [need for need in needs[address] if need in needs and need not in begun]
     return list(done)

@@ -180,7 +180,7 @@ class _Reader:
             TokenLogprob(
                 checked(str, token),
                 checked(float, value),
-                tuple((checked(str, text), checked(float, each)) for text, each in top),
+                tuple((checked(str, text), checked(float, logprob)) for text, logprob in top),
             )
             for token, value, top in revived(record["tokens"])
         )

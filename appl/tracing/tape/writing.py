@@ -108,10 +108,14 @@ class _Content:
 
     def records(self) -> Iterator[Record]:
         trace, seen = self._trace, dict[str, list[Record]]()
-        for each in trace.observations:
-            record = {"saw": each.address, "kind": each.kind, "ordinal": each.ordinal}
-            record |= {"value": plain(each.value), **_masked(each.masked)}
-            seen.setdefault(each.address, []).append(record)
+        for observation in trace.observations:
+            record = {
+                "saw": observation.address,
+                "kind": observation.kind,
+                "ordinal": observation.ordinal,
+            }
+            record |= {"value": plain(observation.value), **_masked(observation.masked)}
+            seen.setdefault(observation.address, []).append(record)
         for address in in_order({*trace.by_address, *trace.tools, *seen}):
             if address in trace.by_address:
                 yield from self._call(trace.by_address[address])
@@ -172,7 +176,7 @@ class _Content:
             shared = {"after": owner}
             if whole is not None and whole.length != count:
                 shared["first"] = count
-        messages = [self._message(each, call.address) for each in reversed(fresh)]
+        messages = [self._message(message, call.address) for message in reversed(fresh)]
         return shared, messages
 
     def _message(self, link: Messages, address: str) -> list[Record]:
@@ -324,13 +328,13 @@ def _order(trace: Trace) -> Iterator[Record]:
     moments: list[tuple[int, Record]] = []
     silent: list[tuple[int, Record]] = []
     every: list[RecordedCall | ToolUse] = [*trace.by_address.values(), *trace.tools.values()]
-    for each in every:
-        if each.delivered is not None:
-            moments.append((each.delivered, {"then": each.address}))
-        elif each.ended is not None or each.outcome is not None:
-            silent.append((each.end_position, {"ended": each.address}))
-        if isinstance(each, RecordedCall):
-            moments += [(at, {"then": each.address, "chunks": count}) for at, count in each.shown]
+    for event in every:
+        if event.delivered is not None:
+            moments.append((event.delivered, {"then": event.address}))
+        elif event.ended is not None or event.outcome is not None:
+            silent.append((event.end_position, {"ended": event.address}))
+        if isinstance(event, RecordedCall):
+            moments += [(at, {"then": event.address, "chunks": count}) for at, count in event.shown]
     for seen in trace.observations:
         record = {"then": seen.address, "seen": seen.kind, "ordinal": seen.ordinal}
         moments.append((seen.position, record))
@@ -342,9 +346,11 @@ def _order(trace: Trace) -> Iterator[Record]:
 
 
 def _how_it_went(trace: Trace) -> Iterator[Record]:
-    for each in trace.incarnations:
-        began = {name: getattr(each, name) for name in each.__slots__ if name != "number"}
-        yield {"began": each.number, **began}
+    for incarnation in trace.incarnations:
+        began = {
+            name: getattr(incarnation, name) for name in incarnation.__slots__ if name != "number"
+        }
+        yield {"began": incarnation.number, **began}
     for scope in trace.scopes:
         about: Record = {"incarnation": scope.incarnation} if scope.incarnation else {}
         about |= {"metadata": plain(scope.metadata)} if scope.metadata is not None else {}
@@ -358,13 +364,13 @@ def _how_it_went(trace: Trace) -> Iterator[Record]:
             **about,
         }
     every: list[RecordedCall | ToolUse] = [*trace.calls, *trace.tools.values()]
-    for call in sorted(every, key=lambda each: each.position):
+    for call in sorted(every, key=lambda event: event.position):
         went: Record = {"file": call.file, "line": call.line}
         went |= {"started_us": call.started, "ended_us": call.ended}
         went |= {"told_us": call.delivered_at} if call.delivered_at is not None else {}
         went |= {"incarnation": call.incarnation} if call.incarnation else {}
         if isinstance(call, RecordedCall):
-            went["attempts"] = [_attempt(each) for each in call.attempts]
+            went["attempts"] = [_attempt(attempt) for attempt in call.attempts]
             told = (("source", call.source), ("of", call.of), ("first_us", call.first))
             went |= {name: value for name, value in told if value is not None}
         yield {"went": call.address, **went}

@@ -46,9 +46,9 @@ def comparison(a: Rows, b: Rows) -> dict[str, object]:
 def _causes(diff: Diff, pairs: list[tuple[Step | None, Step | None]]) -> list[int]:
     place = {_address(pair): i for i, pair in enumerate(pairs)}
     cause = [-1] * len(pairs)
-    for each in diff.consequences():
-        if each.address in place:
-            cause[place[each.address]] = place.get(each.causes[0], -1)
+    for consequence in diff.consequences():
+        if consequence.address in place:
+            cause[place[consequence.address]] = place.get(consequence.causes[0], -1)
     return cause
 
 
@@ -91,9 +91,11 @@ def _texts(each: Step) -> tuple[str, ...]:
 
 
 def _others(diff: Diff) -> list[list[str]]:
-    found = [each for each in diff.differences if each.kind not in ("call", "tool")]
+    found = [
+        difference for difference in diff.differences if difference.kind not in ("call", "tool")
+    ]
     return [
-        [each.kind, each.address, (part.a or "")[:_SHOWN], (part.b or "")[:_SHOWN]]
-        for each in found[:_MOST]
-        for part in each.parts
+        [difference.kind, difference.address, (part.a or "")[:_SHOWN], (part.b or "")[:_SHOWN]]
+        for difference in found[:_MOST]
+        for part in difference.parts
     ]

@@ -26,8 +26,8 @@ def critical(steps: Steps, rows: Rows) -> dict[str, object]:
         "duration": found.duration,
         "kinds": found.kinds,
         "segments": [
-            [each.kind, each.start, each.took, number.get(each.address, -1)]
-            for each in longest(found.segments, _MOST)
+            [segment.kind, segment.start, segment.took, number.get(segment.address, -1)]
+            for segment in longest(found.segments, _MOST)
         ],
         "waits": [
             [

@@ -84,7 +84,7 @@ def _within(
         if start >= 0:
             done.add(made.address)
             taken.append(Origin(number, start, start + len(answer), made.address, made.where))
-    return sorted(taken, key=lambda each: each.start)
+    return sorted(taken, key=lambda origin: origin.start)
 
 
 def _free(text: str, answer: str, taken: list[Origin]) -> int:

@@ -85,8 +85,8 @@ class Rows:
         rows = list(dict.fromkeys(self._log[since:until]))
         found = [self.at(row) for row in rows]
         facts = [
-            self._call(each) if isinstance(each, RecordedCall) else self._tool(each)
-            for each in found
+            self._call(step) if isinstance(step, RecordedCall) else self._tool(step)
+            for step in found
         ]
         return {
             "next": until,
@@ -95,8 +95,8 @@ class Rows:
             "rows": rows,
             "address": [self.addresses[row] for row in rows],
             **{name: [row[i] for row in facts] for i, name in enumerate(NUMBERS)},
-            "said": [excerpt(each) for each in found],
-            "uses": [self._uses(each) for each in found],
+            "said": [excerpt(step) for step in found],
+            "uses": [self._uses(step) for step in found],
             "strings": list(self._strings),
         }
 
@@ -111,7 +111,7 @@ class Rows:
     def _call(self, call: RecordedCall) -> tuple[int, ...]:
         response = call.response
         used = response.usage if response is not None else _NOTHING
-        asked = next((each.at for each in call.attempts if each.at is not None), None)
+        asked = next((attempt.at for attempt in call.attempts if attempt.at is not None), None)
         begun = self._beginning(call.incarnation)
         return (
             self.string(call.kind),
@@ -123,7 +123,7 @@ class Rows:
             _since(begun, asked),
             _since(begun, call.ended),
             len(call.attempts),
-            sum([each.error is not None for each in call.attempts]),
+            sum([attempt.error is not None for attempt in call.attempts]),
             _known(used.prompt_tokens),
             _known(used.completion_tokens),
             _known(used.cached_tokens),

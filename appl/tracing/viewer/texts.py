@@ -79,10 +79,10 @@ class Texts:
     def _spans(self, call: RecordedCall, links: list[Messages]) -> list[list[object]]:
         """The spans: message, start, end, row of the call that said it (-1: none), source line."""
         number, found = self._rows.number, []
-        for each in origins(call, self._rows.trace):
-            start, end = _units(links[each.message].message.content, each.start, each.end)
-            row = number.get(each.address, -1)
-            found.append([each.message, start, end, row, each.where or each.address])
+        for origin in origins(call, self._rows.trace):
+            start, end = _units(links[origin.message].message.content, origin.start, origin.end)
+            row = number.get(origin.address, -1)
+            found.append([origin.message, start, end, row, origin.where or origin.address])
         return found
 
     def _tool(self, used: ToolUse) -> dict[str, object]:

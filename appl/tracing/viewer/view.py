@@ -141,8 +141,13 @@ class View:
             "header": exact(jsonable(trace.header)),
             "warnings": [list(pair) for pair in trace.warnings[:_MOST]],
             "processes": [
-                {"pid": each.pid, "host": each.host, "reason": each.reason, "wall": each.wall}
-                for each in trace.incarnations[:_MOST]
+                {
+                    "pid": incarnation.pid,
+                    "host": incarnation.host,
+                    "reason": incarnation.reason,
+                    "wall": incarnation.wall,
+                }
+                for incarnation in trace.incarnations[:_MOST]
             ],
             "observations": len(trace.observations),
             "records": trace.records,

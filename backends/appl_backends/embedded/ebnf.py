@@ -66,7 +66,7 @@ class _GrammarReader:
         self._tokens = list(_tokens(grammar))
         self._at = 0
         starts = zip(self._tokens, self._tokens[1:], strict=False)
-        heads = [each for each, after in starts if _begins(each, after)]
+        heads = [start for start, after in starts if _begins(start, after)]
         self._names = {ROOT: "start"}
         for number, head in enumerate(heads):
             self._names.setdefault(head.text, f"r{number}")
@@ -180,8 +180,8 @@ def _begins(token: _Token, after: _Token | None) -> bool:
 
 def _characters(token: _Token) -> list[str]:
     """The characters of a text or a set, their escapes read."""
-    found = [_character(each, token.line) for each in _CHARACTER.finditer(token.text[1:-1])]
-    return [each for each, _ in found]
+    found = [_character(hit, token.line) for hit in _CHARACTER.finditer(token.text[1:-1])]
+    return [character for character, _ in found]
 
 
 def _character(found: re.Match[str], line: int) -> tuple[str, bool]:
@@ -205,7 +205,7 @@ def _literal(character: str) -> str:
 
 def _class(token: _Token) -> str:
     """A set of characters, as a regular expression."""
-    found = [_character(each, token.line) for each in _CHARACTER.finditer(token.text[1:-1])]
+    found = [_character(hit, token.line) for hit in _CHARACTER.finditer(token.text[1:-1])]
     negated = found[:1] == [("^", False)]
     ranges = "".join(_ranges(found[negated:], token.line))
     if not ranges:

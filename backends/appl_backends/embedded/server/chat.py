@@ -182,7 +182,7 @@ def _number(given: Fields, name: str, high: float) -> float | None:
 
 
 def _messages(given: Fields) -> Messages | None:
-    found = [_message(each) for each in given.objects("messages")]
+    found = [_message(fields) for fields in given.objects("messages")]
     if not found:
         raise Refusal("Messages cannot be empty.", param="messages")
     return Messages.of(found)
@@ -218,7 +218,7 @@ def _check_arguments(call: ToolCall) -> None:
 
 
 def _tools(given: Fields) -> tuple[str, ...]:
-    return tuple(_tool(each) for each in given.objects("tools"))
+    return tuple(_tool(fields) for fields in given.objects("tools"))
 
 
 def _tool(given: Fields) -> str:

@@ -155,10 +155,10 @@ class Completions:
         entries = said(run, run.probed[part.start : part.end], self._words)
         shown = self._words.shown
         return {
-            "tokens": [shown(each.token) for each in entries],
-            "token_logprobs": [each.logprob for each in entries],
+            "tokens": [shown(entry.token) for entry in entries],
+            "token_logprobs": [entry.logprob for entry in entries],
             "top_logprobs": [
-                {shown(token): logprob for logprob, token in each.top} for each in entries
+                {shown(token): logprob for logprob, token in entry.top} for entry in entries
             ],
             "text_offset": [-1] * len(entries),
         }

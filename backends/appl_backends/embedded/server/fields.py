@@ -86,11 +86,11 @@ class Fields:
         """A string or a list of at most *most* strings."""
         value = self._given.get(name)
         found = [value] if isinstance(value, str) else (value or [])
-        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
             raise self.wrong(name, "a string or a list of strings")
         if len(found) > most:
             raise self.wrong(name, f"at most {most} strings")
-        return tuple(each for each in found if each)
+        return tuple(text for text in found if text)
 
     def tokens(self, name: str, size: int) -> tuple[int, ...]:
         """A list of token ids below *size*."""
@@ -107,12 +107,14 @@ class Fields:
     def objects(self, name: str) -> list[Fields]:
         """A list of JSON objects."""
         found: list[dict[str, Any]] = self._of(name, [], "a list of objects", _are_objects)
-        return [Fields(each, f"{self._where}{name}[{index}].") for index, each in enumerate(found)]
+        return [
+            Fields(entry, f"{self._where}{name}[{index}].") for index, entry in enumerate(found)
+        ]
 
     def only(self, name: str, *neutral: Any) -> None:
         """Refuse *name* unless it is missing or changes nothing."""
         value = self._given.get(name)
-        if value is not None and not any(value == each for each in neutral):
+        if value is not None and not any(value == known for known in neutral):
             told = f", only {neutral[0]!r}" if neutral else ""
             raise Refusal(
                 f"{self._where}{name} is not supported by the embedded engine{told}", param=name
@@ -135,7 +137,7 @@ def is_whole(value: object) -> bool:
 
 def are_tokens(value: object, size: int) -> bool:
     """True if *value* is a list of token ids below *size*."""
-    return isinstance(value, list) and all(is_whole(each) and 0 <= each < size for each in value)
+    return isinstance(value, list) and all(is_whole(token) and 0 <= token < size for token in value)
 
 
 def _is_number(value: object) -> bool:
@@ -143,7 +145,7 @@ def _is_number(value: object) -> bool:
 
 
 def _are_objects(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, dict) for each in value)
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
 
 def _shown(value: object) -> str:

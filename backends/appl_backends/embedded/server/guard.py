@@ -114,7 +114,7 @@ class Arrivals:
     def look(self, connections: Collection[web.RequestHandler], now: float) -> None:
         """End those of *connections* that have waited for a request for too long at *now*."""
         # Connections that have ended drop out here, and new ones start their time.
-        self._since = {each: self._since.get(each, now) for each in connections}
+        self._since = {peer: self._since.get(peer, now) for peer in connections}
         for connection, since in self._since.items():
             if connection not in self._busy and now - since > self._seconds:
                 connection.force_close()

@@ -95,7 +95,7 @@ class AnswerWriter:
         }
 
     def _own(self, entries: Sequence[TokenEntry], asked: PromptRequest) -> list[list[Any]]:
-        return [[each.logprob, *self._word(each.token, asked)] for each in entries]
+        return [[entry.logprob, *self._word(entry.token, asked)] for entry in entries]
 
     def _others(
         self, side: str, entries: Sequence[TokenEntry], asked: PromptRequest, probe: TokenProbe
@@ -103,10 +103,10 @@ class AnswerWriter:
         """The likeliest tokens and those asked for, where they are wanted."""
         found = {}
         if probe.top:
-            rows = [self._scored(each.top, asked) for each in entries]
+            rows = [self._scored(entry.top, asked) for entry in entries]
             found[f"{side}_top_logprobs"] = rows
         if probe.tokens:
-            rows = [self._scored(each.asked, asked) for each in entries]
+            rows = [self._scored(entry.asked, asked) for entry in entries]
             found[f"{side}_token_ids_logprobs"] = rows
         return found
 

@@ -211,7 +211,7 @@ def _rids(given: Fields, size: int, single: bool) -> list[str]:
     if isinstance(rid, str):
         return [rid] if single else [f"{rid}_{at}" for at in range(size)]
     fits = isinstance(rid, list) and len(rid) == size and not single
-    if fits and all(isinstance(each, str) for each in rid):
+    if fits and all(isinstance(item, str) for item in rid):
         return list(rid)
     raise given.wrong("rid", "a string, or a string for each prompt")
 
@@ -227,4 +227,4 @@ def _each(given: Fields, name: str, size: int) -> list[Any]:
         return [value] * size
     if len(value) != size:
         raise given.wrong(name, f"one value, or a list of {size}")
-    return [default if each is None else each for each in value]
+    return [default if item is None else item for item in value]

@@ -85,17 +85,17 @@ def matched(run: SequenceRun, words: Words) -> int | str | None:
 
 def said(run: SequenceRun, entries: Sequence[TokenEntry], words: Words) -> Sequence[TokenEntry]:
     """*entries* without that of a token that ended the answer."""
-    return [each for each in entries if not run.ends_with(each.token, words.end)]
+    return [entry for entry in entries if not run.ends_with(entry.token, words.end)]
 
 
 def content(entries: Sequence[TokenEntry], words: Words) -> list[dict[str, Any]]:
     """Entries as chat completions show them."""
     return [
         {
-            **_one(each.token, each.logprob, words),
-            "top_logprobs": [_one(token, logprob, words) for logprob, token in each.top],
+            **_one(entry.token, entry.logprob, words),
+            "top_logprobs": [_one(token, logprob, words) for logprob, token in entry.top],
         }
-        for each in entries
+        for entry in entries
     ]
 
 
