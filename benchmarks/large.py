@@ -1,7 +1,8 @@
 """A trace of a million events, and what each command of ``appl trace`` takes to read it.
 
 Run: python benchmarks/large.py [--events 1000000] [--keep FILE] [--only WORD …] [--write]
-Bar: 10 s, and memory that does not grow with the trace, for ``show``. Down to ``diff`` runs are
+Bar: 10 s, and memory that does not grow with the trace, for ``show``. ``ls`` reads two blocks of a
+finished run. Down to ``diff`` runs are
 read in a stream: ``show --json`` and ``cost`` hold the calls that are under way, ``critical`` and
 ``what-if`` the times of all calls, ``diff`` what differs. The commands below it hold the whole run.
 ``--write`` keeps the table in ``benchmarks/results/large.txt``.
@@ -14,6 +15,7 @@ import datetime
 import os
 import platform
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -79,6 +81,7 @@ def commands(path: Path, folder: Path, last: str) -> dict[str, list[str]]:
     """What is measured, by name: the words after ``appl trace``."""
     run = str(path)
     return {
+        "ls, the first time": ["ls"],
         "show": ["show", run],
         "show --json": ["show", run, "--json"],
         "show CALL, the last": ["show", run, last],
@@ -121,7 +124,10 @@ def measured(name: str, words: list[str], folder: Path) -> Measured:
     printed = folder / "printed"
     with printed.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "appl", "trace", *words], stdout=out, stderr=out
+            [sys.executable, "-m", "appl", "trace", *words],
+            stdout=out,
+            stderr=out,
+            env={**os.environ, "APPL_HOME": str(folder)},
         )
         _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -138,6 +144,8 @@ def table(given: argparse.Namespace, folder: Path) -> Iterator[str]:
     if not path.exists():
         write(path, given.events)
     took, events = time.perf_counter() - before, 1 + given.events // 9 * 9
+    (folder / "runs").mkdir()
+    shutil.copy(path, folder / "runs" / "20260101T000000.000Z-large-0001.trace")
     last = f"/large.0/leaf.{given.events // 9 - 1}/gen.1"
     load = os.getloadavg()[0]
     yield (
