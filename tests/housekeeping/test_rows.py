@@ -59,14 +59,14 @@ def test_the_row_of_a_resumed_run_counts_all_its_processes(tmp_path: Path, share
     check(row_of(path))
 
 
-def without_sums(path: Path, target: Path) -> None:
-    """Write the trace at *path* as a release did that knew no sums by model."""
+def with_sums(path: Path, target: Path, *sums: object) -> None:
+    """Write the trace at *path* with other *sums* in its last record, or without any."""
     encoder = block.Encoder()
     with path.open("rb") as file, target.open("wb") as copy:
         copy.write(block.MAGIC)
         for raw in block.scan(file, block.Scan()):
             arrays = [
-                array[:5] if array[0] == table.tag_of(table.CloseRecord) else array
+                [*array[:5], *sums] if array[0] == table.tag_of(table.CloseRecord) else array
                 for array in codec.unpack(raw)
             ]
             copy.write(encoder.block(codec.pack_all(arrays)))
@@ -75,8 +75,27 @@ def without_sums(path: Path, target: Path) -> None:
 def test_a_trace_of_an_earlier_release_is_read_whole_and_says_the_same(tmp_path: Path) -> None:
     new, old = tmp_path / "new.trace", tmp_path / "old.trace"
     recorded(new)
-    without_sums(new, old)
+    with_sums(new, old)
     found = runs.finished(old)
     assert found is not None and found.models is None
     check(row_of(old))
     assert row_of(old).totals == row_of(new).totals and row_of(old).costs == row_of(new).costs
+
+
+@pytest.mark.parametrize(
+    "sums",
+    [
+        7,
+        {},
+        {"elapsed_us": 1, "models": []},
+        {"elapsed_us": "1", "models": {}},
+        {"elapsed_us": 1, "models": {"a": 1}},
+        {"elapsed_us": 1, "models": {"a": {"calls": 1}}},
+        {"elapsed_us": 1, "models": {"a": [1.5]}},
+        {"elapsed_us": 1, "models": {b"a": [1], "a": [1]}},
+    ],
+)
+def test_sums_that_are_none_are_not_listed(tmp_path: Path, sums: object) -> None:
+    recorded(tmp_path / "one.trace")
+    with_sums(tmp_path / "one.trace", tmp_path / "forged.trace", sums)
+    check(row_of(tmp_path / "forged.trace"))

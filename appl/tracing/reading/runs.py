@@ -160,8 +160,8 @@ def finished(path: Path) -> RunSummary | None:
 
 def _with_sums(summary: RunSummary, sums: dict[str, Any]) -> RunSummary:
     """*summary* with the *sums* of its last record."""
-    models = checked(dict, sums["models"])
-    summary.models = {name: Totals.of_numbers(data) for name, data in models.items()}
+    models = checked(dict, sums["models"]).items()
+    summary.models = {checked(str, name): Totals.of_numbers(numbers) for name, numbers in models}
     summary.seconds = checked(int, sums["elapsed_us"]) / 1e6
     return summary
 
