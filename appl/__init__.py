@@ -167,7 +167,7 @@ if TYPE_CHECKING:
         records as records,
     )
     from appl.runtime.prompts.conversation import Conversation as Conversation
-    from appl.runtime.prompts.given import PromptContext as PromptContext
+    from appl.runtime.prompts.prompt_context import PromptContext as PromptContext
     from appl.runtime.prompts.roles import (
         AIRole as AIRole,
     )
@@ -205,7 +205,7 @@ appl.runtime.entry: run
 appl.runtime.concurrency.future: Future Generation
 appl.runtime.answers.gen_options: GenOptions
 appl.runtime.answers.generate: gen select
-appl.runtime.prompts.given: PromptContext
+appl.runtime.prompts.prompt_context: PromptContext
 appl.runtime.concurrency.lock: Lock
 appl.runtime.observe: env input now observe random read sleep uuid
 appl.runtime.ops: grow

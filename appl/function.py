@@ -37,7 +37,7 @@ from appl.runtime.frame import Frame
 from appl.runtime.ops import OPS
 from appl.runtime.prompts.compositor import Compositor, compositor_of
 from appl.runtime.prompts.context import PromptRecords
-from appl.runtime.prompts.given import PromptContext
+from appl.runtime.prompts.prompt_context import PromptContext
 from appl.runtime.prompts.state import Turn
 from appl.runtime.rehearsal import Rehearsal, render
 from appl.runtime.returning import returns_value

@@ -24,7 +24,7 @@ from appl.runtime.prompts.compositor import (
     empty_line,
     iter,
 )
-from appl.runtime.prompts.given import PromptContext, need_ctx
+from appl.runtime.prompts.prompt_context import PromptContext, need_ctx
 
 Str = ApplStr
 LetterList = UpperLetterList

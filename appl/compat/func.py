@@ -15,9 +15,9 @@ from appl.runtime.concurrency.parallel import call as call
 from appl.runtime.ops import grow as grow
 from appl.runtime.prompts.context import convo as convo
 from appl.runtime.prompts.context import records as records
-from appl.runtime.prompts.given import need_ctx as need_ctx
 from appl.runtime.prompts.joined import promptify as promptify
 from appl.runtime.prompts.joined import str_future as str_future
+from appl.runtime.prompts.prompt_context import need_ctx as need_ctx
 from appl.runtime.traced import traceable as traceable
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -26,8 +26,8 @@ from appl.runtime.concurrency.parallel import call
 from appl.runtime.prompts.compositor import Compositor as Compositor
 from appl.runtime.prompts.context import PromptRecords as PromptRecords
 from appl.runtime.prompts.conversation import Conversation as Conversation
-from appl.runtime.prompts.given import PromptContext as PromptContext
 from appl.runtime.prompts.joined import StringFuture as StringFuture
+from appl.runtime.prompts.prompt_context import PromptContext as PromptContext
 from appl.runtime.tools.tool import SchemaTool as SchemaTool
 from appl.runtime.tools.tool import Tool as Tool
 

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from appl.prompt import USER, ObservedPrompt, Prompt, PromptNode
 from appl.runtime.concurrency import structure
-from appl.runtime.concurrency.held import unheld
 from appl.runtime.concurrency.promise import Promise
+from appl.runtime.concurrency.unread_calls import unheld
 from appl.runtime.event import ScopeEntered
 from appl.runtime.frame import FRAME, Frame, owed
 from appl.runtime.prompts.place import Kept

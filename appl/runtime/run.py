@@ -19,7 +19,7 @@ from appl.backend import Backend, Profile
 from appl.errors import ConfigError, RunClosed
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.models import Model, Models
-from appl.runtime.concurrency import left, structure
+from appl.runtime.concurrency import orphans, structure
 from appl.runtime.concurrency.fiber import hub_here, watchdog
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Promise
@@ -232,7 +232,7 @@ class Run:
             if (detection := self.outside.idle_detection) is not None:
                 detection.joins(hub_here())
             for awaited in self._last_started():
-                with left.watched(awaited):
+                with orphans.watched(awaited):
                     failure = structure.join(awaited)
             if error is None:
                 self._raise(failure)
@@ -252,7 +252,7 @@ class Run:
                 structure.cancel_all(self.tree.started())
             self._drop_as_recorded()
             for awaited in self._last_started():
-                with left.watched(awaited):
+                with orphans.watched(awaited):
                     failure = await structure.ajoin(awaited)
             if error is None:
                 self._raise(failure)

@@ -497,7 +497,7 @@ MUTANTS = (
     ),
     Mutant(
         "a copy of a prompt in the hand is the prompt",
-        "runtime/prompts/given.py",
+        "runtime/prompts/prompt_context.py",
         "return self._like(self.prompt.copy())",
         "return self._like(self.prompt)",
     ),

@@ -18,9 +18,9 @@ from appl.prompt import Lazy, Prompt, PromptNode
 from appl.runtime.answers.stream import begun, has_begun
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.fiber import arrive, wait
-from appl.runtime.concurrency.held import unheld_by_others
 from appl.runtime.concurrency.promise import Error, Promise, Stop, Value
 from appl.runtime.concurrency.task import Task
+from appl.runtime.concurrency.unread_calls import unheld_by_others
 from appl.runtime.frame import FRAME, Frame
 
 _PRUNE = 256
