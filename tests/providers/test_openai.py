@@ -24,6 +24,8 @@ from appl.errors import (
 from appl.prompt import Audio, Image, Message, Messages, ToolCall
 from appl.testing.faults import Fault, FaultServer
 from appl_backends.openai import OpenAI
+from appl_backends.openai.body import body_of
+from appl_backends.openai.servers import server_for
 from tests.providers.asking import KEY, chat, choice, closing, delta, request, says, streams
 
 TOOL = '{"description":"add","name":"add","parameters":{"type":"object"}}'
@@ -218,6 +220,21 @@ async def test_a_message_is_encoded_once_for_all_that_follows() -> None:
     assert [ask.data["messages"][0] for ask in server.asks] == [
         {"role": "user", "content": "long"}
     ] * 2
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 33, 70])
+def test_a_long_chat_is_sent_whole_in_its_order_whatever_was_kept_of_it(count: int) -> None:
+    server = server_for("other", None, (), ())
+    texts = [f"message {at}, \ud83d" if at % 7 == 0 else f"é {at}" for at in range(count)]
+    chain = None
+    for at, text in enumerate(texts, 1):
+        chain = Messages(chain, Message("user", text))
+        branch = Messages(chain, Message("user", "aside"))
+        for messages, wanted in ((chain, texts[:at]), (branch, [*texts[:at], "aside"])):
+            asked = request()
+            asked.messages = messages
+            sent = json.loads(body_of(asked, "m", server))["messages"]
+            assert [each["content"] for each in sent] == wanted
 
 
 # -- keys and addresses

@@ -1,8 +1,8 @@
 """A request as the JSON body of a chat completion.
 
 Invariant: a message is encoded once and kept with its link of the conversation, so that a growing
-chat costs what was added to it; schemas and tools, which are JSON text already, are put in as they
-are.
+chat costs little more than what was added to it; schemas and tools, which are JSON text already,
+are put in as they are.
 """
 
 from __future__ import annotations
@@ -43,14 +43,16 @@ OPTIONS = frozenset(
 """The further options of ``gen``; ``extra_body`` is a table of fields that are sent as they are."""
 
 _KEY = "openai.message"
+_BLOCK = 16
+"""So many messages are kept as one piece: a long chat is put together from few of them."""
 
 
 def body_of(request: Request, model: str, server: ServerKind, *, stream: bool = False) -> bytes:
     """The body that asks *server* for *request*. Raises ``Unsupported``."""
     sampling = request.sampling
-    fields = {"model": _json(model), "messages": _messages(request.messages)}
-    fields |= _options(sampling, server)
-    if asks_for_any_object(sampling, fields["messages"]):
+    messages = _messages(request.messages)
+    fields = {"model": _json(model), "messages": ""} | _options(sampling, server)
+    if sampling.schema is not None and asks_for_any_object(sampling, b"".join(messages).decode()):
         fields["response_format"] = '{"type":"json_object"}'
     if request.n > 1:
         fields["n"] = str(request.n)
@@ -64,7 +66,13 @@ def body_of(request: Request, model: str, server: ServerKind, *, stream: bool = 
     fields |= _continued(request.messages, server)
     for name, value in sampling.extra:
         fields |= _table(value) if name == "extra_body" else {name: _json(value)}
-    return _bytes("{" + ",".join(f'"{name}":{text}' for name, text in fields.items()) + "}")
+    pieces = [b"{"]
+    for name, text in fields.items():
+        pieces.append(_bytes(f'"{name}":{text}'))
+        pieces += messages if not text else ()
+        pieces.append(b",")
+    pieces[-1] = b"}"
+    return b"".join(pieces)  # once, as a long chat is not copied more often than needed
 
 
 def asks_for_any_object(sampling: Sampling, prompt: str) -> bool:
@@ -80,20 +88,45 @@ def cache_key(messages: Messages | None) -> str:
     return f"appl-{first.digest.hex()[:16]}" if first is not None else "appl"
 
 
-def _messages(messages: Messages | None) -> str:
-    """The JSON list of *messages*; each but the last, which may go on, is kept as text."""
+def _messages(messages: Messages | None) -> list[bytes]:
+    """The JSON list of *messages*; all but the last, which may go on, are kept as they are sent."""
     if messages is None:
         raise Unsupported("a chat needs a message: the prompt is empty")
-    links = messages.links()
-    texts = [_kept(link) for link in links[:-1]]
-    return f"[{','.join([*texts, _json(messages.message.as_dict())])}]"
+    pieces, link = [b"]", _message(messages)], messages.parent
+    while link is not None:
+        piece, link = _kept(link)
+        pieces.append(piece)
+    pieces.append(b"[")
+    pieces.reverse()
+    return pieces
 
 
-def _kept(link: Messages) -> str:
-    text = link.cache.get(_KEY)
-    if not isinstance(text, str):
-        text = link.cache[_KEY] = _json(link.message.as_dict())
-    return text
+def _kept(link: Messages) -> tuple[bytes, Messages | None]:
+    """The JSON of the message of *link*, or of the block that it ends, and the link before.
+
+    A comma follows it.
+    """
+    found: Any = link.cache.get(_KEY)
+    if found is None:
+        found = link.cache[_KEY] = _block(link) if link.length % _BLOCK == 0 else _single(link)
+    return found  # type: ignore[no-any-return]
+
+
+def _block(link: Messages) -> tuple[bytes, Messages | None]:
+    """The JSON of the messages after the last block, up to *link*."""
+    pieces, at = [_message(link) + b","], link.parent
+    while at is not None and at.length % _BLOCK:
+        piece, at = _kept(at)
+        pieces.append(piece)
+    return b"".join(reversed(pieces)), at
+
+
+def _single(link: Messages) -> tuple[bytes, Messages | None]:
+    return _message(link) + b",", link.parent
+
+
+def _message(link: Messages) -> bytes:
+    return _bytes(_json(link.message.as_dict()))
 
 
 def _options(sampling: Sampling, server: ServerKind) -> dict[str, str]:
@@ -229,8 +262,7 @@ def _is_strict(schema: Any) -> bool:
     return all(map(_is_strict, inner))
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def _bytes(text: str) -> bytes:
