@@ -68,7 +68,7 @@ class Counts:
             with self._lock:
                 self.started += 1
                 self.first = self.first or event.at
-                self.open[event.request.address] = set()
+                self.open[event.address] = set()
         elif isinstance(event, CallDispatched):
             with self._lock:
                 self.open.setdefault(event.address, set()).add(event.attempt)

@@ -109,7 +109,7 @@ def _moment(event: CallStarted | CallEnded | ToolStarted | ToolEnded | Observed)
     if isinstance(event, Observed):
         return Moment(event.address, event.kind, event.ordinal)
     called = isinstance(event, CallStarted | CallEnded)
-    return Moment(where(event), "answer" if called else "tool")
+    return Moment(event.address, "answer" if called else "tool")
 
 
 def _key(question: object) -> Any:
@@ -121,12 +121,8 @@ def _key(question: object) -> Any:
     return None
 
 
-def where(event: Event) -> str:
+def where(event: Any) -> str:
     """The address that *event* is about."""
-    return event.request.address if isinstance(event, CallStarted) else _address(event)
-
-
-def _address(event: Any) -> str:
     return "" if isinstance(event, Warned) else str(event.address)
 
 
@@ -153,6 +149,7 @@ class LoggedWorld(Live):
         self, moment: Moment, tell: Tell, live: Go, about: Call | ToolRequest | None = None
     ) -> None:
         """Answer what is known; refuse a call without an address that holds for all workers."""
+        key, answer = self._answers.get(moment, (None, None))
         if moment.kind == "workers":  # a worker hires none
             tell(None)
         elif isinstance(about, Call) and not moment.address.startswith(self._within):
@@ -162,20 +159,15 @@ class LoggedWorld(Live):
                     "not known beyond this worker; start it with appl.call(f, ...)"
                 )
             )
-        elif about is None or not self._knows(moment, about):
+        elif key is None or key != _key(about):
             live()
         else:
             if isinstance(about, Call):
                 about.source = Source("reused", about.address)
-            tell(self._answers.pop(moment)[1])
-
-    def _knows(self, moment: Moment, about: Call | ToolRequest) -> bool:
-        key, _ = self._answers.get(moment, (None, None))
-        return key is not None and key == _key(about)
+            del self._answers[moment]
+            tell(answer)
 
     def see(self, moment: Moment, live: Callable[[], object]) -> object:
         """The logged observation, or a new one."""
-        if moment not in self._answers:
-            return super().see(moment, live)
-        _, known = self._answers.pop(moment)
-        return super().see(moment, lambda: known)
+        known = self._answers.pop(moment, None)
+        return super().see(moment, live if known is None else lambda: known[1])

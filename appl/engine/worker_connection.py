@@ -94,7 +94,7 @@ class WorkerConnection:
     def _note(self, event: Event) -> None:
         """Keep track of the calls that run on the worker."""
         if isinstance(event, CallStarted):
-            self._calls[event.request.address] = RemoteCall(event, self._end)
+            self._calls[event.address] = RemoteCall(event, self._end)
         elif isinstance(event, CallEnded):
             self._calls.pop(event.address, None)
         elif isinstance(event, CallDispatched | AttemptFailed) and event.address in self._calls:

@@ -46,7 +46,7 @@ class PromptLog:
         """Keep the prompt of each call that starts."""
         if isinstance(event, CallStarted):
             messages = event.request.messages or ()
-            self.prompts[event.request.address] = "\n".join(map(str, messages))
+            self.prompts[event.address] = "\n".join(map(str, messages))
 
 
 @dataclass(slots=True)

@@ -42,6 +42,11 @@ class CallStarted:
     line: int | None
     at: int
 
+    @property
+    def address(self) -> str:
+        """The address of the call."""
+        return self.request.address
+
 
 @dataclass(slots=True)
 class CallDispatched:

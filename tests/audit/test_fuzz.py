@@ -207,11 +207,11 @@ def test_plans_are_those_of_their_seeds_and_cover_every_fault(tmp_path: Path) ->
     assert plans == [plan(trace, seed) for seed in range(40)]
     assert {each.fault for each in plans} == {None, *FAULTS}
     clock = VirtualClock()
-    once = Fuzzer(trace, Plan(1, "busy", "/ask.0/gen.0"), clock)
+    once = Fuzzer(trace, Plan(1, "busy", "/ask.0/gen.0"), clock.advance)
     from appl.testing import Policy
 
     with Run(once, world=once, instruments=[once], policy=Policy(clock=clock)):
         assert ask("q") == said
-    always = Fuzzer(trace, Plan(1, "busy", "/ask.0/gen.0", lasting=True), clock)
+    always = Fuzzer(trace, Plan(1, "busy", "/ask.0/gen.0", lasting=True), clock.advance)
     with Run(always, world=always, policy=Policy(clock=clock)), pytest.raises(BackendBusy):
         ask("q")

@@ -22,7 +22,7 @@ PLANS = 4
 def fuzzed(trace: Trace, number: int, seed: int) -> tuple[Any, list[str]]:
     """What program *number* gives under the plan of *seed*, and which prompts were others."""
     clock = VirtualClock()
-    fuzzer = Fuzzer(trace, plan(trace, seed), clock)
+    fuzzer = Fuzzer(trace, plan(trace, seed), clock.advance)
     try:
         with Run(fuzzer, world=fuzzer, instruments=[fuzzer], policy=Policy(clock=clock), seed=1):
             return program(number), sorted(fuzzer.changed)

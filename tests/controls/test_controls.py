@@ -62,8 +62,8 @@ CONTROLS = {
     ),
     "answers delivered as soon as they are asked for": Control(
         "tracing/replaying/sequencer.py",
-        "self.park(turn, functools.partial(self._answer, expected, found, kind, show))",
-        "self._answer(expected, found, kind, show)",
+        "        self.park(turn, answer)\n",
+        "        answer()\n",
         "tracing/test_replayer.py::test_answers_come_in_the_order_in_which_they_were_delivered",
     ),
     "no check of the length that a frame claims": Control(
@@ -134,8 +134,8 @@ CONTROLS = {
     ),
     "masked answers are given again": Control(
         "tracing/replaying/sequencer.py",
-        "        if lost:\n",
-        "        if not record.address:\n",
+        "lost)) if lost else None\n",
+        "lost)) if lost is None else None\n",
         "tracing/test_secrets.py::test_replaying_a_masked_answer_is_a_named_error",
     ),
     "prompts that were masked are one prompt": Control(

@@ -115,8 +115,8 @@ SEEDED = (
     Seeded("try", "killed", Mutant(
         "a resumed run asks again what was answered",
         "tracing/replaying/resumer.py",
-        '        return "refused" if found.lost else "recorded"',
-        '        return "refused" if found.lost else "live"',
+        "        self.check_usable(found)\n        return Recorded(found)",
+        "        self.check_usable(found)\n        return AtEnd()",
     )),
 )  # fmt: skip
 

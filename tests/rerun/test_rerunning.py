@@ -18,7 +18,7 @@ from appl.tracing import Predictor, Recorder, Replayer, Rerunner, Trace, profile
 from appl.tracing.explaining.prediction import Prediction, prediction_of
 from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.replaying.amending import matches
-from appl.tracing.replaying.rerunner import natural
+from appl.tracing.replaying.recall import natural
 
 ONCE = Policy(retries=Retries(attempts=1), circuit=None)
 

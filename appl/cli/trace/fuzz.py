@@ -182,7 +182,7 @@ def _tried(
     trace: Trace, program: RecordedProgram, plan: Plan, expected: str
 ) -> Iterator[FuzzFinding]:
     clock = VirtualClock()
-    fuzzer = Fuzzer(trace, plan, clock)
+    fuzzer = Fuzzer(trace, plan, clock.advance)
     policy = Policy(clock=clock)
     value, error = None, None
     try:

@@ -59,7 +59,7 @@ class Tally:
     def on_event(self, event: Event) -> None:
         """Count a call that has ended; one that was cancelled before it was asked is none."""
         if isinstance(event, CallStarted):
-            self._begun.add(event.request.address)
+            self._begun.add(event.address)
         elif isinstance(event, CallDispatched):
             self._dispatched.add(event.address)
         elif isinstance(event, CallEnded) and event.address in self._begun:

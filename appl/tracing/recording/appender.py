@@ -34,11 +34,11 @@ _QUIET = (ScopeEntered, CallStarted, Delivered, ChunksDelivered, Warned)
 class ResumedRun(Protocol):
     """The run that goes on, as far as an appender knows it.
 
-    ``on_again`` gets the start of what was recorded as cancelled and happens now.
+    ``on_live`` gets the start of what is live, once that is known.
     """
 
     trace: Trace
-    on_again: Callable[[CallStarted | ToolStarted], None] | None
+    on_live: Callable[[CallStarted | ToolStarted], None] | None
 
     @property
     def error(self) -> BaseException | None:
@@ -60,7 +60,7 @@ class Appender(Recorder):
         self._starting = threading.RLock()
         self._kept: list[Event] = []
         super().__init__(resumer.trace.path, append=True, reason="resume", **options)
-        resumer.on_again = self._record
+        resumer.on_live = self._record
         trace = resumer.trace
         took = round(trace.seconds() * 1e6)
         self._encoder.totals = RunningTotals(trace.totals_by_model(), took)
@@ -97,7 +97,7 @@ class Appender(Recorder):
         for event in events:
             self._begin()
             if isinstance(event, CallStarted):
-                self._replaces(event.request.address)
+                self._replaces(event.address)
             super().on_event(event)
 
     def _replaces(self, address: str) -> None:

@@ -64,19 +64,16 @@ def _split(key: str) -> tuple[str, str]:
 
 
 def _set(call: Call, name: str, value: Any) -> None:
-    declared = call.profile.options
+    known = (*_OPTIONS, "model", *sorted(call.profile.options))
+    if name not in known:
+        there = f"(there are: {', '.join(known)})"
+        raise InvalidOption(f"there is no option {name!r} to set{nearest(name, known)} {there}")
     if name == "model":
         call.model = call.run.dispatch.models.resolve(value).name or ""
-    elif name in _OPTIONS:
-        value = (value,) if name == "stop" and isinstance(value, str) else value
-        value = tuple(value) if isinstance(value, list) else value
-        call.sampling = dataclasses.replace(call.sampling, **{name: value})
-    elif name in declared:
-        extra = dict(call.sampling.extra) | {name: value}
-        call.sampling = dataclasses.replace(call.sampling, extra=tuple(sorted(extra.items())))
-    else:
-        known = (*_OPTIONS, "model", *sorted(declared))
-        raise InvalidOption(
-            f"there is no option {name!r} to set{nearest(name, known)} (there are: "
-            f"{', '.join(known)})"
-        )
+        return
+    if name == "stop" and isinstance(value, str):
+        value = (value,)
+    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value}
+    if name not in _OPTIONS:
+        fields = {"extra": tuple(sorted((dict(call.sampling.extra) | {name: value}).items()))}
+    call.sampling = dataclasses.replace(call.sampling, **fields)

@@ -170,19 +170,15 @@ def locked(trace: Trace) -> str:
     )
 
 
-def stuck(
-    waiting: list[RecordedCall], moments: list[Moment], unasked: Sequence[RecordedCall | ToolUse]
-) -> str:
+def stuck(trace: Trace, moments: list[Moment], unasked: Sequence[RecordedCall | ToolUse]) -> str:
     """Both sides of a replay in which every program waits."""
     lines = ["every program waits, and the trace has no answer to give:"]
-    for call in waiting[: 2 * _SEVERAL]:
-        state = (
-            "was cancelled" if call.outcome == "cancelled" else "had not ended when the record ends"
-        )
-        lines.append(f"waited for: {call.address} {call.where}: it {state}")
-    for one in moments[:_SEVERAL]:
-        what = f"{one.kind} at {one.address}"
-        lines.append(f"waited for: {what}: it had not ended when the record ends")
+    for one in moments[: 2 * _SEVERAL]:
+        call = trace.by_address.get(one.address) if one.kind == "answer" else None
+        what = f"{call.address} {call.where}" if call else f"{one.kind} at {one.address}"
+        cancelled = call is not None and call.outcome == "cancelled"
+        state = "was cancelled" if cancelled else "had not ended when the record ends"
+        lines.append(f"waited for: {what}: it {state}")
     if unasked:
         names = ", ".join(call.address for call in unasked[: 2 * _SEVERAL])
         lines.append(f"recorded, and not asked for yet: {names}")

@@ -16,7 +16,7 @@ import random
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from appl.backend import Emit, Request, Response
 from appl.errors import (
@@ -28,7 +28,6 @@ from appl.errors import (
 )
 from appl.runtime.world import PERHAPS, Go, Moment, ToolRequest
 from appl.tracing.format.profile import profile_from
-from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying.replayer import answers
 from appl.tracing.replaying.sequencer import (
@@ -61,13 +60,6 @@ _HARMLESS = frozenset(["now", "random", "uuid", "env"])
 
 class NoAnswer(BackendError):
     """Nothing that was recorded could answer this: how such a run goes on is not known."""
-
-
-class FuzzClock(Protocol):
-    """A clock that goes on when it is told to: see ``appl.testing.VirtualClock``."""
-
-    def advance(self) -> bool:
-        """Go to the next timer; false when there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +97,15 @@ def plan(trace: Trace, seed: int) -> Plan:
 class Fuzzer(Sequencer):
     """The world of a run whose recorded answers come in another order, and its backend.
 
-    The backend is asked for the call that a fault is planned for, and for no other.
+    The backend is asked for the call that a fault is planned for, and for no other. *advance* has a
+    clock go to the next timer, and is false when there is none: see ``appl.testing.VirtualClock``.
     """
 
     in_order = False
 
-    def __init__(self, trace: Trace, plan: Plan, clock: FuzzClock) -> None:
+    def __init__(self, trace: Trace, plan: Plan, advance: Callable[[], bool]) -> None:
         super().__init__(trace)
-        self.plan, self._clock = plan, clock
+        self.plan, self._advance = plan, advance
         self.profile = profile_from(self.trace.header.get("profile"))
         self._attempts = 0
         self.changed: dict[str, str] = {}
@@ -134,8 +127,17 @@ class Fuzzer(Sequencer):
         faulty = call.address == self.plan.address
         return Now() if faulty else Recorded(self._record_for(call.request))
 
-    def of_tool(self, expected: Expectation, wanted: ToolRequest) -> Verdict:
-        return Recorded(self._used(expected.moment.address, wanted))
+    def of_tool(self, address: str, wanted: ToolRequest) -> Verdict:
+        """The recorded use of a tool, or one of the same tool."""
+        ended = [used for used in self.trace.tools.values() if used.message or used.error]
+        here = self.trace.tools.get(address)
+        if here in ended and here is not None and not tool_difference(here, wanted):
+            return Recorded(here)
+        like = [used for used in ended if used.name == wanted.name]
+        if not like:
+            raise self._no_answer(address, f"the tool {wanted.name} was not recorded")
+        same = (used for used in like if used.arguments == wanted.arguments)
+        return Recorded(next(same, like[0]))
 
     def of_new(self, moment: Moment) -> Verdict:
         """It comes; but a deadline that did not pass never does."""
@@ -153,21 +155,6 @@ class Fuzzer(Sequencer):
         if not like:
             raise self._no_answer(request.address, "nothing that was recorded could answer it")
         return like[self._dice(request.address).randrange(len(like))]
-
-    def _used(self, address: str, wanted: ToolRequest) -> ToolUse:
-        """The recorded use of a tool, or one of the same tool."""
-        ended = [used for used in self.trace.tools.values() if used.message or used.error]
-        here = self.trace.tools.get(address)
-        if (
-            here in ended
-            and here is not None
-            and not tool_difference(here, wanted.name, wanted.arguments)
-        ):
-            return here
-        like = [used for used in ended if used.name == wanted.name]
-        if not like:
-            raise self._no_answer(address, f"the tool {wanted.name} was not recorded")
-        return next((used for used in like if used.arguments == wanted.arguments), like[0])
 
     def _no_answer(self, address: str, why: str) -> NoAnswer:
         self.unknown.append(address)
@@ -197,10 +184,10 @@ class Fuzzer(Sequencer):
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.park(self.turn_or_last(request.address), functools.partial(_open, turn))
         await turn
-        chunks = list(found.chunks()) if emit is not None else []
+        chunks = list(found.chunks())
         for chunk in chunks[: len(chunks) // 2] if fault == "cut" else chunks:
-            assert emit is not None
-            emit(chunk)
+            if emit is not None:
+                emit(chunk)
         if fault is not None and fault != "garbled":
             raise _error(fault, request.address)
         if found.response is None:
@@ -223,7 +210,7 @@ class Fuzzer(Sequencer):
 
     def idle(self, final: bool = True) -> bool:
         """Let something go on, or the clock."""
-        return self.release() or self._clock.advance()
+        return self.release() or self._advance()
 
     def _dice(self, *about: object) -> random.Random:
         return random.Random(f"{self.plan.seed} {about}")

@@ -72,12 +72,10 @@ class Predictor(Rerunner):
 
     def ask(self, expected: Expectation, call: Call) -> None:
         """Answer *call* as it was recorded in its place; where nothing was, with a guess."""
-        if call.outcome is not None:
-            return
         live = LiveCall(call.address, where(call), call.request, expected.cause)
         if expected.why == "stray":  # it was held until now, and a limit could strike
             self._may_turn(self._limit())
-        elif expected.why == "again" and (self.asked or self._limit() or not _is_read(call)):
+        elif expected.why == "again" and (self.asked or self._limit() or not expected.is_read):
             self.perhaps[call.address] = live
         self.asked[call.address] = live
         self._unanswered.add(call.address)
@@ -112,7 +110,7 @@ class Predictor(Rerunner):
         """See whose answers a prompt holds."""
         super().on_event(event)
         if isinstance(event, CallStarted):
-            address = event.request.address
+            address = event.address
             told = next(filter(self._changes, _sources(event)), None)
             source = told or self._holds(event)
             if source is not None:
@@ -178,7 +176,7 @@ class Predictor(Rerunner):
 
     def verdict(self, expected: Expectation) -> Verdict:
         """Nothing is waited for, and no tool runs."""
-        address, running = expected.moment.address, expected.moment.address in self._tools
+        address = expected.moment.address
         if expected.call is None and expected.tool is None:
             if expected.moment.kind in _TIMES:
                 self._limits[expected.moment] = None
@@ -187,7 +185,7 @@ class Predictor(Rerunner):
         verdict = super().verdict(expected)
         if isinstance(verdict, AtEnd) and verdict.why == "again" and expected.call is not None:
             self._note_left(expected.call)
-        if expected.tool is None or isinstance(verdict, Recorded) or not running:
+        if expected.tool is None or isinstance(verdict, Recorded) or not self.has_effect(address):
             return verdict
         self._may_turn(address)
         self.ran.append(address)
@@ -205,7 +203,7 @@ class Predictor(Rerunner):
         same = (
             used.message
             for used in self.trace.tools.values()
-            if not (used.lost or tool_difference(used, wanted.name, wanted.arguments))
+            if not (used.lost or tool_difference(used, wanted))
         )
         here = self.trace.tools.get(address)
         return next(filter(None, same), here.message if here is not None else None)
@@ -225,11 +223,6 @@ class Predictor(Rerunner):
         if moment.kind == _INPUT and moment not in self._seen:
             return ""
         return super().see(moment, live)
-
-
-def _is_read(call: Call) -> bool:
-    """True if *call* is a stream of which its program has read a part, and reads on."""
-    return call.emit is not None and bool(call.emit.chunks)
 
 
 def _sources(event: CallStarted) -> dict[str, None]:

@@ -7,33 +7,97 @@ was delivered then, one outcome each time all programs wait. A run that has dive
 from __future__ import annotations
 
 import functools
+import os
 from typing import TYPE_CHECKING
 
 from appl.errors import TraceError
 from appl.runtime.event import Source
-from appl.tracing.reading.trace import RecordedCall
-from appl.tracing.replaying.sequencer import Kind, Sequencer
+from appl.runtime.world import Go, How, Moment
+from appl.tracing.reading.trace import RecordedCall, Trace
+from appl.tracing.replaying.sequencer import AtEnd, Expectation, Kind, Recorded, Sequencer, Verdict
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
+    from appl.runtime.scheduling.call_status import Why
 
 
 class Recall(Sequencer):
-    """The world of a run that an earlier one answers in part; subclasses decide what is live."""
+    """The world of a run that an earlier one answers in part.
 
-    def reuses(self, call: Call, found: RecordedCall, kind: Kind) -> None:
-        call.source = Source(kind, found.address) if kind != "guessed" else None
-        if found.response is not None and kind not in ("pinned", "guessed"):
-            self.programs.recalled(call, found.response, self.requests(found))
+    Subclasses give the verdicts, and say when the record is used up. What was cancelled then is
+    held for the program to cancel it again, and happens if it does not.
+    """
+
+    def __init__(self, trace: Trace | str | os.PathLike[str]) -> None:
+        super().__init__(trace)
+        self._too_late: dict[str, Go] = {}  # ends that came too late, if their calls are as then
+
+    # -- what subclasses decide
+
+    def departs(self, address: str) -> None:
+        """The call or tool at *address* is live, whatever is recorded of it."""
+        self.departed.add(address)
+
+    def reads_on(self, call: Call) -> TraceError | None:
+        """The program has read a part of the recorded answer of *call*, which is about to be live.
+
+        What is returned ends it instead.
+        """
+        raise NotImplementedError
+
+    def go_live(self, expected: Expectation) -> None:
+        """Let *expected* happen."""
+        expected.live()
 
     def requests(self, found: RecordedCall) -> int:
         """The requests that the answer of *found* counts for, if those of a run are limited."""
         return 0
 
-    def refused(self, error: TraceError) -> TraceError:
-        """*error*, with which a call is refused, and every later one that would be live."""
-        self.error = self.error or error
-        return error
+    # -- what is live
+
+    def _apply(self, verdict: Verdict, expected: Expectation) -> None:
+        again = isinstance(verdict, AtEnd) and verdict.why == "again"
+        if expected.is_request and not (again or isinstance(verdict, Recorded)):
+            self.departs(expected.moment.address)
+        super()._apply(verdict, expected)
+
+    def begin(self, expected: Expectation) -> None:
+        """Let *expected* happen, unless its program has ended it, or the run has diverged."""
+        end, call = self._too_late.pop(expected.moment.address, None), expected.call
+        if end is not None:
+            end()
+        if end is not None or expected.over:
+            return
+        error = expected.error or self.error
+        if error is None and call is not None and expected.is_read:
+            error = self.reads_on(call)
+        if error is not None and expected.is_request:
+            self.refuse(expected, error)
+        else:
+            self.go_live(expected)
+
+    def begin_all(self, *whys: Why) -> bool:
+        """Begin all that is held for one of these reasons, or for any: strays in program order."""
+        taken = self.take(*whys)
+        for expected in sorted(taken, key=strays_first):
+            self.begin(expected)
+        return bool(taken)
+
+    def ends(self, moment: Moment, how: How, end: Go) -> None:
+        super().ends(moment, how, end)
+        # It may come too late, as then, before it is known what the call asks. Should that not be
+        # what was recorded, then nothing recorded comes first, and the call ends after all.
+        found = self.trace.by_address.get(moment.address)
+        as_then = found is not None and found.outcome is not None and self.stands(moment.address)
+        if how == "cancelled" and as_then and moment.address not in self.claimed:
+            self._too_late[moment.address] = end
+
+    # -- what is recorded
+
+    def reuses(self, call: Call, found: RecordedCall, kind: Kind) -> None:
+        call.source = Source(kind, found.address) if kind != "guessed" else None
+        if found.response is not None and kind not in ("pinned", "guessed"):
+            self.programs.recalled(call, found.response, self.requests(found))
 
     def partly(self, found: RecordedCall) -> RecordedCall | None:
         """*found*, if its program cancelled it, and not what ended the run: a part was told."""
@@ -44,14 +108,25 @@ class Recall(Sequencer):
     @functools.cached_property
     def _last(self) -> int:
         """When the program was told something for the last time, cancelled calls aside."""
-        told = [seen.position for seen in self.trace.observations]
-        told += [
-            call.delivered
-            for call in self.trace.calls
-            if call.delivered is not None and call.outcome != "cancelled"
-        ]
-        return max(told, default=0)
+        calls = (call for call in self.trace.calls if call.outcome != "cancelled")
+        told = [call.delivered for call in calls if call.delivered is not None]
+        return max(told + [seen.position for seen in self.trace.observations], default=0)
 
     def dropped(self, address: str) -> bool:
         """True if a call at *address* or below was cancelled, and not by the run's end."""
         return self.trace.reason in ("", "finished") and super().dropped(address)
+
+
+def strays_first(expected: Expectation) -> tuple[bool, list[tuple[str, int]]]:
+    """A key that sorts strays in program order, and leaves what comes after them as it is."""
+    stray = expected.why == "stray"
+    return not stray, natural(expected.moment.address) if stray else []
+
+
+def natural(address: str) -> list[tuple[str, int]]:
+    """A key that sorts addresses in program order, as far as they show it: ``f.9``, ``f.10``."""
+    parts = (part.rpartition(".") for part in address.split("/"))
+    return [
+        (name, int(count)) if count.isdecimal() else (f"{name}.{count}", 0)
+        for name, _, count in parts
+    ]

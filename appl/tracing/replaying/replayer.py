@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from appl.backend import Request
 from appl.errors import DivergenceError, ReplayStuck, UnusedRecords, WorkerLost
-from appl.runtime.event import CallDispatched, Event, ToolStarted
+from appl.runtime.event import CallDispatched
 from appl.runtime.world import PERHAPS, Moment, Nobody, ToolRequest
 from appl.tracing.format.profile import profile_from
 from appl.tracing.reading.tooluse import ToolUse
@@ -54,12 +54,9 @@ class Replayer(Sequencer):
             raise self._stuck
         here = [o.kind for o in self.trace.observations if o.address == moment.address]
         known = f"recorded there: {', '.join(here)}" if here else "nothing was recorded there"
-        raise self.noted(
-            DivergenceError(
-                f"{moment.kind} number {moment.ordinal} at {moment.address} was never recorded in "
-                f"{self.trace.path.name}; {known}"
-            )
-        )
+        what = f"{moment.kind} number {moment.ordinal} at {moment.address}"
+        text = f"{what} was never recorded in {self.trace.path.name}; {known}"
+        raise self.noted(DivergenceError(text))
 
     def arrived(self, moment: Moment, end: Callable[[], object]) -> bool:
         self.leave(Moment(moment.address, "answer"))
@@ -69,7 +66,11 @@ class Replayer(Sequencer):
         """Those who wait get ``ReplayStuck``, if nothing but this could move a program."""
         if not (final and self._waiting and self.still(final)):
             return False
-        self._give_up()
+        waiting = self.take()
+        moments = [one.moment for one in waiting]
+        self._stuck = ReplayStuck(explain.stuck(self.trace, moments, self._missing()))
+        for one in waiting:
+            self.refuse(one, self._stuck)
         return True
 
     # -- what is recorded of a moment
@@ -93,48 +94,30 @@ class Replayer(Sequencer):
         assert request is not None
         found = self.trace.by_address.get(request.address)
         if found is None or not answers(self.trace, found, request):
-            raise self.noted(self.diverged(call))
+            raise self.diverged(call)
         self.check_usable(found)
-        self.programs.emit(CallDispatched(found.address, 1, time.monotonic_ns()))
-        if found.address in self._turns:
-            return Recorded(found)
-        self.claimed.add(found.address)
-        return AtEnd("recorded", record=found)
+        ended = found.address in self._turns
+        return Recorded(found) if ended else AtEnd("recorded", record=found)
 
-    def of_tool(self, expected: Expectation, wanted: ToolRequest) -> Verdict:
-        """Neither does the tool run, nor are the calls made that it made then."""
-        address = expected.moment.address
+    def of_tool(self, address: str, wanted: ToolRequest) -> Verdict:
+        """The recorded end. Raises ``DivergenceError``."""
         used = self.trace.tools.get(address)
-        unlike = "it was never called there"
-        if used is not None:
-            unlike = tool_difference(used, wanted.name, wanted.arguments) or ""
-        if used is None or unlike:
-            text = f"the tool at {address} was not recorded in {self.trace.path.name}: {unlike}"
-            raise self.noted(DivergenceError(f"{text}\n  {explain.CAUSES}"))
+        if used is None:
+            raise self.other_tool(address, "it was never called there")
+        if unlike := tool_difference(used, wanted):
+            raise self.other_tool(address, unlike)
         told = used.delivered is not None or wanted.at_once
-        if used.outcome is None or (used.outcome == "cancelled" and not told):
-            self.claimed.add(address)
+        open_ = used.outcome is None or (used.outcome == "cancelled" and not told)
+        return AtEnd() if open_ else Recorded(used)
+
+    def _apply(self, verdict: Verdict, expected: Expectation) -> None:
+        """Neither does a tool run, nor are the calls made that it made then."""
+        address = expected.moment.address
+        if expected.call is not None:
+            self.programs.emit(CallDispatched(address, 1, time.monotonic_ns()))
+        elif expected.tool is not None:
             self.skip(address)
-            return AtEnd()
-        return Recorded(used)
-
-    def noted(self, error: Any) -> Any:
-        """*error*, which is raised at the end of the run too, unless an earlier one is."""
-        self.error = self.error or error
-        return error
-
-    def _give_up(self) -> None:
-        waiting = self.take()
-        calls = [self.trace.by_address[one.moment.address] for one in waiting if one.call]
-        others = [one.moment for one in waiting if not one.call]
-        self._stuck = self.noted(ReplayStuck(explain.stuck(calls, others, self._missing())))
-        for one in waiting:
-            one.tell(self._stuck)
-
-    def on_event(self, event: Event) -> None:
-        """Remember which tools are called."""
-        if isinstance(event, ToolStarted):
-            self.claimed.add(event.address)
+        super()._apply(verdict, expected)
 
     # -- the end
 

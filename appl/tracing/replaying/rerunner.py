@@ -10,23 +10,22 @@ import dataclasses
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import Request, Response, Sample, Usage
 from appl.errors import DivergenceError
-from appl.runtime.event import CallEnded, CallStarted, Event, Observed, ToolEnded, ToolStarted
-from appl.runtime.world import Go, How, Live, Moment, Programs, ToolRequest
+from appl.runtime.event import CallEnded, CallStarted, Event, Observed, ToolEnded
+from appl.runtime.world import Go, How, Live, Moment, ToolRequest
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 from appl.tracing.replaying.amending import Amendments, matches
-from appl.tracing.replaying.recall import Recall
+from appl.tracing.replaying.recall import Recall, strays_first
 from appl.tracing.replaying.replayer import answers
 from appl.tracing.replaying.sequencer import (
     DELIVERED,
     AtEnd,
     Expectation,
-    Given,
     Kind,
     Now,
     Record,
@@ -38,7 +37,6 @@ from appl.tracing.replaying.tool_matching import tool_difference
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
-    from appl.runtime.scheduling.call_status import Why
 
 ANEW, CANCELLED = "asked anew", "was cancelled when recorded"
 _STRIKES = ("deadline", "timeout")
@@ -96,27 +94,21 @@ class Rerunner(Recall):
         self.begun: set[str] = set()  # calls of this run
         self._running: set[str] = set()  # live calls and tools
         self._slow: set[str] = set()  # of these, those that are not waited for any more
-        self._tools: set[str] = set()  # those that would do something
-        self._changed: set[str] = set()  # not the call that is recorded in their place
-        self._cancelled: dict[str, Go] = {}  # too late, if they are what was recorded
         self._by_content: dict[bytes, list[RecordedCall]] = defaultdict(list)
-        for call in self.trace.calls:
-            if self._is_worth(call):
-                self._by_content[call.content].append(call)
+        for call in filter(self._is_worth, self.trace.calls):
+            self._by_content[call.content].append(call)
 
     def _is_worth(self, call: RecordedCall) -> bool:
         """True if the record of *call* holds an answer that can be given again."""
         kept = call.outcome == "answered" or (self._keep and call.outcome == "failed")
         return kept and call.started is not None and not call.lost
 
-    def opens(self, programs: Programs) -> None:
-        super().opens(programs)
-        programs.amend = self.amendments.apply
-
     # -- verdicts
 
     def of_observation(self, moment: Moment, seen: Observation) -> Verdict:
-        if _is_another_limit(seen, moment):
+        # An edit that adds a limit gives the later ones of its function other numbers. Traces of
+        # earlier versions do not say how long a limit was.
+        if type(seen.value) is float and moment.limit_s not in (None, seen.value):
             return AtEnd()
         strikes = seen.kind in _STRIKES and not self._was_in_time(seen)
         return AtEnd("recorded") if strikes else Recorded(seen)
@@ -128,7 +120,8 @@ class Rerunner(Recall):
         pinned = next((self._pins[key] for key in self._pins if matches(key, call.address)), None)
         if pinned is not None:
             samples = (Sample(pinned, "stop"),) * max(call.n, 1)
-            return Given(Response(samples, Usage(0, 0, 0), cost=0))
+            answer = Response(samples, Usage(0, 0, 0), cost=0)
+            return Recorded(RecordedCall(call.address, response=answer), "pinned")
         if self._is_anew(call.address):
             return Now(ANEW)
         if found is not None and answers(self.trace, found, request):
@@ -136,53 +129,39 @@ class Rerunner(Recall):
                 return Recorded(found)
             if found.outcome == "cancelled":
                 return AtEnd("again", CANCELLED, self.partly(found))
-        astray = call.address not in self._cancelled and self._twins(request)
+        astray = call.address not in self._too_late and self._twins(request)
         return AtEnd("stray") if astray else Now()
 
-    def of_tool(self, expected: Expectation, wanted: ToolRequest) -> Verdict:
+    def of_tool(self, address: str, wanted: ToolRequest) -> Verdict:
         """The recorded result answers the same call at the same place; else the tool runs."""
-        used = self.trace.tools.get(expected.moment.address)
+        used = self.trace.tools.get(address)
         if used is None or used.outcome is None:
             return Now()
-        if used.outcome == "answered" and not tool_difference(used, wanted.name, wanted.arguments):
+        if used.outcome == "answered" and not tool_difference(used, wanted):
             return Recorded(used)
         return AtEnd("again") if used.outcome == "cancelled" and not wanted.at_once else Now()
 
-    def _apply(self, verdict: Verdict, expected: Expectation) -> None:
-        live = isinstance(verdict, Now | AtEnd) and verdict.cause != CANCELLED
-        if expected.call is not None and live:
-            self._changed.add(expected.call.address)
-        super()._apply(verdict, expected)
-
-    def begin(self, expected: Expectation) -> None:
-        """Let a call go live, unless its program has cancelled it before."""
-        address = expected.moment.address
-        end = self._cancelled.pop(address, None)
-        if end is not None:
-            end()
-        elif expected.call is not None:
+    def go_live(self, expected: Expectation) -> None:
+        if expected.call is not None:
             self.ask(expected, expected.call)
-        else:
-            if address in self._tools:
-                self._running.add(address)
-                self.ran.append(address)
-            expected.live()
+            return
+        if expected.tool is not None and self.has_effect(expected.moment.address):
+            self._running.add(expected.moment.address)
+            self.ran.append(expected.moment.address)
+        expected.live()
+
+    def has_effect(self, address: str) -> bool:
+        """True if the tool at *address* does something besides what its program does."""
+        return self.effects.get(address, "refused") not in ("program", "refused")
 
     def _twins(self, request: Request) -> list[RecordedCall]:
         """Records of the same content that nobody has claimed."""
         same = self._by_content.get(self.trace.content_of(request), ())
-        return [
-            call
-            for call in same
-            if call.address not in self.claimed
-            and call.n == request.n
-            and call.sample == request.sample
-        ]
+        free = (call for call in same if call.address not in self.claimed)
+        return [call for call in free if (call.n, call.sample) == (request.n, request.sample)]
 
     def ask(self, expected: Expectation, call: Call) -> None:
         """Let *call* go live; what is recorded of its samples is kept."""
-        if call.outcome is not None:
-            return
         live = LiveCall(call.address, where(call), call.request, expected.cause)
         self.asked[call.address] = live
         self._running.add(call.address)
@@ -192,12 +171,11 @@ class Rerunner(Recall):
     def _keep_samples(self, call: Call) -> None:
         """Of a call that wants more samples than were recorded, ask for those that are missing."""
         request, found = call.request, self.trace.by_address.get(call.address)
-        if request is None or found is None or not self._is_worth(found):
-            return
-        if self._is_anew(call.address):
+        if request is None or found is None or self._is_anew(call.address):
             return
         same = found.content == self.trace.content_of(request) and found.sample == request.sample
-        if same and found.n < request.n and found.response and call.emit is None:
+        fewer = found.response is not None and found.n < request.n and self._is_worth(found)
+        if same and fewer and call.emit is None:
             self.claimed.add(found.address)
             call.given = found.response
             call.request = dataclasses.replace(
@@ -210,21 +188,24 @@ class Rerunner(Recall):
     # -- when all programs wait
 
     def idle(self, final: bool = True) -> bool:
-        """Let go what is recorded; then look for strays elsewhere; then ask what is left."""
+        """Let go what is recorded, and times that are up; then what is live."""
         self._arm()
-        if self._strike() or self.release() or self._begin_all("held"):
+        return self._strike() or super().idle(final)
+
+    def used_up(self, final: bool) -> bool:
+        """Look for strays elsewhere; then ask what is left."""
+        if self.begin_all("held"):
             return True
-        if all(one.why == "recorded" for one in tuple(self._waiting.values())):
+        if all(one.why == "recorded" for one in self.waiting()):
             return False
         if not (final or self.still(final)):
             return False
-        if self._reuse("shifted", self._is_free) or self._reuse("moved", self._is_free):
+        if self._reuse(self.departed):
             return True
         if self._waits_for_live():
             return False
         self.moves()
-        found = self._reuse("shifted") or self._reuse("moved")
-        return found or self._begin_all("stray") or self._begin_all("again")
+        return self._reuse() or self.begin_all("stray") or self.begin_all("again")
 
     def _waits_for_live(self) -> bool:
         """True if live calls may still end soon: what they answer may decide who owns a record."""
@@ -235,39 +216,27 @@ class Rerunner(Recall):
         self._slow |= self._running
         return False
 
-    def _is_free(self, record: RecordedCall) -> bool:
-        """True if nobody can own *record* by its place: another question was asked there."""
-        return record.address in self._changed
-
-    def _begin_all(self, *whys: Why) -> bool:
-        """Have all happen now that is held for one of these reasons: strays in program order."""
-        taken = self.take(*whys)
-        for expected in sorted(taken, key=_strays_first):
-            if expected.call is not None:
-                self._read_on(expected.call)
-            self.begin(expected)
-        return bool(taken)
-
     def _strays(self) -> list[Expectation]:
         strays = [each for each in self.waiting("stray") if not each.over]
-        return sorted(strays, key=_strays_first)
+        return sorted(strays, key=strays_first)
 
-    def _reuse(self, kind: Kind, may_take: Callable[[RecordedCall], bool] = lambda _: True) -> bool:
-        """Answer strays with unclaimed records of their content.
+    def _reuse(self, free: Set[str] | None = None) -> bool:
+        """Answer strays with unclaimed records of their content, at *free* places or anywhere.
 
-        Those that are *shifted* get the first of their own frame; else one that is *moved* gets the
-        one that began first anywhere.
+        All that are *shifted* get the first of their own frame; else one that is *moved* gets the
+        one that began first.
         """
-        found = False
-        for stray in self._strays():
-            first = self._twin(stray, kind)
-            if first is not None and may_take(first):
-                self.leave(stray.moment)
-                self.repeat(stray, first, kind)
-                found = True
-                if kind == "moved":
-                    break
-        return found
+        strays = self._strays()
+        shifted = [one for one in strays if self._takes(one, "shifted", free)]
+        return bool(shifted) or any(self._takes(one, "moved", free) for one in strays)
+
+    def _takes(self, stray: Expectation, kind: Kind, free: Set[str] | None) -> bool:
+        first = self._twin(stray, kind)
+        if first is None or (free is not None and first.address not in free):
+            return False
+        self.leave(stray.moment)
+        self.repeat(stray, first, kind)
+        return True
 
     def _twin(self, stray: Expectation, kind: Kind) -> RecordedCall | None:
         assert stray.call is not None and stray.call.request is not None
@@ -278,40 +247,35 @@ class Rerunner(Recall):
         mine = [call for call in twins if call.address.rpartition("/")[0] == frame]
         return min(mine, key=lambda call: call.ordinal, default=None)
 
-    def _read_on(self, call: Call) -> None:
+    def reads_on(self, call: Call) -> None:
         """*call* is not cancelled as it was then: what its program has read by now stands.
 
         It was of the recorded answer, and the program may have acted on it. So the answer that it
         is asked for now has to begin with that text, of which it is told the rest; else the
         program would hold parts of two answers, and the call fails.
         """
-        if call.outcome is None and call.emit is not None and call.emit.chunks:
-            call.emit.anew(lambda how: self._begins_otherwise(call, how))
+        assert call.emit is not None
+        call.emit.anew(lambda how: self._begins_otherwise(call, how))
 
     def _begins_otherwise(self, call: Call, how: str) -> None:
         again = f"appl trace rerun {self.trace.path.stem} --anew {call.address}"
-        error = DivergenceError(
+        text = (
             f"{call.address} was cancelled when it was recorded, after its program had read the "
             "beginning of its answer; now that was read again, the call goes on, and its new "
             f"answer is another: {how}\n  have it asked from the start, so that nothing is read of "
             f"the record: {again}\n  or give its answer: --pin '{call.address}=TEXT'"
         )
-        self.error = self.error or error
-        call.parted(error)
+        call.parted(self.noted(DivergenceError(text)))
 
     def stands(self, address: str) -> bool:
-        return address not in self._running and address not in self._changed
+        return address not in self._running and super().stands(address)
 
     def ends(self, moment: Moment, how: How, end: Go) -> None:
-        """As then, if the call turns out to be the recorded one."""
-        found = self.trace.by_address.get(moment.address)
+        """As then; but a failure counts only where failures are kept."""
         if how == "failed" and not self._keep:
             end()
-            return
-        super().ends(moment, how, end)
-        as_then = found is not None and found.outcome is not None and self.stands(moment.address)
-        if how == "cancelled" and as_then and moment.address not in self.claimed:
-            self._cancelled[moment.address] = end
+        else:
+            super().ends(moment, how, end)
 
     # -- what is not a call
 
@@ -338,7 +302,8 @@ class Rerunner(Recall):
 
     def _is_new(self, address: str) -> bool:
         """True if what is waited for at *address* asks something else than it did then."""
-        return any(f"{at}/".startswith(f"{address}/") for at in self._changed)
+        changed = (at for at in self.departed if at in self.begun)
+        return any(f"{at}/".startswith(f"{address}/") for at in changed)
 
     def _strike(self) -> bool:
         """Tell that a time is up, as it was then, unless something is still on its way."""
@@ -369,10 +334,9 @@ class Rerunner(Recall):
 
     def on_event(self, event: Event) -> None:
         """Take note of what is on its way."""
+        super().on_event(event)
         if isinstance(event, CallStarted):
-            self.begun.add(event.request.address)
-        elif isinstance(event, ToolStarted) and event.effect not in ("program", "refused"):
-            self._tools.add(event.address)
+            self.begun.add(event.address)
         elif isinstance(event, CallEnded | ToolEnded) and event.address in self._running:
             self._running.discard(event.address)
             self.look_soon()
@@ -381,41 +345,12 @@ class Rerunner(Recall):
 
     def removed(self) -> list[str]:
         """The calls whose recorded answers the program got, and for which it did not ask now."""
-        every = [
-            one for one in self.unasked() if isinstance(one, RecordedCall) and self._is_worth(one)
-        ]
-        told = [one.address for one in every if one.delivered is not None]
-        return [address for address in told if address not in self.begun]
+        calls = (one for one in self.unasked() if isinstance(one, RecordedCall))
+        told = (one for one in calls if one.delivered is not None and self._is_worth(one))
+        return [one.address for one in told if one.address not in self.begun]
 
     def unused(self) -> list[str]:
         """Pins and settings that no call matched."""
-        sets = {key: key.rpartition(".")[0] for key in self._sets}
-        patterns = {key: key for key in (*self._pins, *self._anew)} | sets
-        return [
-            key
-            for key, pattern in patterns.items()
-            if not any(matches(pattern, address) for address in self.begun)
-        ]
-
-
-def _is_another_limit(seen: Observation, moment: Moment) -> bool:
-    """True if *seen* was the end of a longer or shorter time limit than *moment* is.
-
-    An edit that adds a limit gives the later ones of its function other numbers. Traces of earlier
-    versions do not say how long a limit was.
-    """
-    return type(seen.value) is float and moment.limit_s not in (None, seen.value)
-
-
-def _strays_first(expected: Expectation) -> tuple[bool, list[tuple[str, int]]]:
-    stray = expected.why == "stray"
-    return not stray, natural(expected.moment.address) if stray else []
-
-
-def natural(address: str) -> list[tuple[str, int]]:
-    """A key that sorts addresses in program order, as far as they show it: ``f.9``, ``f.10``."""
-    parts = (part.rpartition(".") for part in address.split("/"))
-    return [
-        (name, int(count)) if count.isdecimal() else (f"{name}.{count}", 0)
-        for name, _, count in parts
-    ]
+        every = [(key, key) for key in (*self._pins, *self._anew)]
+        every += [(key, key.rpartition(".")[0]) for key in self._sets]
+        return [key for key, calls in every if not any(matches(calls, at) for at in self.begun)]

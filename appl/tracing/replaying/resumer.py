@@ -8,13 +8,13 @@ deliveries is that of the first run.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from appl.backend import Request
 from appl.errors import ControlError, DivergenceError, InDoubtEffect, TraceError
 from appl.prompt import Message
 from appl.runtime.event import (
+    CallEnded,
     CallStarted,
     ChunksDelivered,
     Delivered,
@@ -22,36 +22,22 @@ from appl.runtime.event import (
     Observed,
     RunEnded,
     ScopeEntered,
+    ToolEnded,
     ToolStarted,
     Warned,
 )
-from appl.runtime.world import Go, How, Moment, ToolRequest
+from appl.runtime.world import Go, Moment, ToolRequest
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.reading.unhandled import unhandled
 from appl.tracing.replaying import explain
 from appl.tracing.replaying.recall import Recall
 from appl.tracing.replaying.replayer import answers
-from appl.tracing.replaying.sequencer import (
-    DELIVERED,
-    AtEnd,
-    Expectation,
-    Given,
-    Now,
-    Recorded,
-    Verdict,
-)
+from appl.tracing.replaying.sequencer import AtEnd, Expectation, Given, Now, Recorded, Verdict
 from appl.tracing.replaying.tool_matching import tool_difference
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
-    from appl.runtime.scheduling.call_status import Why
-
-Fate = Literal["live", "recorded", "again", "given", "refused"]
-"""What becomes of a call or a tool: it is asked, or runs; it ends as recorded; it is cancelled as
-then, or begins again; the user has said how it ended; or it ends with an error."""
-
-_LAST = (1 << 62, DELIVERED)
 
 
 class Resumer(Recall):
@@ -62,7 +48,7 @@ class Resumer(Recall):
     failed stays failed, except where the failure ended the run. With *edited* a call that is not
     what was recorded in its place is asked instead of being a ``DivergenceError``. *rerun* are the
     addresses of tool calls that may run again though they have effects, *assume* results of such
-    calls. ``on_again`` gets the start of what was recorded as cancelled and happens now.
+    calls. ``on_live`` gets the start of what is live, once that is known.
     """
 
     def __init__(
@@ -75,11 +61,10 @@ class Resumer(Recall):
     ) -> None:
         super().__init__(trace)
         self.edited, self.rerun, self.assume = edited, frozenset(rerun), dict(assume or {})
-        self.on_again: Callable[[CallStarted | ToolStarted], None] | None = None
+        self.on_live: Callable[[CallStarted | ToolStarted], None] | None = None
         self._open = False
-        self._unhandled = unhandled(self.trace)
-        self._fates: dict[str, Fate] = {}
-        self._starts: dict[str, CallStarted | ToolStarted] = {}  # of what may begin again
+        self._kept = self._turns.keys() - unhandled(self.trace)
+        self._starts: dict[str, CallStarted | ToolStarted] = {}  # of what may be live
         self._warned = set(self.trace.warnings)
         self._check_choices()
 
@@ -91,11 +76,6 @@ class Resumer(Recall):
                     f"{self.trace.path.name} records no tool call {address!r} (in doubt: "
                     f"{', '.join(known) or 'none'})"
                 )
-
-    @property
-    def open(self) -> bool:
-        """True if the record is used up, so that calls are live."""
-        return self._open
 
     # -- calls
 
@@ -111,52 +91,20 @@ class Resumer(Recall):
             "otherwise now; with --edited, what follows from them is asked again"
         )
 
-    def fate(self, request: Request) -> Fate:
-        """The decision about a call, made once."""
-        address = request.address
-        if address not in self._fates:
-            self._fates[address] = self._fate(self.trace.by_address.get(address), request)
-        return self._fates[address]
-
-    def _fate(self, found: RecordedCall | None, request: Request) -> Fate:
-        if found is None:
-            return "live"
-        if found.started is None:  # it failed with a part of its prompt, or was cancelled before
-            return "again" if found.outcome == "cancelled" else "live"
-        if not answers(self.trace, found, request):
-            return "live" if self.edited else "refused"
-        if found.outcome is None or found.address in self._unhandled:
-            return "live"
-        if found.outcome == "cancelled":
-            return "again"
-        return "refused" if found.lost else "recorded"
-
-    def of_new(self, moment: Moment) -> Verdict:
-        return self._live()
-
     def of_call(self, call: Call) -> Verdict:
-        """The recorded outcome; without one it is live, after all that is recorded."""
+        """The recorded outcome; without one it is live. Raises ``DivergenceError``."""
+        found = self.trace.by_address.get(call.address)
         assert call.request is not None
-        fate, found = self.fate(call.request), self.trace.by_address.get(call.address)
-        if found is not None and fate == "recorded":
-            return Recorded(found)
-        if found is not None and fate == "refused":
-            unlike = not answers(self.trace, found, call.request)
-            error = None if unlike else self.masked(found)
-            raise self._refused(call.address, error or self.diverged(call))
-        if self.error is not None:
-            raise self._refused(call.address, self.error)
-        self.claimed.add(call.address)
-        if found is not None and fate == "again":
+        if found is not None and not answers(self.trace, found, call.request):
+            if not self.edited:
+                raise self.diverged(call)
+            return AtEnd()
+        if found is not None and found.outcome == "cancelled":
             return AtEnd("again", record=self.partly(found))
-        return self._live()
-
-    def _live(self) -> Verdict:
-        return Now() if self._open else AtEnd()
-
-    def _refused(self, address: str, error: TraceError) -> TraceError:
-        self._fates[address] = "refused"  # which is no outcome of the call
-        return self.refused(error)
+        if found is None or found.started is None or call.address not in self._kept:
+            return AtEnd()
+        self.check_usable(found)
+        return Recorded(found)
 
     def requests(self, found: RecordedCall) -> int:
         """The requests that its answer took: budgets cover the whole of a resumed run."""
@@ -164,25 +112,12 @@ class Resumer(Recall):
         given = found.response.reused >= max(found.n, 1)
         return 0 if given else max(len(found.attempts), 1)
 
-    def stands(self, address: str) -> bool:
-        return self._fates.get(address) != "live"
-
     # -- for who looks on, and for who intervenes
-
-    def held(self) -> Iterator[tuple[Call, Why, int]]:
-        for call, why, ahead in super().held():
-            ending = Moment(call.address, "cancelled") in self._waiting
-            yield call, "ending" if ending else why, ahead
-
-    def to_come(self) -> int:
-        return len(self._parked) + len(self.unasked())
 
     def arrived(self, moment: Moment, end: Callable[[], object]) -> bool:
         """It is new, and so after all that is recorded. Raises ``ControlError`` for what is not."""
         address = moment.address
-        found = self.trace.by_address.get(address)
-        ended = found is not None and found.outcome in ("answered", "failed")
-        if ended and address not in self._unhandled and self.stands(address):
+        if address in self._kept and self.stands(address):
             raise ControlError(
                 f"{address} had ended before the run was broken off: its recorded end comes in its "
                 "turn",
@@ -190,10 +125,16 @@ class Resumer(Recall):
             )
         if self._open:
             return super().arrived(moment, end)
+        answer = self._waiting.get(Moment(address, "answer"))
+        if answer is not None:
+            answer.why = "ending"
         self._later(moment, end)
         return False
 
-    def _later(self, moment: Moment, go: Callable[[], object]) -> None:
+    def end_anew(self, address: str, end: Go) -> None:
+        self._later(Moment(address, "end"), end)
+
+    def _later(self, moment: Moment, go: Go) -> None:
         """Have *go* done when nothing recorded is left."""
         self.hold(Expectation(moment, lambda _: go(), go), AtEnd())
 
@@ -203,34 +144,23 @@ class Resumer(Recall):
     def in_order(self) -> bool:
         return not self._open and self.error is None
 
+    def hold(self, expected: Expectation, verdict: AtEnd) -> None:
+        if self._open and verdict.why == "held":
+            self.begin(expected)
+        else:
+            super().hold(expected, verdict)
+
     def used_up(self, final: bool) -> bool:
         """Let happen what is live, unless somebody might still ask for what is recorded."""
-        if self._open and not self._waiting:
+        if not self._waiting:
             return False
         if self.error is None and self.unasked() and not self.still(final):
             return False
         self.moves()
-        self._open, waiting = True, self.take()
-        for expected in waiting:
-            self._go_on(expected)
-        return bool(waiting)
+        self._open = self._open or self.error is None
+        return self.begin_all()
 
-    def _go_on(self, expected: Expectation) -> None:
-        """Nothing recorded is left: what the program still waits for happens."""
-        call, address = expected.call, expected.moment.address
-        if expected.over:
-            return
-        if expected.why == "again":  # it was cancelled, and is not now
-            if call is not None and call.emit is not None and call.emit.chunks:
-                expected.tell(self._refused(address, self._unended(call)))
-                return
-            self._begins_again(address)
-        if self.error is not None and expected.moment.kind in ("answer", "tool", "end"):
-            expected.tell(self._refused(address, self.error))
-        else:
-            expected.live()
-
-    def _unended(self, call: Call) -> DivergenceError:
+    def reads_on(self, call: Call) -> DivergenceError:
         """The error about *call*, which was not cancelled as then, and of which a part was read.
 
         The trace that goes on says when that was, and can hold no other answer that begins so.
@@ -242,63 +172,33 @@ class Resumer(Recall):
             "for it, in a run of its own"
         )
 
-    def _begins_again(self, address: str) -> None:
-        """Report the start of a call once more that was recorded as cancelled."""
-        self._fates[address] = "live"
-        start = self._starts.pop(address, None)
-        if start is not None and self.on_again is not None:
-            self.on_again(start)
-
-    def ends(self, moment: Moment, how: How, end: Go) -> None:
-        if self.stands(moment.address):
-            self._starts.pop(moment.address, None)
-        super().ends(moment, how, end)
-
-    def end_anew(self, address: str, end: Go) -> None:
-        if self._open:
-            end()
-        else:
-            self._later(Moment(address, "end"), end)
-
     # -- tools
 
-    def of_tool(self, expected: Expectation, wanted: ToolRequest) -> Verdict:
+    def of_tool(self, address: str, wanted: ToolRequest) -> Verdict:
         """The verdict on a tool. Raises ``InDoubtEffect``, ``DivergenceError``."""
-        address = expected.moment.address
         used = self.trace.tools.get(address)
-        wrong = tool_difference(used, wanted.name, wanted.arguments) if used is not None else None
-        if used is None or (wrong and self.edited):
-            return Now() if wanted.at_once else self._live()
-        if wrong:
-            name = self.trace.path.name
-            text = f"the tool at {address} was recorded otherwise in {name}: {wrong}"
-            error = self._refused(address, DivergenceError(f"{text}\n  {explain.CAUSES}"))
-            raise self.error or error
-        fate = self._fates.setdefault(address, self._fate_of_tool(used, used.effect))
-        self.claimed.add(address)
-        if fate == "given":
-            return Given(Message("tool", self.assume[address]))
-        if fate == "recorded":
-            return Recorded(used)
-        if fate == "refused" and wanted.at_once:
-            raise self._doubtful(used)
-        if fate == "refused":  # when all that is recorded was told
-            self.park(_LAST, lambda: expected.tell(self._doubtful(used)))
-            return None
-        again = fate == "again" and not wanted.at_once
-        return AtEnd("again") if again else Now() if wanted.at_once else self._live()
-
-    def _fate_of_tool(self, used: ToolUse, effect: str) -> Fate:
+        wrong = tool_difference(used, wanted) if used is not None else None
+        if wrong and not self.edited:
+            raise self.other_tool(address, wrong)
+        if used is None or wrong:
+            return Now() if wanted.at_once else AtEnd()
         if not in_doubt(used, self.trace.reason):
-            return "recorded"
-        if used.address in self.assume:
-            return "given"
-        if effect == "effect" and used.address not in self.rerun:
-            return "refused"
-        return "again" if used.outcome == "cancelled" else "live"
+            return Recorded(used)
+        if address in self.assume:
+            return Given(Message("tool", self.assume[address]))
+        return self._in_doubt(used, wanted.at_once)
+
+    def _in_doubt(self, used: ToolUse, at_once: bool) -> Verdict:
+        """It runs again if it may; else it fails when all that is recorded was told."""
+        harmful = self.effects.get(used.address, used.effect) == "effect"
+        error = self._doubtful(used) if harmful and used.address not in self.rerun else None
+        if at_once and error is not None:
+            raise error
+        again = error is not None or used.outcome == "cancelled"
+        return Now() if at_once else AtEnd("again" if again else "held", error=error)
 
     def _doubtful(self, used: ToolUse) -> InDoubtEffect:
-        error = InDoubtEffect(
+        return InDoubtEffect(
             f"{used.name}({used.arguments:.300}) at {used.address} had begun when the run was "
             f"broken off, and nobody knows whether it has had its effect\n  either run it again: "
             f"appl trace resume {self.trace.path.stem} --rerun {used.address}\n  or say what it "
@@ -309,8 +209,6 @@ class Resumer(Recall):
             arguments=used.arguments,
             address=used.address,
         )
-        self.refused(error)
-        return error
 
     # -- what is new in a run that goes on
 
@@ -320,6 +218,8 @@ class Resumer(Recall):
             return False  # the run ends here, and nothing has happened
         if isinstance(event, CallStarted | ToolStarted):
             return self._begins(event)
+        if isinstance(event, CallEnded | ToolEnded):
+            self._starts.pop(event.address, None)
         if isinstance(event, Observed):
             return Moment(event.address, event.kind, event.ordinal) not in self._seen
         if isinstance(event, ScopeEntered):
@@ -331,41 +231,39 @@ class Resumer(Recall):
         return isinstance(event, RunEnded) or not self._is_old(event.address)
 
     def _begins(self, event: CallStarted | ToolStarted) -> bool:
-        if isinstance(event, ToolStarted):
-            address, fate = event.address, self._fate_of_start(event)
-        else:
-            address, fate = event.request.address, self.fate(event.request)
-        if fate == "again":
-            self._starts[address] = event
-        return fate in ("live", "given")
+        """True if it is a tool of the program's own that has no end: such a one always runs.
 
-    def _fate_of_start(self, event: ToolStarted) -> Fate:
-        used, address = self.trace.tools.get(event.address), event.address
-        if used is None:
-            return "live"
-        if event.effect == "program":  # it runs again, and its calls are claimed one by one
-            self.claimed.add(address)
-            fate: Fate = "live" if used.outcome is None else "recorded"
-        elif tool_difference(used, event.name, event.arguments):
-            fate = "live" if self.edited else "refused"
-        else:
-            fate = self._fate_of_tool(used, event.effect)
-        self._fates[address] = fate
-        return fate
+        Of all others there is a verdict first.
+        """
+        if isinstance(event, ToolStarted) and event.effect == "program":
+            used = self.trace.tools.get(event.address)
+            return used is None or used.outcome is None
+        self._starts[event.address] = event
+        return False
+
+    def go_live(self, expected: Expectation) -> None:
+        if expected.is_request:
+            self.departs(expected.moment.address)
+        super().go_live(expected)
+
+    def departs(self, address: str) -> None:
+        super().departs(address)
+        start = self._starts.pop(address, None)
+        if start is not None and self.on_live is not None:
+            self.on_live(start)
 
     def _is_old(self, address: str) -> bool:
         """True if the record of *address* stays as it is."""
-        if address in self._fates:
-            return self._fates[address] not in ("live", "given")
-        found = self.trace.by_address.get(address)
-        return found is not None and found.outcome is not None
+        found = self.trace.by_address.get(address) or self.trace.tools.get(address)
+        ended = found is not None and found.outcome is not None
+        return address in self.refused or (ended and self.stands(address))
 
     def _is_untold(self, event: Delivered | ChunksDelivered) -> bool:
         """True if the program never got the recorded outcome, or as many pieces."""
         address = event.address
         found = self.trace.by_address.get(address) or self.trace.tools.get(address)
         told = found is None or found.delivered is not None
-        if told or self._fates.get(address) == "refused":
+        if told or address in self.refused:
             return False
         shown = found.shown if isinstance(found, RecordedCall) else []
         most = max((count for _, count in shown), default=0)

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from appl.errors import ApplError, DivergenceError, SecretInRecord, TraceError
-from appl.runtime.event import CallStarted, Event
+from appl.runtime.event import CallStarted, Event, ToolStarted
 from appl.runtime.world import Go, How, Live, Moment, Programs, Tell, ToolRequest
 from appl.tracing.format.folders import home
 from appl.tracing.reading.tooluse import ToolUse, within
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 from appl.tracing.replaying import explain
-from appl.tracing.replaying.amending import HEADER, Amendments
+from appl.tracing.replaying.amending import Amendments
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -98,13 +98,7 @@ class Missing:
 
     def give_up(self, turn: Turn) -> None:
         """Nobody will ask for what is before *turn*: it is not waited for any more."""
-        while self._left and self._left[-1][0] < turn:
-            self._left.pop()
-
-
-def by_moment(observations: list[Observation]) -> dict[Moment, Observation]:
-    """The *observations* by what they are of."""
-    return {Moment(seen.address, seen.kind, seen.ordinal): seen for seen in observations}
+        self.before(turn, lambda recorded, _: recorded < turn)
 
 
 Record = RecordedCall | ToolUse | Observation
@@ -116,7 +110,7 @@ class Expectation:
     """A moment that a program expects of its world: whom to tell, and how it comes *live*.
 
     It is about a call, a tool, or nothing, as a timer is. ``why`` it is held, ``cause`` is why it
-    is not answered by the record.
+    is not answered by the record, ``error`` what it gets in the end.
     """
 
     moment: Moment
@@ -126,26 +120,38 @@ class Expectation:
     tool: ToolRequest | None = None
     why: Why = "held"
     cause: str = ""
+    error: TraceError | None = None
 
     @property
     def over(self) -> bool:
         """True if it is a call that has ended meanwhile."""
         return self.call is not None and self.call.outcome is not None
 
+    @property
+    def is_request(self) -> bool:
+        """True if it is about a call or a tool."""
+        return self.call is not None or self.tool is not None
+
+    @property
+    def is_read(self) -> bool:
+        """True if it is a stream of which its program has read a part."""
+        feed = self.call.emit if self.call is not None else None
+        return feed is not None and bool(feed.chunks)
+
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A verdict: it is told what is recorded, in its turn."""
+    """A verdict: it is told what is recorded, or given in place of that, in its turn."""
 
     record: Record
+    kind: Kind = "reused"
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A verdict: it is told what somebody has given; a call when its turn comes."""
+    """A verdict: it is told what somebody has given, a timer when nothing recorded is left."""
 
     outcome: Any
-    kind: Kind = "pinned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +163,15 @@ class Now:
 
 @dataclass(frozen=True, slots=True)
 class AtEnd:
-    """A verdict: it waits until nothing recorded is left; pieces of *record* are shown before."""
+    """A verdict: it waits until nothing recorded is left; pieces of *record* are shown before.
+
+    Then it happens for the reason *cause*, or ends with *error*.
+    """
 
     why: Why = "held"
     cause: str = ""
     record: RecordedCall | None = None
+    error: TraceError | None = None
 
 
 Verdict = Recorded | Given | Now | AtEnd | None
@@ -172,10 +182,12 @@ class Sequencer(Live):
     """A world that hands over what a trace holds, in its order; subclasses give the verdicts.
 
     ``error`` is the first divergence, also one that the program caught. ``claimed`` are the
-    addresses of records that are in use, ``whole`` those of tools and items below which nothing is
-    asked for, ``answered`` calls that were not asked, and where their answers are from. Somebody
-    who sleeps, and might still ask for what comes next in the record, is waited for ``patience_s``
-    seconds.
+    addresses of records that are in use, ``departed`` those of calls and tools that are asked or
+    run, whatever is recorded of them, ``refused`` those that ended with an error about the record.
+    ``effects`` says of tools that have begun what running them may do. ``whole`` are the addresses
+    of tools and items below which nothing is asked for, ``answered`` calls that were not asked, and
+    where their answers are from. Somebody who sleeps, and might still ask for what comes next in
+    the record, is waited for ``patience_s`` seconds.
     """
 
     caches = True
@@ -185,26 +197,24 @@ class Sequencer(Live):
         self.trace = trace if isinstance(trace, Trace) else Trace.open(trace, home=home())
         if not self.trace.opened:
             raise SecretInRecord(explain.locked(self.trace))
+        self.amendments = Amendments.of(self.trace)
         self.error: TraceError | None = None
         self.claimed: set[str] = set()
+        self.departed: set[str] = set()
+        self.refused: set[str] = set()
+        self.effects: dict[str, str] = {}
         self.whole: set[str] = set()
         self.answered: dict[str, Kind] = {}
         self._turns = turns_of(self.trace)
-        self._seen = by_moment(self.trace.observations)
-        self._held: dict[Call, Why] = {}  # neither answered nor let go
+        observations = self.trace.observations
+        self._seen = {Moment(seen.address, seen.kind, seen.ordinal): seen for seen in observations}
+        self._coming: dict[Call, None] = {}  # what is recorded of them waits for its turn
         self._waiting: dict[Moment, Expectation] = {}
         self._parked: list[tuple[tuple[Any, ...], int, Go]] = []
         self._arrivals = itertools.count()
         self._lock = threading.Lock()
         self._due: set[tuple[Any, ...]] = set()
         self._untold = Missing(told_in(self.trace, self._turns))
-        self._answers = Missing(
-            (self._turns[call.address], call.address)
-            for call in self.trace.calls
-            if call.address in self._turns
-            and call.delivered is not None
-            and call.started is not None
-        )
 
     # -- what subclasses decide
 
@@ -218,7 +228,7 @@ class Sequencer(Live):
         if expected.call is not None:
             return self.of_call(expected.call)
         if expected.tool is not None:
-            return self.of_tool(expected, expected.tool)
+            return self.of_tool(expected.moment.address, expected.tool)
         moment = expected.moment
         seen = self._seen.get(moment)
         return self.of_new(moment) if seen is None else self.of_observation(moment, seen)
@@ -227,8 +237,8 @@ class Sequencer(Live):
         """The verdict on a call."""
         raise NotImplementedError
 
-    def of_tool(self, expected: Expectation, wanted: ToolRequest) -> Verdict:
-        """The verdict on the *wanted* tool."""
+    def of_tool(self, address: str, wanted: ToolRequest) -> Verdict:
+        """The verdict on the tool that is *wanted* at *address*."""
         raise NotImplementedError
 
     def of_observation(self, moment: Moment, seen: Observation) -> Verdict:
@@ -243,6 +253,18 @@ class Sequencer(Live):
         """Have *expected* happen now."""
         expected.live()
 
+    def refuse(self, expected: Expectation, error: ApplError) -> None:
+        """Tell *expected* an *error*; one about the record is raised at the end of the run, too."""
+        if isinstance(error, TraceError):
+            self.noted(error)
+            self.refused.add(expected.moment.address)
+        expected.tell(error)
+
+    def noted(self, error: TraceError) -> TraceError:
+        """*error*, which is raised at the end of the run too, unless an earlier one is."""
+        self.error = self.error or error
+        return error
+
     def item(self, expected: Expectation) -> None:
         """Begin an item of a map."""
         expected.live()
@@ -252,11 +274,7 @@ class Sequencer(Live):
 
     def stands(self, address: str) -> bool:
         """True if the record of *address* holds for this run too."""
-        return True
-
-    def noted(self, error: object) -> Any:
-        """*error*, which is about to be raised, as what the record and the program differ in."""
-        return error
+        return address not in self.departed
 
     # -- the world
 
@@ -266,8 +284,8 @@ class Sequencer(Live):
         programs.held_by(self)
         programs.answered_by(self, caches=self.caches)
         programs.report_to(self)
-        if HEADER in self.trace.header:
-            programs.amend = Amendments.of(self.trace).apply
+        if self.amendments.sets:
+            programs.amend = self.amendments.apply
 
     def expect(
         self, moment: Moment, tell: Tell, live: Go, about: Call | ToolRequest | None = None
@@ -287,7 +305,7 @@ class Sequencer(Live):
             try:
                 self._apply(self.verdict(expected), expected)
             except ApplError as error:
-                tell(error)
+                self.refuse(expected, error)
 
     def _apply(self, verdict: Verdict, expected: Expectation) -> None:
         if isinstance(verdict, AtEnd):
@@ -296,9 +314,10 @@ class Sequencer(Live):
             expected.cause = verdict.cause
             self.begin(expected)
         elif isinstance(verdict, Given):
-            self.give(expected, verdict)
+            end = functools.partial(expected.tell, verdict.outcome)
+            end() if expected.tool is not None else self.park(self.turn_or_last(), end)
         elif verdict is not None:
-            self.repeat(expected, verdict.record)
+            self.repeat(expected, verdict.record, verdict.kind)
 
     def _ended_then(self, expected: Expectation) -> None:
         """A call or function that somebody outside ended then is ended in its turn.
@@ -317,11 +336,9 @@ class Sequencer(Live):
 
     def hold(self, expected: Expectation, verdict: AtEnd) -> None:
         """Keep *expected* until nothing recorded is left; the pieces of its record come before."""
-        expected.why, expected.cause = verdict.why, verdict.cause
+        expected.why, expected.cause, expected.error = verdict.why, verdict.cause, verdict.error
         with self._lock:
             self._waiting[expected.moment] = expected
-        if expected.call is not None:
-            self._held[expected.call] = verdict.why
         if verdict.record is not None:
             self._shows(expected, verdict.record)
         self.look_soon()
@@ -341,16 +358,15 @@ class Sequencer(Live):
     def leave(self, moment: Moment) -> None:
         """Nobody waits for *moment* any more."""
         with self._lock:
-            one = self._waiting.pop(moment, None)
-        if one is not None and one.call is not None:
-            self._held.pop(one.call, None)
+            self._waiting.pop(moment, None)
 
     def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
         """The recorded observation, else the present one. Raises ``SecretInRecord``."""
         seen = self._seen.get(moment)
         if seen is None:
             return super().see(moment, live)
-        self.check_usable(seen)
+        if (error := self.masked(seen)) is not None:
+            raise self.noted(error)
         return seen.value
 
     def ends(self, moment: Moment, how: How, end: Go) -> None:
@@ -379,33 +395,26 @@ class Sequencer(Live):
 
     def unasked(self) -> list[RecordedCall | ToolUse]:
         """Recorded calls that ended, and that this run has not asked for."""
-        calls = [call for call in self.trace.calls if call.started is not None]
-        every: list[RecordedCall | ToolUse] = [c for c in calls if c.address in self._turns]
-        every += [used for used in self.trace.tools.values() if used.message is not None]
-        return [
-            each
-            for each in every
-            if each.address not in self.claimed and not self.excused(each.address)
-        ]
+        calls = (call for call in self.trace.calls if call.address in self._turns)
+        every: list[RecordedCall | ToolUse] = [c for c in calls if c.started is not None]
+        every += (used for used in self.trace.tools.values() if used.message is not None)
+        return [each for each in every if not self._is_covered(each.address)]
 
     def dropped(self, address: str) -> bool:
         """True if a call at *address* or below was cancelled in the record."""
-        return any(
-            call.outcome == "cancelled"
-            for call in self.trace.calls
-            if call.address == address or call.address.startswith(f"{address}/")
-        )
+        below = (call for call in self.trace.calls if f"{call.address}/".startswith(f"{address}/"))
+        return any(call.outcome == "cancelled" for call in below)
 
     def held(self) -> Iterator[tuple[Call, Why, int]]:
         """The calls that wait for what is recorded, and why."""
-        ahead = self.to_come() if self._held else 0
-        for call, why in tuple(self._held.items()):
-            if call.outcome is None:
-                yield call, why, ahead
+        waiting = {one.call: one.why for one in self.waiting() if one.call is not None}
+        every: dict[Call, Why] = {**dict.fromkeys(tuple(self._coming), "recorded"), **waiting}
+        ahead = self.to_come() if every else 0
+        yield from ((call, why, ahead) for call, why in every.items() if call.outcome is None)
 
     def to_come(self) -> int:
         """The number of recorded ends that are still to come."""
-        return len(self._parked)
+        return len(self._parked) + len(self.unasked())
 
     def idle(self, final: bool = True) -> bool:
         """All programs wait: hand over the next outcome, or do what follows the last one."""
@@ -428,13 +437,15 @@ class Sequencer(Live):
         return turn is not None and not self._untold.before(turn, self._is_due)
 
     def _is_due(self, turn: Turn, address: str) -> bool:
-        return turn in self._due or self.excused(address)
+        return turn in self._due or self._is_covered(address)
 
     def difference(self) -> TraceError | None:
         return self.error
 
     def on_event(self, event: Event) -> None:
-        """Take note of what happens."""
+        """Take note of the tools that begin."""
+        if isinstance(event, ToolStarted):
+            self.effects[event.address] = event.effect
 
     # -- what is recorded, in its turn
 
@@ -445,20 +456,9 @@ class Sequencer(Live):
         elif isinstance(record, ToolUse):
             self._end_tool(expected, record)
         else:
-            self.answer_in(self._turns[record.address], expected, record, kind)
+            self.answer_in(self.turn_or_last(record.address), expected, record, kind)
 
-    def give(self, expected: Expectation, given: Given) -> None:
-        """Tell *expected* what was *given*: a tool at once, others in their turns."""
-        address = expected.moment.address
-        if expected.tool is not None:
-            expected.tell(given.outcome)
-        elif expected.call is None:
-            self.park(self.turn_or_last(address), functools.partial(expected.tell, given.outcome))
-        else:
-            found = RecordedCall(address, response=given.outcome)
-            self.answer_in(self.turn_or_last(address), expected, found, given.kind)
-
-    def turn_or_last(self, address: str) -> Turn:
+    def turn_or_last(self, address: str = "") -> Turn:
         """The turn of the call at *address*, or one behind all that is recorded."""
         return self._turns.get(address, (2 * self.trace.moments + 1, DELIVERED))
 
@@ -468,24 +468,17 @@ class Sequencer(Live):
         self.answered[expected.call.address] = kind
         self.claimed.add(found.address)
         self.moves()
-        self._held[expected.call] = "recorded"
-        show = self._shows(expected, found)
-        self.park(turn, functools.partial(self._answer, expected, found, kind, show))
+        call, show = expected.call, self._shows(expected, found)
+        self._coming[call] = None
 
-    def _answer(
-        self,
-        expected: Expectation,
-        found: RecordedCall,
-        kind: Kind,
-        show: Callable[[int | None], None],
-    ) -> None:
-        call = expected.call
-        assert call is not None
-        self._held.pop(call, None)
-        if call.outcome is None:
-            show(None)
-            self.reuses(call, found, kind)
-            expected.tell(found.error if found.error is not None else found.response)
+        def answer() -> None:
+            self._coming.pop(call, None)
+            if call.outcome is None:
+                show(None)
+                self.reuses(call, found, kind)
+                expected.tell(found.error if found.error is not None else found.response)
+
+        self.park(turn, answer)
 
     def _shows(self, expected: Expectation, found: RecordedCall) -> Callable[[int | None], None]:
         """Have the chunks of *found* told as they were delivered, each in its turn.
@@ -493,9 +486,8 @@ class Sequencer(Live):
         What is returned tells the first so many at once, or with ``None`` all that are left.
         """
         assert expected.call is not None
-        if expected.call.emit is None or not found.cuts:
-            return _no_pieces
-        chunks, shown = found.chunks(), 0
+        streamed = expected.call.emit is not None and found.cuts
+        chunks, shown = found.chunks() if streamed else iter(()), 0
 
         def show(count: int | None) -> None:
             nonlocal shown
@@ -503,7 +495,7 @@ class Sequencer(Live):
                 expected.tell(chunk)
                 shown += 1
 
-        for position, count in found.shown:
+        for position, count in found.shown if streamed else ():
             self.park((position, DELIVERED), functools.partial(show, count))
         return show
 
@@ -511,7 +503,6 @@ class Sequencer(Live):
         """A tool that does not run ends as it did: at once, or when its turn comes."""
         assert expected.tool is not None
         self.check_usable(used)
-        self.claimed.add(used.address)
         self.whole.add(used.address)
         if expected.tool.at_once:
             expected.tell(used.end())
@@ -520,17 +511,19 @@ class Sequencer(Live):
 
     def check_usable(self, record: Record) -> None:
         """Raise ``SecretInRecord`` when what came of it was not recorded as it was."""
-        error = self.masked(record)
-        if error is not None:
-            raise self.noted(error)
+        if (error := self.masked(record)) is not None:
+            raise error
 
     def masked(self, record: Record) -> SecretInRecord | None:
         """The error about a *record* that holds something else than what came."""
         lost = record.masked if isinstance(record, Observation) else record.lost
-        if lost:
-            what = record.kind if isinstance(record, Observation) else record.where
-            return SecretInRecord(explain.masked(f"{record.address} ({what})", lost))
-        return None
+        what = record.kind if isinstance(record, Observation) else record.where
+        return SecretInRecord(explain.masked(f"{record.address} ({what})", lost)) if lost else None
+
+    def other_tool(self, address: str, difference: str) -> DivergenceError:
+        """The error about the tool at *address*, which is not what was recorded in its place."""
+        text = f"the tool at {address} was not recorded in {self.trace.path.name}: {difference}"
+        return DivergenceError(f"{text}\n  {explain.CAUSES}")
 
     def diverged(self, call: Call) -> DivergenceError:
         """The error about *call*, which is not what was recorded in its place."""
@@ -553,17 +546,19 @@ class Sequencer(Live):
             return self._parked[0][0] if self._parked and self.in_order else None
 
     def is_early(self, final: bool) -> bool:
-        """True if the next outcome came after another in the record that was not requested yet."""
+        """True if the next outcome came after another in the record that nobody expects yet."""
         turn = self._next_turn()
-        if turn is None or not self._answers.before(turn, self._is_asked):
+        if turn is None or not self._untold.before(turn, self._is_due):
             return False
         if not self.still(final):
             return True
-        self._answers.give_up(turn)
+        self._untold.give_up(turn)
         return False
 
-    def _is_asked(self, turn: Turn, address: str) -> bool:
-        return address in self.claimed or self.excused(address)
+    def _is_covered(self, address: str) -> bool:
+        """True if somebody has asked for what is recorded at *address*, or need not."""
+        known = (self.claimed, self.departed, self.effects)
+        return any(address in each for each in known) or self.excused(address)
 
     def release(self) -> bool:
         """Let go what was delivered first of all that is parked; false when nothing is."""
@@ -596,7 +591,3 @@ class Sequencer(Live):
 def where(issued: Call | CallStarted) -> str:
     """The source line that has *issued* a call, as ``file:line``, or an empty string."""
     return f"{issued.file}:{issued.line}" if issued.file else ""
-
-
-def _no_pieces(count: int | None) -> None:
-    """The answer is told as a whole."""

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import re
 
+from appl.runtime.world import ToolRequest
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.recording.secret import Masker
 
 
-def tool_difference(used: ToolUse, name: str, arguments: str) -> str | None:
-    """The difference of a call from *used* in words, without secrets; ``None`` if it is equal.
+def tool_difference(used: ToolUse, wanted: ToolRequest) -> str | None:
+    """The difference of what is *wanted* from *used* in words, without secrets; ``None`` if equal.
 
     Of arguments that held a secret, only the rest is compared.
     """
-    if name != used.name:
-        return f"the tool {name!r} is called there, and {used.name!r} was"
-    if arguments == used.arguments:
+    if wanted.name != used.name:
+        return f"the tool {wanted.name!r} is called there, and {used.name!r} was"
+    if wanted.arguments == used.arguments:
         return None
-    shown = Masker().text(arguments, [])
+    shown = Masker().text(wanted.arguments, [])
     if used.masked and _without_names(shown) == _without_names(used.arguments):
         return None
-    return f"{name} is called with {shown:.99} there, and was with {used.arguments:.99}"
+    return f"{used.name} is called with {shown:.99} there, and was with {used.arguments:.99}"
 
 
 def _without_names(masked: str) -> str:
