@@ -141,7 +141,8 @@ class DecoratedFunction(Body):
         return None
 
     def begun(self, frame: Frame) -> None:
-        activation.begin(frame)
+        if frame.block is not None:
+            frame.block.begin(frame)
         if self.notes and not frame.shares:
             for note in self.notes:
                 frame.run.reporter.tell_once(note, note)

@@ -122,12 +122,6 @@ def keep_place(around: PromptWriter, frame: Frame, pending: Promise) -> None:
     around.prompt.say(around.voice, Kept(pending, nodes, frame.base))
 
 
-def begin(frame: Frame) -> None:
-    """Note that the activation is about to say its first text."""
-    if frame.block is not None:
-        frame.block.begin(frame)
-
-
 def leave(frame: Frame) -> None:
     """End the activation, which returned: its caller answers for what it left running."""
     if frame.block is not None:

@@ -86,7 +86,7 @@ def served() -> Iterator[Served]:
 
 @pytest.mark.parametrize(
     ("backend", "most"),
-    [("instant", (180, 42, 42)), ("openai", (300, 53, 51)), ("sglang", (325, 57, 59))],
+    [("instant", (175, 42, 42)), ("openai", (298, 53, 51)), ("sglang", (322, 57, 59))],
 )
 def test_one_warm_recorded_call_runs_through_few_functions(
     backend: str, most: tuple[int, int, int], served: Served, tmp_path: Path

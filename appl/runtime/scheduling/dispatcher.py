@@ -139,7 +139,10 @@ class Dispatcher:
             asking = partial(ask, request, call.emit)
         else:
             asking = partial(self._samples.complete, request, call.emit, ask)
-        began, total = self._began.pop(call, None), self._total(call)
+        began = self._began.pop(call, None)
+        if call.timeout is None and self._usual is not _UNTIMED:
+            return asking()
+        total = self._total(call)
         if total == math.inf:
             return asking()
         late = 0.0 if began is None else self._clock.now() - began

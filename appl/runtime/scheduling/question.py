@@ -60,12 +60,19 @@ class Question:
         self.probing = self.shared = self.sent = False
 
     def send(self, *, probing: bool) -> None:
-        """Note that the present attempt is sent."""
+        """Note that the present attempt is sent, and tell instruments."""
         self.sent, self.at, self.probing = True, time.monotonic(), probing
         self.number = next(self.numbers)
         if self.call.emit is not None:
             self.call.emit.begin(self._samples())
-        dispatched(self.call, self.number, self.waited)
+        run = self.call.run
+        if run.reporter.watched:
+            at = time.monotonic_ns()
+            run.reporter.emit(CallDispatched(self.call.address, self.number, at, self.waited))
+        # Some worlds hand something over only when all programs wait. Now that this call is with
+        # the backend nothing more of it is on its way here, and all may be waiting.
+        if run.outside.idle_detection is not None:
+            run.outside.idle_detection.soon()
         self.waited = None
 
     def begun(self) -> bool:
@@ -95,17 +102,6 @@ class Question:
     def elsewhere(self) -> AbstractContextManager[None]:
         """A block in which another process is asked for leave."""
         return _timed(self.call)
-
-
-def dispatched(call: Call, attempt: int, waited: dict[str, int] | None = None) -> None:
-    """Tell instruments that *call* is with the backend, for the *attempt*-th time."""
-    run = call.run
-    if run.reporter.watched:
-        run.reporter.emit(CallDispatched(call.address, attempt, time.monotonic_ns(), waited))
-    # Some worlds hand something over only when all programs wait. Now that this call is with the
-    # backend nothing more of it is on its way here, and all may be waiting.
-    if run.outside.idle_detection is not None:
-        run.outside.idle_detection.soon()
 
 
 @contextmanager
