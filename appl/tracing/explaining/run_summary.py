@@ -192,7 +192,7 @@ def summary_of(path: str | os.PathLike[str], most: int, *, salvage: bool = False
         if is_tape(file):
             return _of_trace(Trace.open(path), most)
         scan = TraceScan(file, salvage=salvage)
-        builder = _Passing(Summary(trace, most), scan.allowance)
+        builder = _SummaryBuilder(Summary(trace, most), scan.allowance)
         scan.read(builder.block)
     trace.torn, trace.state = scan.torn, scan.state(builder.closed)
     return builder.finish()
@@ -221,7 +221,7 @@ def _closed(made: Summary) -> Summary:
     return made
 
 
-class _Passing(Builder):
+class _SummaryBuilder(Builder):
     """Reads records for a summary, and keeps no more of them than it needs."""
 
     def __init__(self, made: Summary, allowance: DecodingAllowance) -> None:

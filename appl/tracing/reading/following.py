@@ -33,7 +33,7 @@ class Following:
         self.trace = Trace.open(path) if self._tape else Trace(Path(path))
         self.behind = False
         self._scan = TraceScan(self._file, salvage=salvage)
-        self._builder = _Noting(self.trace, self._scan.allowance)
+        self._builder = _TouchedAddresses(self.trace, self._scan.allowance)
         if self._tape:
             self._builder.touched = dict.fromkeys((*self.trace.by_address, *self.trace.tools))
 
@@ -82,7 +82,7 @@ class Following:
         self.close()
 
 
-class _Noting(Builder):
+class _TouchedAddresses(Builder):
     """Notes the addresses that records are about, each once, in their order."""
 
     def __init__(self, trace: Trace, allowance: DecodingAllowance) -> None:

@@ -49,13 +49,13 @@ class Entries:
 class Liveness:
     """The result of the first pass: the last record that uses each number of a process.
 
-    ``told`` are the records that speak of the delivery of a tool's result. ``kinds`` says whether
-    there are calls of tools, observations and warnings. ``quoted`` are the calls, by their order,
-    whose answers are said again in a prompt.
+    ``tool_deliveries`` are records of deliveries of tools' results. ``kinds`` says whether there
+    are calls of tools, observations and warnings. ``quoted`` are the calls, by their order, whose
+    answers are said again in a prompt.
     """
 
     def __init__(self) -> None:
-        self.calls, self.tools, self.told = Entries(), Entries(), set[int]()
+        self.calls, self.tools, self.tool_deliveries = Entries(), Entries(), set[int]()
         self.quoted = bytearray()
         self.kinds = set[table.Kind]()
         self._of = [array("q")]
@@ -66,8 +66,8 @@ class Liveness:
         self._of.append(array("q"))
         self._since = record
 
-    def given(self, number: object, record: int) -> None:
-        """*number* begins to mean something; one that no process would give is never let go of."""
+    def define(self, number: object, record: int) -> None:
+        """Note that *record* defines *number*; one that no process would give is kept for good."""
         last, most = self._of[-1], 2 * (record - self._since) + _AHEAD
         if type(number) is int and 0 <= number < most:
             if number >= len(last):
@@ -79,18 +79,19 @@ class Liveness:
         self.quoted.extend(bytes(max(0, call + 1 - len(self.quoted))))
         self.quoted[call] = 1
 
-    def used(self, number: object, record: int) -> None:
+    def use(self, number: object, record: int) -> None:
+        """Note that *record* uses *number*."""
         last = self._of[-1]
         if type(number) is int and 0 <= number < len(last):
             last[number] = record
 
-    def over(self, process: int, number: object, record: int) -> bool:
+    def is_last_use(self, process: int, number: object, record: int) -> bool:
         """True if nothing after *record* uses *number*."""
         last = self._of[process]
         return type(number) is int and 0 <= number < len(last) and -1 < last[number] <= record
 
 
-class Noting(DecodingAllowance):
+class ReferencedTexts(DecodingAllowance):
     """Notes which long texts a record refers to, as it is made."""
 
     __slots__ = ("texts",)
@@ -114,10 +115,12 @@ class Pass(Builder):
     needs: frozenset[table.Kind] = frozenset()
     """The kinds without which there is nothing to read."""
 
-    def __init__(self, trace: Trace, allowance: DecodingAllowance | None, uses: Liveness) -> None:
-        self._uses, self._processes = uses, 0
+    def __init__(
+        self, trace: Trace, allowance: DecodingAllowance | None, liveness: Liveness
+    ) -> None:
+        self._liveness, self._processes = liveness, 0
         super().__init__(trace, allowance)
-        self._scratch = Noting(of_file(0))
+        self._scratch = ReferencedTexts(of_file(0))
         self._handlers = {tag: self._handlers[tag] for tag in table.tags(self.wants)}
         self._count_kept()
 
@@ -136,12 +139,12 @@ class Pass(Builder):
         self._processes += 1
 
     def _text_used(self, number: object) -> None:
-        if number in self._numbered.pieces and self._over(number):
+        if number in self._numbered.pieces and self._is_last_use(number):
             del self._numbered.pieces[number]
 
-    def _over(self, number: object) -> bool:
+    def _is_last_use(self, number: object) -> bool:
         """True if nothing after this record uses *number*."""
-        return self._uses.over(self._processes, number, self._trace.records)
+        return self._liveness.is_last_use(self._processes, number, self._trace.records)
 
 
 class LivenessPass(Pass):
@@ -150,23 +153,23 @@ class LivenessPass(Pass):
     wants = table.EVERY - {table.FileRecord, table.LineRecord, table.ParametersRecord}
 
     def _process(self, process: table.ProcessRecord) -> None:
-        self._uses.begin(self._trace.records)
+        self._liveness.begin(self._trace.records)
         super()._process(process)
 
-    def _given(self, number: object) -> None:
-        self._uses.given(number, self._trace.records)
+    def _define(self, number: object) -> None:
+        self._liveness.define(number, self._trace.records)
 
-    def _used_here(self, *numbers: Any) -> None:
+    def _note_use(self, *numbers: Any) -> None:
         for number in numbers:
-            self._uses.used(number, self._trace.records)
+            self._liveness.use(number, self._trace.records)
 
     def _text_used(self, number: object) -> None:
-        self._used_here(number)
+        self._note_use(number)
 
     def _piece(self, piece: table.PieceRecord) -> None:
         """Only the last ones are kept: the error that ended the run may be long."""
         if piece.place == 0:
-            self._given(piece.id)
+            self._define(piece.id)
             while len(self._numbered.pieces) > _RECENT:
                 del self._numbered.pieces[next(iter(self._numbered.pieces))]
         super()._piece(piece)
@@ -180,49 +183,49 @@ class LivenessPass(Pass):
     def _scope(self, scope: table.ScopeRecord) -> None:
         above, parent, leaf = self._scope_of(scope.parent), scope.parent, scope.leaf
         self._numbered.scopes[scope.id] = self._counted(f"{above}/{leaf}" if parent != "" else leaf)
-        self._used_here(parent)
-        self._given(scope.id)
+        self._note_use(parent)
+        self._define(scope.id)
 
     def _counted(self, address: str) -> str:
         self._allowance.spend(RECORD + 4 * len(address))
         return address
 
     def _medium(self, medium: table.MediumRecord) -> None:
-        self._given(medium.id)
+        self._define(medium.id)
 
     def _message(self, message: table.MessageRecord) -> None:
-        self._given(message.id)
-        self._used_here(*parts(message.more))
+        self._define(message.id)
+        self._note_use(*parts(message.more))
         content = message.content
         if type(content) is int and message.role == "assistant":
-            self._used_here(content)
-            self._uses.quote(self._numbered.calls[content])  # type: ignore[arg-type]
+            self._note_use(content)
+            self._liveness.quote(self._numbered.calls[content])  # type: ignore[arg-type]
 
     def _longer(self, longer: table.LongerRecord) -> None:
-        self._given(longer.id)
-        self._used_here(longer.message, *parts(longer.more))
+        self._define(longer.id)
+        self._note_use(longer.message, *parts(longer.more))
 
     def _prompt(self, prompt: table.PromptRecord) -> None:
-        self._given(prompt.id)
-        self._used_here(prompt.parent, prompt.message, *origins(prompt.origins))
+        self._define(prompt.id)
+        self._note_use(prompt.parent, prompt.message, *origins(prompt.origins))
 
     def _start(self, start: table.StartRecord) -> None:
-        self._used_here(start.scope, start.prompt, *start.edges)
-        self._given(start.id)
+        self._note_use(start.scope, start.prompt, *start.edges)
+        self._define(start.id)
         address = f"{self._scope_of(start.scope)}/{start.leaf}"
-        index = self._uses.calls.begin(self._counted(address))
+        index = self._liveness.calls.begin(self._counted(address))
         self._numbered.calls[start.id] = index  # type: ignore[assignment]
         self._spoken(index)
 
     def _spoken(self, index: Any) -> None:
-        self._uses.calls.last[index] = self._trace.records
+        self._liveness.calls.last[index] = self._trace.records
 
     def _call(self, reference: object) -> Any:
         """The index of a call, as ``_start`` keeps it."""
-        self._used_here(reference)
+        self._note_use(reference)
         if isinstance(reference, int):
             return self._numbered.calls[reference]
-        calls, address = self._uses.calls, checked(str, reference)
+        calls, address = self._liveness.calls, checked(str, reference)
         index = calls.at(address)
         return calls.begin(self._counted(address)) if index is None else index
 
@@ -242,17 +245,17 @@ class LivenessPass(Pass):
         if self._use(delivery.call) is None:
             self._spoken(self._call(delivery.call))
         else:
-            self._uses.told.add(self._trace.records)
+            self._liveness.tool_deliveries.add(self._trace.records)
 
     def _use(self, reference: Any) -> Any:
         """The index of a tool's call, as ``_tool`` keeps it."""
         known = isinstance(reference, int)
-        return self._numbered.used.get(reference) if known else self._uses.tools.at(reference)
+        return self._numbered.used.get(reference) if known else self._liveness.tools.at(reference)
 
     def _tool(self, tool: table.ToolStartRecord) -> None:
-        self._uses.kinds.add(table.ToolStartRecord)
-        self._used_here(tool.scope)
-        tools = self._uses.tools
+        self._liveness.kinds.add(table.ToolStartRecord)
+        self._note_use(tool.scope)
+        tools = self._liveness.tools
         index = tools.begin(self._counted(f"{self._scope_of(tool.scope)}/{tool.leaf}"))
         self._numbered.used[tool.id] = index  # type: ignore[assignment]
         tools.last[index] = self._trace.records
@@ -261,15 +264,15 @@ class LivenessPass(Pass):
         index = self._use(result.call)
         if index is None:
             raise ValueError(f"a result is that of no tool call: {result.call!r}")
-        self._uses.tools.last[index] = self._trace.records
+        self._liveness.tools.last[index] = self._trace.records
         if result.status == ANSWERED:
-            self._used_here(result.value)
+            self._note_use(result.value)
 
     def _observation(self, seen: table.ObservationRecord) -> None:
-        self._uses.kinds.add(table.ObservationRecord)
+        self._liveness.kinds.add(table.ObservationRecord)
 
     def _warning(self, warning: table.WarningRecord) -> None:
-        self._uses.kinds.add(table.WarningRecord)
+        self._liveness.kinds.add(table.WarningRecord)
 
 
 def bare(scope: table.ScopeRecord) -> table.ScopeRecord:
@@ -284,5 +287,5 @@ def parts(more: Any) -> Iterator[Any]:
     yield from origins((more or {}).get("from"))
 
 
-def origins(told: object) -> Sequence[Any]:
-    return told[1::2] if isinstance(told, list) else ()
+def origins(spans: object) -> Sequence[Any]:
+    return spans[1::2] if isinstance(spans, list) else ()

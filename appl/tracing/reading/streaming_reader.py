@@ -46,7 +46,7 @@ class StreamingReader:
             if is_tape(self._file):
                 self.trace = self._whole = Trace.open(path)
             else:
-                self.trace, self._uses = Trace(Path(path)), Liveness()
+                self.trace, self._liveness = Trace(Path(path)), Liveness()
                 self._salvage = salvage
                 self._find()
         except BaseException:
@@ -55,11 +55,11 @@ class StreamingReader:
 
     def _find(self) -> None:
         scan, trace = TraceScan(self._file, salvage=self._salvage), self.trace
-        first = LivenessPass(trace, scan.allowance, self._uses)
+        first = LivenessPass(trace, scan.allowance, self._liveness)
         scan.read(first.block)
         self._blocks = scan.blocks
-        self._uses.calls.close()
-        self._uses.tools.close()
+        self._liveness.calls.close()
+        self._liveness.tools.close()
         trace.torn, trace.state = scan.torn, scan.state(first.closed)
 
     @property
@@ -114,13 +114,13 @@ class StreamingReader:
         """The values of a tape, which is in memory, or those that a pass of *kind* finds."""
         if self._whole is not None:
             yield from of_whole(self._whole)
-        elif kind.needs <= self._uses.kinds:
+        elif kind.needs <= self._liveness.kinds:
             yield from self._pass(kind, *options)
 
-    def _pass(self, kind: Any, *given: Any) -> Iterator[Any]:
+    def _pass(self, kind: Any, *options: Any) -> Iterator[Any]:
         """Read the blocks of the first pass again; what is ready after each of them."""
         scan = TraceScan(self._file, salvage=self._salvage)
-        builder = kind(Trace(self.trace.path), scan.allowance, self._uses, *given)
+        builder = kind(Trace(self.trace.path), scan.allowance, self._liveness, *options)
         for _ in scan.blocks_to(builder.block):
             yield from builder.ready()
             if scan.blocks == self._blocks:  # a run that goes on may have written more
@@ -162,17 +162,17 @@ class _Calls(Pass):
 
     wants = table.EVERY - {table.WarningRecord}
 
-    def __init__(self, trace: Trace, allowance: DecodingAllowance, uses: Liveness) -> None:
+    def __init__(self, trace: Trace, allowance: DecodingAllowance, liveness: Liveness) -> None:
         self._waiting = deque[_Held]()
         self._held: dict[int, _Held] = {}
         self._about: RecordedCall | None = None
         self._takes: dict[int, int] = {}
         self._begun = self._lasting = 0
-        super().__init__(trace, allowance, uses)
+        super().__init__(trace, allowance, liveness)
 
     def ready(self) -> Iterator[tuple[RecordedCall, bool]]:
         """The calls of which nothing more is told, in their order."""
-        calls, done = self._uses.calls, self._trace.records
+        calls, done = self._liveness.calls, self._trace.records
         while self._waiting and calls.last[self._waiting[0].index] < done:
             held = self._waiting.popleft()
             self._let_go(held)
@@ -185,7 +185,7 @@ class _Calls(Pass):
         if trace.by_address.get(call.address) is call:
             del trace.by_address[call.address]
         if held.number is not None and self._numbered.calls.get(held.number) is call:
-            if self._uses.over(self._processes, held.number, trace.records - 1):
+            if self._liveness.is_last_use(self._processes, held.number, trace.records - 1):
                 del self._numbered.calls[held.number]
             else:
                 named = _Named(call, self._quotes(held.index))
@@ -195,7 +195,7 @@ class _Calls(Pass):
                 self._numbered.calls[held.number] = named  # type: ignore[assignment]
 
     def _quotes(self, index: int) -> bool:
-        quoted = self._uses.quoted
+        quoted = self._liveness.quoted
         return index < len(quoted) and bool(quoted[index])
 
     def _forget(self) -> None:
@@ -239,13 +239,13 @@ class _Calls(Pass):
 
     def _release(self, table: dict[int, Any], number: object) -> None:
         """Let go of *number*, unless it is used after this record."""
-        if number in table and self._over(number):
+        if number in table and self._is_last_use(number):
             del table[number]
             self._allowance.taken -= self._takes.pop(number, 0)
 
     def _release_call(self, number: Any) -> None:
         known: object = self._numbered.calls.get(number) if isinstance(number, int) else None
-        if isinstance(known, _Named) and self._over(number):
+        if isinstance(known, _Named) and self._is_last_use(number):
             self._allowance.taken -= known.taken
             del self._numbered.calls[number]
 
@@ -315,7 +315,7 @@ class _Calls(Pass):
         return self._about
 
     def _delivery(self, delivery: table.DeliveryRecord) -> None:
-        if self._trace.records in self._uses.told:
+        if self._trace.records in self._liveness.tool_deliveries:
             self.deliveries += 1
         else:
             super()._delivery(delivery)
@@ -364,11 +364,11 @@ class _Chosen(_Calls):
         self,
         trace: Trace,
         allowance: DecodingAllowance,
-        uses: Liveness,
+        liveness: Liveness,
         keep: Callable[[str], bool],
     ) -> None:
         self._keep = keep
-        super().__init__(trace, allowance, uses)
+        super().__init__(trace, allowance, liveness)
 
     def _let_go(self, held: _Held) -> None:
         if self._keep(held.call.address):
@@ -401,14 +401,14 @@ class _Tools(Pass):
         }
     )
 
-    def __init__(self, trace: Trace, allowance: DecodingAllowance, uses: Liveness) -> None:
+    def __init__(self, trace: Trace, allowance: DecodingAllowance, liveness: Liveness) -> None:
         self._waiting = deque[tuple[int, ToolUse]]()
         self._begun = 0
-        super().__init__(trace, allowance, uses)
+        super().__init__(trace, allowance, liveness)
 
     def ready(self) -> Iterator[ToolUse]:
         """The calls of which nothing more is told, in their order."""
-        tools, done = self._uses.tools, self._trace.records
+        tools, done = self._liveness.tools, self._trace.records
         while self._waiting and tools.last[self._waiting[0][0]] < done:
             index, used = self._waiting.popleft()
             if not tools.again[index]:
@@ -423,7 +423,7 @@ class _Tools(Pass):
         """Keep the results of tools; other messages are not needed."""
         if message.role == "tool":
             super()._message(message)
-            if self._over(message.id):
+            if self._is_last_use(message.id):
                 del self._numbered.messages[message.id]
 
     def _start(self, start: table.StartRecord) -> None:
@@ -441,7 +441,7 @@ class _Tools(Pass):
 
     def _result(self, result: table.ToolEndRecord) -> None:
         super()._result(result)
-        if result.status == ANSWERED and self._over(result.value):
+        if result.status == ANSWERED and self._is_last_use(result.value):
             del self._numbered.messages[result.value]
 
 
