@@ -266,8 +266,9 @@ class MCPServer:
         return link.close() if link is not None else None
 
 
-def _library() -> Any:
-    return library("mcp", "a client of MCP servers")
+def _library() -> ModuleType:
+    loaded: ModuleType = library("mcp", "a client of MCP servers")
+    return loaded
 
 
 def _stderr() -> TextIO:

@@ -9,7 +9,7 @@ Invariant: reading any bytes gives a request or raises a ``ControlError``.
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
 
 from appl.errors import ControlError
 
@@ -20,7 +20,7 @@ MOST_CALLS = 10_000
 """The largest number of calls, and of programs, in one reply."""
 
 
-def request(do: str, **fields: Any) -> bytes:
+def request(do: str, **fields: object) -> bytes:
     """A request as a line."""
     return _line({"v": VERSION, "do": do, **fields})
 
@@ -67,5 +67,5 @@ def read_reply(line: bytes) -> object:
     return found["ok"]
 
 
-def _line(document: dict[str, Any]) -> bytes:
+def _line(document: Mapping[str, object]) -> bytes:
     return json.dumps(document, ensure_ascii=True, allow_nan=False).encode() + b"\n"

@@ -22,7 +22,7 @@ from appl.runtime.scheduling.policy import Allowance
 USUAL_CALLS = 500
 _MOST = 1_000_000
 _AMOUNTS = ("calls", "tokens", "cost")
-Request = dict[str, Any]
+Request = dict[str, object]
 
 
 class RequestHandler:
@@ -31,7 +31,7 @@ class RequestHandler:
     def __init__(self, run: Run, about: About) -> None:
         self._run, self._about = run, about
         self._steering = Steering(run)
-        self._acts: dict[str, Callable[[Request], Any]] = {
+        self._acts: dict[str, Callable[[Request], object]] = {
             "run": self._summary,
             "show": self._view,
             "pause": self._pause,
@@ -41,9 +41,9 @@ class RequestHandler:
             "budget": self._budget,
         }
 
-    def answer(self, request: Request) -> Any:
+    def answer(self, request: Request) -> object:
         """The reply to *request*. Raises ``ControlError``."""
-        act = self._acts.get(request["do"])
+        act = self._acts.get(str(request["do"]))
         if act is None:
             word = str(request["do"])[:40]
             raise ControlError(f"a run does not know {word!r}{nearest(word, self._acts)}", "do")
@@ -52,28 +52,28 @@ class RequestHandler:
 
     # -- looking
 
-    def _summary(self, request: Request) -> Any:
+    def _summary(self, request: Request) -> object:
         return summary(self._run, self._about)
 
-    def _view(self, request: Request) -> Any:
+    def _view(self, request: Request) -> object:
         limit = _whole(request, "limit", USUAL_CALLS)
         return view(self._run, self._about, limit, request.get("content") is True)
 
     # -- doing
 
-    def _pause(self, request: Request) -> Any:
+    def _pause(self, request: Request) -> object:
         if not self._open().dispatch.scheduler.paused:
             self._steering.pause()
             self._tell("paused: no call is sent until `appl ctl resume`")
         return summary(self._run, self._about)
 
-    def _resume(self, request: Request) -> Any:
+    def _resume(self, request: Request) -> object:
         if self._open().dispatch.scheduler.paused:
             self._steering.resume()
             self._tell("goes on")
         return summary(self._run, self._about)
 
-    def _cancel(self, request: Request) -> Any:
+    def _cancel(self, request: Request) -> object:
         at = request.get("at")
         if not isinstance(at, str) or not at:
             raise ControlError("say which: the address of a call or of a function", "bad-request")
@@ -108,12 +108,12 @@ class RequestHandler:
             raise refused
         return "later" if "later" in ended.values() else "now", sorted(ended)
 
-    def _cancelled(self, at: str, what: str, when: When, ended: list[str]) -> Any:
+    def _cancelled(self, at: str, what: str, when: When, ended: list[str]) -> object:
         calls = f"{len(ended)} call{'' if len(ended) == 1 else 's'} below {at} cancelled"
         self._tell(f"{at} was cancelled" if what != "calls" else calls, at)
         return {"cancelled": what, "at": at, "calls": ended, "when": when}
 
-    def _concurrency(self, request: Request) -> Any:
+    def _concurrency(self, request: Request) -> object:
         most = _whole(request, "most", 0)
         if not 1 <= most <= _MOST:
             raise ControlError(f"concurrency is a whole number from 1 to {_MOST}", "bad-request")
@@ -122,7 +122,7 @@ class RequestHandler:
         self._tell(f"calls at once: at most {words}")
         return {"concurrency": set_to}
 
-    def _budget(self, request: Request) -> Any:
+    def _budget(self, request: Request) -> object:
         given = {name: request[name] for name in _AMOUNTS if name in request}
         if not given:
             raise ControlError("say what of calls, tokens and cost", "bad-request")
@@ -130,7 +130,7 @@ class RequestHandler:
             _check_amount(name, value)
         account = self._open().tree.root.account
         late = account is None
-        limits = self._limits() | given
+        limits: dict[str, Any] = self._limits() | given
         self._steering.allow(Allowance(limits["cost"], limits["tokens"], limits["calls"]))
         words = ", ".join(
             f"no limit of {name}" if value is None else f"{name} {value}"
@@ -140,7 +140,7 @@ class RequestHandler:
         shown = view(self._run, self._about, 0, False)["budget"]
         return {"budget": shown, "counts_from_now": late}
 
-    def _limits(self) -> dict[str, Any]:
+    def _limits(self) -> dict[str, object]:
         account = self._run.tree.root.account
         cost, tokens, calls = account.limits if account is not None else (None, None, None)
         return {"cost": cost if cost is None else cost / 1e6, "tokens": tokens, "calls": calls}

@@ -15,7 +15,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from weakref import WeakSet
 
 from appl.control import folder, protocol
@@ -23,7 +22,7 @@ from appl.control.peer import is_mine
 from appl.errors import ControlError
 from appl.runtime.concurrency.loop_thread import io_thread
 
-Answer = Callable[[dict[str, Any]], Any]
+Answer = Callable[[dict[str, object]], object]
 MOST_CLIENTS = 8
 IDLE_S = 60.0
 _AT_ONCE = 65_536

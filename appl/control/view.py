@@ -11,13 +11,13 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from appl.control.protocol import MOST_CALLS
 from appl.runtime.concurrency.promise import Promise
 from appl.runtime.programs import Program, programs_of
 from appl.runtime.run import Run
-from appl.runtime.scheduling.call_status import CallStatus, Unfinished
+from appl.runtime.scheduling.accounts import Account
+from appl.runtime.scheduling.call_status import CallStatus, Load, Unfinished
 from appl.tracing.recording.secret import Masker
 
 EXCERPT = 200
@@ -49,12 +49,12 @@ class About:
         return self.mask(str(value)[:LONGEST_TEXT])[:_LONGEST_WORD]
 
 
-def summary(run: Run, about: About) -> dict[str, Any]:
+def summary(run: Run, about: About) -> dict[str, object]:
     """A short description of *run*."""
     return {**_about(run, about), **_counted(run.holdings())}
 
 
-def _about(run: Run, about: About) -> dict[str, Any]:
+def _about(run: Run, about: About) -> dict[str, object]:
     return {
         "run": about.name,
         "program": about.program,
@@ -75,7 +75,7 @@ def _counted(holdings: Iterable[CallStatus]) -> dict[str, object]:
     return {"counts": counts, "sent": sent}
 
 
-def view(run: Run, about: About, limit: int, content: bool) -> dict[str, Any]:
+def view(run: Run, about: About, limit: int, content: bool) -> dict[str, object]:
     """Everything that *run* waits for and works on: at most *limit* calls and *limit* programs."""
     holdings = run.holdings()
     programs = programs_of(run)
@@ -97,7 +97,7 @@ def view(run: Run, about: About, limit: int, content: bool) -> dict[str, Any]:
     }
 
 
-def _load(load: Any) -> dict[str, Any]:
+def _load(load: Load) -> dict[str, object]:
     return {
         "backend": load.backend,
         "limit": load.limit,
@@ -109,7 +109,7 @@ def _load(load: Any) -> dict[str, Any]:
     }
 
 
-def _budget(account: Any) -> dict[str, Any]:
+def _budget(account: Account) -> dict[str, dict[str, float | None]]:
     """Limits, spent and reserved amounts by name; costs in the currency of the prices."""
     limits = dict(zip(("cost", "tokens", "calls"), account.limits, strict=True))
     amounts = {"limits": limits, "spent": account.spent._asdict()}
@@ -120,9 +120,9 @@ def _budget(account: Any) -> dict[str, Any]:
     return amounts
 
 
-def _call(holding: CallStatus, about: About, content: bool) -> dict[str, Any]:
+def _call(holding: CallStatus, about: About, content: bool) -> dict[str, object]:
     call = holding.call
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "call": call.address,
         "stage": holding.stage,
         "why": holding.why,
@@ -187,7 +187,7 @@ def _excerpt(text: str, about: About) -> str:
 
 def _program(program: Program, about: About) -> dict[str, object]:
     pending, place = program.waits_for, program.place
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "program": program.address,
         "kind": program.kind,
         "name": about.text(program.name),

@@ -31,9 +31,9 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from appl.backend import Chunk, Emit, Profile, Request, Response, Sample, Usage
+from appl.backend import Backend, Chunk, Emit, Profile, Request, Response, Sample, Usage
 from appl.errors import BackendError
 from appl.prompt import ToolCall
 from appl.runtime.answers.models import Model, Models
@@ -103,6 +103,8 @@ class Streamed:
 
 
 Answer = str | Response | BaseException | Streamed
+B = TypeVar("B", bound=Backend)
+E = TypeVar("E", bound=Event)
 
 
 def response(text: str, finish_reason: str = "stop") -> Response:
@@ -393,13 +395,13 @@ class Log:
         """Keep *event*."""
         self.events.append(event)
 
-    def of(self, kind: type[Any]) -> list[Any]:
+    def of(self, kind: type[E]) -> list[E]:
         """The events of one class, in the order in which they happened."""
         return [event for event in self.events if isinstance(event, kind)]
 
 
 @contextmanager
-def running(backend: Any, **options: Any) -> Generator[Any, None, None]:
+def running(backend: B, **options: Any) -> Generator[B, None, None]:
     """A run on *backend*, which the block gets; *options* are those of ``Run``.
 
     ``sequential=True`` is the naive runtime, which really waits at every call.

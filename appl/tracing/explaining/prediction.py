@@ -6,7 +6,6 @@ Invariant: only reads what a predictor has found.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from appl.tracing.explaining.causes import explained
 from appl.tracing.explaining.tally import Amount
@@ -54,7 +53,7 @@ class Prediction:
         """The fewest and the most when the program goes the way that it went."""
         return len(self.fewest), len(self.fewest) + len(self.further)
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """The prediction as JSON-ready data."""
         fewest, most = self.live
         return {

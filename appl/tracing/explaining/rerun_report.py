@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from appl.tracing.explaining.causes import explained
 from appl.tracing.explaining.tally import Tally
@@ -62,7 +61,7 @@ class RerunReport:
         """The recorded calls that the program does not make any more."""
         return self._rerunner.removed()
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """The report as JSON-ready data."""
         names = ("reused", "shifted", "moved", "pinned", "removed", "tools")
         data = {name: getattr(self, name) for name in names}

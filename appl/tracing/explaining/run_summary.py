@@ -110,7 +110,7 @@ class Sum:
         self.begin = call.started if self.begin is None else min(self.begin, call.started)
         self.end = end if self.end is None else max(self.end, end)
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """The sums as JSON-ready data; a cost that no call says is null, not 0."""
         data = {name: getattr(self, name) for name in self.__slots__}
         return data if self.cost or not self.unknown else {**data, "cost": None}

@@ -6,7 +6,6 @@ Invariant: plain sums; money and tokens count what is known, and ``unknown`` ans
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from appl.backend import Response
 from appl.errors import CallCancelled, TraceError
@@ -41,7 +40,7 @@ class Amount:
         """The cost of the calls, for a human."""
         return total(self.cost, self.unpriced)
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """The amount as JSON-ready data; a cost that nobody knows is null, not 0."""
         known = not self.unpriced or self.cost
         return {"calls": self.calls, "cost": self.cost if known else None, "tokens": self.tokens}
@@ -83,6 +82,6 @@ class Tally:
             return f"{live.money()} of {every}"
         return f"{live.tokens} of {live.tokens + reused.tokens} tokens"
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """The tally as JSON-ready data."""
         return {"live": self.live.as_data(), "reused": self.reused.as_data()}

@@ -13,7 +13,8 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from appl.late import late_import
 from appl.tracing.format.store import make_folder
@@ -114,7 +115,7 @@ def _opened(home: Path, stack: contextlib.ExitStack) -> sqlite3.Connection | Non
     return None
 
 
-def _connect(sqlite: Any, path: Path) -> sqlite3.Connection:
+def _connect(sqlite: ModuleType, path: Path) -> sqlite3.Connection:
     """Opens the index. Raises ``sqlite3.Error`` or ``OSError`` unless it has this version."""
     _make_private(path)
     connection: sqlite3.Connection = sqlite.connect(path, timeout=_BUSY_S, isolation_level=None)
