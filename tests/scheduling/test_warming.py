@@ -182,6 +182,23 @@ def test_a_second_burst_finds_what_the_first_has_computed() -> None:
     assert len(server.warmed) == 1
 
 
+def test_branches_find_what_calls_that_were_alone_have_computed() -> None:
+    @ppl
+    def chain() -> list[str]:
+        f"{said('begin-', 40)}"
+        first = gen(max_tokens=8)
+        assert str(first) == "x"
+        f"{first} {said('then-', 500)}"
+        assert str(gen(max_tokens=8)) == "x"
+        return [str(each) for each in [branch(f"{at}-") for at in range(4)]]
+
+    server = Server()
+    with Run(server, policy=server.policy()):
+        assert chain() == ["x"] * 4
+    assert server.computed == server.needed()
+    assert not server.warmed
+
+
 def test_what_goes_on_from_an_answer_is_not_waited_for() -> None:
     @ppl
     def steps() -> list[str]:
