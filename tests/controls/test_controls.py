@@ -220,7 +220,7 @@ CONTROLS = {
     ),
     "no password of a URL": Control(
         "prompt/secret.py",
-        "    found = [unquote(each) for each in _PASSWORD.findall(value)] + _PASSWORD.findall(value)\n",
+        "    found = [unquote(quoted) for quoted in _PASSWORD.findall(value)] + _PASSWORD.findall(value)\n",
         "    found = list[str]()\n",
         "canaries/test_names.py::test_the_password_alone_is_taken_out_of_a_url",
     ),
