@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from appl import call, gen, ppl
-from appl.runtime.concurrency.fiber import Stack
+from appl.runtime.concurrency.fiber import Hub, Stack
 from appl.runtime.concurrency.loop_thread import LoopThread, io_thread
 from appl.runtime.concurrency.shield import Shield
+from appl.runtime.scheduling.deadlines import CommonDeadline
 from appl.testing import Instant, Log, running
 
 MANY = 2000
@@ -188,3 +189,29 @@ def test_programs_that_have_ended_leave_nothing_to_be_collected():
 def stacks():
     """The number of stacks of programs that are in memory; other tests may have left some."""
     return sum(type(held) is Stack for held in gc.get_objects())
+
+
+@pytest.mark.parametrize("kind", [Hub, CommonDeadline])
+def test_runs_and_threads_that_have_ended_leave_nothing(kind):
+    ask_in_runs(2)
+    before = in_memory(kind)
+    ask_in_runs(20)
+    assert in_memory(kind) <= before
+
+
+def ask_in_runs(count):
+    for _ in range(count):
+        thread = threading.Thread(target=ask_in_a_run)
+        thread.start()
+        thread.join()
+
+
+def ask_in_a_run():
+    with running(Instant()):
+        assert call(sequence, 1).result() == ["ok"]
+
+
+def in_memory(kind):
+    """The number of objects of this class that are left after a collection."""
+    gc.collect()
+    return sum(type(thing) is kind for thing in gc.get_objects())

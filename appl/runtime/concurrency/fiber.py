@@ -225,6 +225,7 @@ class Hub:
         self._rest: Rest | None = None
         self._saw_inbox = False  # empty, since this thread began to sleep
         self._over = False
+        self._handed: BaseException | None = None
         self.stopped = False
         self.greenlet = greenlet(_stack_of)
         self.greenlet.switch(weakref.ref(self))
@@ -351,8 +352,11 @@ class Hub:
         if error is not None:
             raise error
 
-    def take_turns(self) -> None:
-        """Run and deliver until the loop has to go on and no fiber stands on this stack."""
+    def take_turns(self) -> BaseException | None:
+        """Run and deliver until who has to go on needs nothing of this stack.
+
+        That is the loop, or the outermost program; returns the error to be raised where it waits.
+        """
         self._over = False
         while not self._over:
             try:
@@ -364,6 +368,8 @@ class Hub:
             # to the outermost program, and the turn that it broke off is taken again.
             except BaseException as error:  # Ctrl-C while nobody's code ran
                 self._interrupt = error
+        handed, self._handed = self._handed, None
+        return handed
 
     def _turn(self) -> None:
         # The order matters. What is ready runs first, and an outcome is delivered only when no
@@ -379,7 +385,10 @@ class Hub:
                 # Called from a callback of the loop, fibers are code of that loop. Under a
                 # blocking wait of a coroutine the loop stands still, and is not theirs.
                 _set_running_loop(self.loop if self._steps.runner is not None else None)
-            strand.greenlet.switch(error)
+            if self.fibers:
+                strand.greenlet.switch(error)
+            else:
+                self._hand_over(strand.greenlet, error)
         elif not self.inbox:
             self._idle()
         elif self._steps.runner is not None and not self._settled():
@@ -427,9 +436,13 @@ class Hub:
         if self.fibers:
             stepper.switch()
         else:
-            # Without fibers nothing on this stack is needed any more. It is left, down to
-            # ``_stack_of``, whose frame keeps neither the hub nor the loop alive.
-            self.greenlet.parent, self._over = stepper, True
+            self._hand_over(stepper, None)
+
+    def _hand_over(self, to: greenlet, error: BaseException | None) -> None:
+        # Without fibers nothing on this stack is needed any more. It is left, down to
+        # ``_stack_of``, which switches to *to* with *error*. Its frame keeps neither the hub nor
+        # the loop alive: the hub of a thread that ends is collected, as that of a loop is.
+        self.greenlet.parent, self._over, self._handed = to, True, error
 
     def _idle(self) -> None:
         # Deadlocks are looked for only now: at the wait itself a part of the cycle might still
@@ -524,10 +537,12 @@ class Hub:
             return
         self._steps.runner = getcurrent()
         try:
-            self.greenlet.switch()
+            broken_off = self.greenlet.switch()
         finally:
             self._steps.runner = None
             _set_running_loop(self.loop)
+        if isinstance(broken_off, BaseException):
+            raise broken_off
 
     def step_once_more(self) -> None:
         """Run what is ready though the loop is closed; on its thread, outside of every loop."""
@@ -543,13 +558,19 @@ def _stack_of(ref: weakref.ref[Hub]) -> None:
 
     So a hub is collected with its loop.
     """
+    handed: BaseException | None = None
     while True:
-        getcurrent().parent.switch()
-        hub = ref()
-        if hub is None:
-            return
-        hub.take_turns()
-        del hub
+        try:
+            getcurrent().parent.switch(handed)
+            hub = ref()
+            if hub is None:
+                return
+            handed = hub.take_turns()
+            del hub
+        except GreenletExit:
+            raise
+        except BaseException as error:  # Ctrl-C between a program and its hub: it is the program's
+            handed = error
 
 
 class _Here(threading.local):

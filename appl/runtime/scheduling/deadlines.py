@@ -12,7 +12,8 @@ from typing import Any, cast
 
 from appl.backend import Chunk, Emit
 from appl.errors import BackendTimeout
-from appl.runtime.scheduling.timers import Clock, Timer
+from appl.runtime.scheduling.policy import ATTEMPT_S
+from appl.runtime.scheduling.timers import Clock, LoopClock, Timer
 
 
 class Deadline:
@@ -122,6 +123,22 @@ class CommonDeadline:
             self._passed[task] = task.cancelling()
             task.cancel()
         self._arm()
+
+
+_ATTRIBUTE = "_appl_deadline"  # of a loop: no weak dictionary lets go of a key its value refers to
+
+
+def default_deadline() -> CommonDeadline:
+    """The deadline of all attempts on the running loop that were given none.
+
+    Runs share it: else each would leave a timer behind that the loop keeps for half an hour.
+    """
+    loop = asyncio.get_running_loop()
+    found: CommonDeadline | None = getattr(loop, _ATTRIBUTE, None)
+    if found is None:
+        found = CommonDeadline(LoopClock(), ATTEMPT_S)  # a test's clock may jump past it
+        setattr(loop, _ATTRIBUTE, found)
+    return found
 
 
 def watching(late: Deadline, between_s: float | None, emit: Emit | None) -> Emit:

@@ -25,14 +25,14 @@ from appl.runtime.scheduling.accounts import ONE, Account, Amounts, BudgetLedger
 from appl.runtime.scheduling.admission import Admission, Loan, Wanted, unseen
 from appl.runtime.scheduling.call_status import CallStatus, Load, Why
 from appl.runtime.scheduling.connecting import Connecting, let_go
-from appl.runtime.scheduling.deadlines import CommonDeadline, Deadline, watching
+from appl.runtime.scheduling.deadlines import Deadline, default_deadline, watching
 from appl.runtime.scheduling.hedging import Hedge
 from appl.runtime.scheduling.metering import Meter, tokens_of
-from appl.runtime.scheduling.policy import ATTEMPT_S, Policy
+from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.question import Question
 from appl.runtime.scheduling.remote_permits import Lender, Permit
 from appl.runtime.scheduling.retry import wait_s
-from appl.runtime.scheduling.timers import LoopClock, sleep_until
+from appl.runtime.scheduling.timers import sleep_until
 from appl.runtime.scheduling.traffic import Traffic
 
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ class Dispatcher:
         self._resting = self._stuck = 0
         self._questions: dict[Call, Question] = {}
         self._began: dict[Call, float] = {}
-        usual = CommonDeadline(LoopClock(), ATTEMPT_S)  # a test's clock may jump past it
-        self._usual = usual if deadlines.total_s is None else _UNTIMED
+        self._by_default = deadlines.total_s is None
 
     @property
     def limit(self) -> int | None:
@@ -140,7 +139,7 @@ class Dispatcher:
         else:
             asking = partial(self._samples.complete, request, call.emit, ask)
         began = self._began.pop(call, None)
-        if call.timeout is None and self._usual is not _UNTIMED:
+        if call.timeout is None and self._by_default:
             return asking()
         total = self._total(call)
         if total == math.inf:
@@ -203,7 +202,8 @@ class Dispatcher:
         request, meter = question.request, self._meter
         try:
             question.send(probing=loan.probe or (permit is not None and permit.probe))
-            with _UNTIMED if question.call.timeout is not None else self._usual:
+            by_default = self._by_default and question.call.timeout is None
+            with default_deadline() if by_default else _UNTIMED:
                 if self._late:
                     response = await self._streamed(question)
                 else:
