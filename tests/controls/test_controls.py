@@ -363,7 +363,7 @@ CONTROLS = {
         "trust/test_runs.py::test_a_script_resumes_no_forged_run",
     ),
     "a program goes on with any run": Control(
-        "session/resume.py",
+        "session/recorded_run.py",
         "    require_own(path, trust, ",
         "    require_own(path, True, ",
         "trust/test_runs.py::test_a_program_that_opens_a_forged_run_says_that_it_trusts_it",

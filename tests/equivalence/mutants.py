@@ -167,13 +167,13 @@ MUTANTS = (
     Mutant(
         "a list that was interrupted begins again",
         "prompt/layout.py",
-        "before = next((each for each in self._left if each.level is other), None)",
+        "before = next((closed for closed in self._left if closed.level is other), None)",
         "before = None",
     ),
     Mutant(
         "the first item of an inline block has no number of its own",
         "prompt/layout.py",
-        "counts = counts and each.level.format.inline",
+        "counts = counts and level.level.format.inline",
         "counts = False",
         first=35,
     ),
@@ -192,8 +192,8 @@ MUTANTS = (
     Mutant(
         "a level of records is another one for each of their items",
         "prompt/voice.py",
-        "            moved = made[each] = Level(moved, each.format)",
-        "            moved = Level(moved, each.format)",
+        "            moved = made[nested] = Level(moved, nested.format)",
+        "            moved = Level(moved, nested.format)",
         first=43,
     ),
     Mutant(
@@ -231,7 +231,7 @@ MUTANTS = (
     Mutant(
         "results of tools stand in the order in which they came",
         "runtime/tools/toolrun.py",
-        "return [result_of(each) for each in started]",
+        "return [result_of(task) for task in started]",
         "return [result_of(each) for each in sorted(started, key=lambda each: not each.done)]",
         first=27,
     ),
