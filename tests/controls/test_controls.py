@@ -164,9 +164,9 @@ CONTROLS = {
     ),
     "a secret for each name, not for each value": Control(
         "tracing/recording/secret.py",
-        "            names = {each: name for name, each in reversed(found) if not _is_path(each)}\n",
-        "            last = {name: each for name, each in found if not _is_path(each)}\n"
-        "            names = {each: name for name, each in last.items()}\n",
+        "        names = {each: name for name, each in reversed(found) if not _is_path(each)}\n",
+        "        latest = {name: each for name, each in found if not _is_path(each)}\n"
+        "        names = {each: name for name, each in latest.items()}\n",
         "canaries/test_shapes.py::test_a_given_secret_is_masked_beside_a_variable_of_its_name",
     ),
     "a worker sends its keys": Control(
