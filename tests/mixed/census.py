@@ -27,13 +27,14 @@ from .world import (
     outcome,
     performed,
     plainly,
+    prompt_of,
     ran,
     recorded,
     replayed,
 )
 
 FEATURES = sorted({form.feature for form in FORMS})
-SPARED, ORDERED = 12, 4
+SPARED = 12
 
 
 @dataclass
@@ -119,20 +120,21 @@ def replays(program: Mixed, folder: Path) -> str | None:
 def _moved(program: Mixed, module: dict[str, object], path: Path) -> str | None:
     """What is asked at other addresses when the answers come in another order.
 
-    Whether a call begins before a time limit strikes is a matter of time: in programs with limits
-    only the addresses of both runs are compared.
+    Whether a call begins before a limit of milliseconds strikes is a matter of time: of those that
+    stand under one, only the addresses of both runs are compared.
     """
-    if program.is_loose or program.seed % ORDERED:
+    if program.is_loose:
         return None
     log = Log()
     ran(module, backend(program, 1), instruments=[log])
     trace = Trace.open(path)
+    every = {at: request.messages for at, request in asked_at(log).items()}
+    every |= {call.address: call.messages for call in trace.calls}
     now = {at: trace.content_of(request) for at, request in asked_at(log).items()}
     before = {call.address: call.content for call in trace.calls}
-    every = (
-        now.keys() & before.keys() if "limits" in program.features else now.keys() | before.keys()
-    )
-    wrong = sorted(at for at in every if now.get(at) != before.get(at))
+    sure = {at for at, messages in every.items() if not program.is_timed(prompt_of(messages))}
+    both = now.keys() & before.keys()
+    wrong = sorted(at for at in sure | both if now.get(at) != before.get(at))
     return f"other addresses: {wrong}" if wrong else None
 
 

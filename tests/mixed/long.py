@@ -46,7 +46,7 @@ def main(first: int, last: int, until: str) -> int:
         print(f"{first}..{end}, {time.monotonic() - begun:.0f} s: {told}", flush=True)
         if f"{datetime.now(UTC):%H:%M}" >= until:
             break
-    return 1 if any(found.faults for found in sums.values()) else 0
+    return 1 if any(found.faults or found.predictions.wrong for found in sums.values()) else 0
 
 
 def judged(first: int, last: int) -> dict[str, Found]:
@@ -57,7 +57,7 @@ def judged(first: int, last: int) -> dict[str, Found]:
         for way, judge in WAYS.items():
             found[way] = judge(folder, chosen(first, last))
     for way, part in found.items():
-        for fault in part.faults:
+        for fault in (*part.faults, *part.predictions.wrong):
             print(f"{way}: {fault}", flush=True)
     return found
 

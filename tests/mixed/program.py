@@ -20,6 +20,7 @@ def drop(f, *args):
     f(*args)
 """
 _LIMITED = re.compile(r"limited\((\w+), (.*?)\)")
+_SHORT, _WORD = re.compile(r"0\.00\d|limited\("), re.compile(r"'([a-h]\d+)'")
 STYLES = {"s": "@ppl\ndef", "p": "def", "a": "@ppl\nasync def", "c": "async def"}
 OWN = ("Thread", "_thread", "in_loop", "executor", "asyncio.run", "pool_of", "plainly_counted")
 LOOSE = ("as_completed(agent", "as_completed(risk", "leave(", "worker_soon", "FIRST_")
@@ -124,6 +125,12 @@ class Mixed(Trying):
     def is_loose(self) -> bool:
         """Whether the order of answers decides which calls are made, or made to their end."""
         return any(word in line for block in self.blocks for line in block.lines for word in LOOSE)
+
+    def is_timed(self, prompt: str) -> bool:
+        """Whether the call of *prompt* is in a block with a limit of milliseconds."""
+        lines = ["\n".join(block.lines) for block in self.blocks]
+        words = {word for text in lines if _SHORT.search(text) for word in _WORD.findall(text)}
+        return not words.isdisjoint(re.findall(r"\w+", prompt))
 
     def source(self) -> str:
         """The program for plain Python."""

@@ -11,13 +11,13 @@ import inspect
 import json
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from appl.backend import Emit, Request, Response, Sample, Usage
-from appl.prompt import ToolCall
+from appl.prompt import Message, ToolCall
 from appl.runtime.current import current
 from appl.runtime.event import CallStarted, Instrument
 from appl.runtime.run import Run
@@ -54,6 +54,11 @@ def watched() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def prompt_of(messages: Iterable[Message] | None) -> str:
+    """The text of a prompt."""
+    return "\n".join(message.content for message in messages or ())
+
+
 class _Answers:
     """Answers as plain Python is answered; ``asked`` are the prompts, ``addresses`` where."""
 
@@ -61,7 +66,7 @@ class _Answers:
     addresses: list[str]
 
     async def answer(self: Any, request: Request, emit: Emit | None) -> Response:
-        prompt = "\n".join(message.content for message in request.messages or ())
+        prompt = prompt_of(request.messages)
         self.asked.append(prompt)
         self.addresses.append(request.address)
         if is_silent(prompt):
