@@ -211,9 +211,9 @@ MUTANTS = (
     ),
     Mutant(
         "a function's compositor is around what it says on its caller's prompt only",
-        "runtime/activation.py",
-        "    if frame.block is not None:\n        frame.block.begin(frame)",
-        "    if frame.block is not None and frame.shares:\n        frame.block.begin(frame)",
+        "function.py",
+        "        if frame.block is not None:\n            frame.block.begin(frame)",
+        "        if frame.block is not None and frame.shares:\n            frame.block.begin(frame)",
     ),
     Mutant(
         "speakers of one role are one speaker",
