@@ -55,6 +55,8 @@ class ControlServer:
         # This runs on the I/O loop, or on any thread in tests; close() may come first or meanwhile.
         # Whoever gets the lock first decides: either the socket is stored, and close() removes it,
         # or it is discarded below.
+        if self._closed:
+            return
         _sweep(tuple(folder.candidates()))
         path = folder.own_folder() / folder.new_name()
         listening = _listen(path)

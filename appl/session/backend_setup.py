@@ -34,6 +34,9 @@ from appl.session.backend_settings import (
 from appl.session.kept import kept
 from appl.session.naming import backends, check_reachable, locate
 
+Installed = Mapping[str, object]
+"""The installed backends: the same object until a package is installed or removed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -49,13 +52,16 @@ class Choice:
     """A line for the user about the meaning of the default model's name."""
 
 
-def choose(config: Config) -> Choice:
-    """The backend and model of *config*, by the rule of ``appl.session.naming``."""
-    return _chosen(config, installed())
+def choose(config: Config, known: Installed | None = None) -> Choice:
+    """The backend and model of *config*, by the rule of ``appl.session.naming``.
+
+    *known* are the installed backends, where the caller has asked for them.
+    """
+    return _chosen(config, installed() if known is None else known)
 
 
 @kept
-def _chosen(config: Config, known: object) -> Choice:
+def _chosen(config: Config, known: Installed) -> Choice:
     """The choice of *config* while the *known* backends are installed."""
     is_chosen = config.backend is not None or config.model is not None
     chosen = _stands_for(config.model, config) if config.model is not None else Model()
@@ -149,9 +155,12 @@ def _check_head(name: str, written: str, config: Config) -> None:
         raise ConfigError(f"models.{name}: {written!r}: there is no backend {head!r}{hint}")
 
 
-def make_backend(config: Config, choice: Choice, seed: int) -> Backend:
+def make_backend(
+    config: Config, choice: Choice, seed: int, known: Installed | None = None
+) -> Backend:
     """The backend of *choice* with its settings. Raises ``BackendError`` or ``ConfigError``."""
-    name, takes_own_name = _factory_name(config, choice.backend, installed())
+    known = installed() if known is None else known
+    name, takes_own_name = _factory_name(config, choice.backend, known)
     arguments = config.settings_of(choice.backend)
     if arguments.pop(TYPE, choice.backend) == EMBEDDED:
         arguments.setdefault("seed", seed)
@@ -168,7 +177,7 @@ def make_backend(config: Config, choice: Choice, seed: int) -> Backend:
 
 
 @kept
-def _factory_name(config: Config, backend: str, known: Mapping[str, object]) -> tuple[str, bool]:
+def _factory_name(config: Config, backend: str, known: Installed) -> tuple[str, bool]:
     """What makes *backend*, and whether it takes the backend's name; its settings are checked.
 
     *known* are the installed backends. Raises ``BackendNotFound`` or ``ConfigError``.

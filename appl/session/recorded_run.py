@@ -141,9 +141,9 @@ class Names:
     meanings: Mapping[str, Elsewhere] = field(default_factory=dict)
 
 
-def names_now(config: Config) -> Names:
-    """The names of a run that begins with the settings *config*."""
-    return _names(config, installed())
+def names_now(config: Config, known: object = None) -> Names:
+    """The names of a run that begins with *config*, while the *known* backends are installed."""
+    return _names(config, installed() if known is None else known)
 
 
 @kept

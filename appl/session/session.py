@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from appl import config as settings
 from appl import services, tracebacks
-from appl.backend import Backend
+from appl.backend import Backend, installed
 from appl.config import Config
 from appl.errors import TraceWriteError
 from appl.late import late_import
@@ -52,6 +52,7 @@ from appl.session.redacting import redaction_of
 from appl.session.scheduling import policy_of, traffic_of
 from appl.session.tool_memory import StoredToolMemory
 from appl.tracing.explaining.tally import Tally
+from appl.tracing.format.codec import Plain, plain
 from appl.tracing.format.profile import profile_data
 from appl.tracing.recording.privacy import Redact
 
@@ -191,14 +192,15 @@ def make_session(
     """
     config = config or settings.load()
     _tell_notes(config, say)
-    choice, entry = choose(config), entry or script()
+    known = installed()
+    choice, entry = choose(config, known), entry or script()
     if choice.note is not None and lender is None:
         say(f"appl: {choice.note}")
     seed = config.seed if config.seed is not None else secrets.randbits(48)
-    backend = make_backend(config, choice, seed)
+    backend = make_backend(config, choice, seed, known)
     made = make_others(config, choice, seed)
     others = {name: backend for name, backend in made.items() if not isinstance(backend, Exception)}
-    names = names or names_now(config)
+    names = names or names_now(config, known)
     late = LateBackends(config, choice, seed, _silent if lender is not None else say, names)
     recording = Recording(lambda: _begin(session, path, say, recorder), records=config.trace)
     watching = list(instruments)
@@ -387,7 +389,7 @@ def header(session: Session) -> dict[str, Any]:
 @kept
 def shown_settings(config: Config) -> dict[str, object]:
     """The settings as the header shows them."""
-    return {key: value for key, value, _ in config.shown()}
+    return Plain(plain({key: value for key, value, _ in config.shown()}))
 
 
 def _places(session: Session) -> dict[str, Any]:
@@ -402,9 +404,7 @@ def shown(path: Path) -> str:
     """*path* relative to the working directory if it lies below it, otherwise in full."""
     if not path.is_absolute():
         return str(path)
-    here = f"{os.getcwd()}{os.sep}"  # noqa: PTH109 - Paths cost ten times as much
-    whole = os.path.realpath(path)
-    return whole.removeprefix(here) if whole.startswith(here) else str(path)
+    return str(path).removeprefix(f"{os.getcwd()}{os.sep}")  # noqa: PTH109 - Paths cost more
 
 
 @contextlib.contextmanager

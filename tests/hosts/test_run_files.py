@@ -12,6 +12,10 @@ from appl.backend import installed
 
 PROGRAM = Path(__file__).with_name("run_files.py")
 MOST = 20
+CALLS = Path(__file__).with_name("run_calls.py")
+MOST_RECORDED, MOST_UNRECORDED = 1450, 680
+"""Python functions that are called from the opening of a run to its end: 1,340 and 600 on Python
+3.11, fewer on later ones. Who makes a run cheaper lowers them."""
 
 
 def test_runs_after_the_first_read_nothing_of_installed_packages_and_few_files(
@@ -25,6 +29,21 @@ def test_runs_after_the_first_read_nothing_of_installed_packages_and_few_files(
     ]
     assert first[1] > 0 and len(others) == 3
     assert all(described == 0 and files <= MOST for files, described in others), others
+
+
+@pytest.mark.parametrize(
+    ("manner", "most"), [("recorded", MOST_RECORDED), ("not", MOST_UNRECORDED)]
+)
+def test_a_run_of_one_call_takes_few_function_calls(manner: str, most: int, tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, str(CALLS), manner],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    number, *often = ended.stdout.splitlines()
+    assert most // 2 < int(number) <= most, "\n".join([number, *often])
 
 
 def test_a_backend_that_is_installed_meanwhile_is_found_and_one_that_is_gone_is_not(

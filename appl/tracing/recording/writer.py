@@ -238,7 +238,7 @@ class Writer:
         self.file = self.file_class(path, append=append, owner=owner, fault=fault)
         _watch_forks(self)
         _turns.hasten(self)
-        self._thread = WriterThread.of(self, path.parent)
+        self._thread, self._number = WriterThread.of(self, path.parent)
 
     # -- producers -------------------------------------------------------------------------
 
@@ -517,7 +517,7 @@ class Writer:
         try:
             self.file.sync()
             if not self._is_named:
-                self.file.sync_folder()
+                self._thread.sync_folder(self._number, self.file)
                 self._is_named = True
         except OSError as error:
             # After a failed sync the system may have dropped the pages, and a second one would
@@ -552,10 +552,15 @@ class WriterThread:
         self._writers: dict[Writer, None] = {}
         self._next_look = time.monotonic() + _SYNC_SECONDS
         self._is_syncing = False
+        self._files = self._named = 0  # that were made, and of those, that the folder's sync saw
+        self._naming = threading.Lock()
 
     @staticmethod
-    def of(writer: Writer, folder: Path) -> WriterThread:
-        """The thread of *folder*, which is started if there is none; it looks after *writer*."""
+    def of(writer: Writer, folder: Path) -> tuple[WriterThread, int]:
+        """The thread of *folder*, started if there is none, which looks after *writer* now.
+
+        With it comes the number of the writer's file among those of the thread.
+        """
         name = str(folder)
         with _threads_lock:
             thread = _threads.get(name)
@@ -564,7 +569,19 @@ class WriterThread:
                 threads.start(thread._run, "appl-trace")
                 _threads[name] = thread
             thread._writers[writer] = None
-        return thread
+            thread._files += 1
+            return thread, thread._files
+
+    def sync_folder(self, number: int, file: BlockFile) -> None:
+        """Have the disk note the name of *file*, which is number *number*, and all before it.
+
+        Of many runs that end at once the first syncs, and one of the others for the rest.
+        """
+        with self._naming:
+            if number > self._named:
+                files = self._files
+                file.sync_folder()
+                self._named = files
 
     def leave(self, writer: Writer) -> None:
         """Look after *writer* no more: it is closed."""
