@@ -224,8 +224,7 @@ class Hub:
         self._steps = LoopSteps()
         self._rest: Rest | None = None
         self._saw_inbox = False  # empty, since this thread began to sleep
-        self._over = False
-        self._handed: BaseException | None = None
+        self._handed: tuple[BaseException | None] | None = None
         self.stopped = False
         self.greenlet = greenlet(_stack_of)
         self.greenlet.switch(weakref.ref(self))
@@ -357,10 +356,9 @@ class Hub:
 
         That is the loop, or the outermost program; returns the error to be raised where it waits.
         """
-        self._over = False
-        while not self._over:
+        while self._handed is None:
             try:
-                while not self._over:
+                while self._handed is None:
                     self._turn()
             except GreenletExit:  # the hub is collected
                 raise
@@ -368,7 +366,7 @@ class Hub:
             # to the outermost program, and the turn that it broke off is taken again.
             except BaseException as error:  # Ctrl-C while nobody's code ran
                 self._interrupt = error
-        handed, self._handed = self._handed, None
+        handed, self._handed = self._handed[0], None
         return handed
 
     def _turn(self) -> None:
@@ -442,7 +440,7 @@ class Hub:
         # Without fibers nothing on this stack is needed any more. It is left, down to
         # ``_stack_of``, which switches to *to* with *error*. Its frame keeps neither the hub nor
         # the loop alive: the hub of a thread that ends is collected, as that of a loop is.
-        self.greenlet.parent, self._over, self._handed = to, True, error
+        self.greenlet.parent, self._handed = to, (error,)
 
     def _idle(self) -> None:
         # Deadlocks are looked for only now: at the wait itself a part of the cycle might still
