@@ -410,3 +410,16 @@ def test_a_replay_that_cannot_go_on_says_so_though_a_timer_ran_meanwhile(tmp_pat
     record(path, lambda: asyncio.run(cancelled()), Silent([]))
     with pytest.raises(ReplayStuck):
         replay(path, lambda: asyncio.run(awaited()))
+
+
+def test_a_coroutine_that_blocks_its_loop_is_told_though_a_worker_of_the_loop_never_rests(
+    tmp_path: Path,
+) -> None:
+    async def program() -> list[str]:
+        first = await asyncio.to_thread(lambda: str(call(ask, "mouse").result()))
+        both = [call(ask, "cat"), call(ask, "dog")]  # the worker is idle, and nobody knows it
+        return [first, *(str(future.result()) for future in both)]
+
+    path = tmp_path / "a.trace"
+    heard = record(path, lambda: asyncio.run(program()), Seeded(1))
+    assert replay(path, lambda: asyncio.run(program()))[0] == heard

@@ -488,9 +488,11 @@ class Hub:
                     continue
             else:
                 # A blocking wait under a running loop. Its task can be cancelled from another
-                # thread, which does not ring: so it sleeps in slices and looks.
+                # thread, which does not ring: so it sleeps in slices and looks. It is one sleep
+                # all the same: who looks for idleness would take each new one for a move, and
+                # would never have seen long enough that nobody moves.
                 io_thread().recall()
-                if not self._bell.acquire(timeout=SLICE):
+                while not self.ready and not self._bell.acquire(timeout=SLICE):
                     self._check_cancelled()
         finally:
             self._saw_inbox = self.asleep = False
