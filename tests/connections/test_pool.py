@@ -9,7 +9,7 @@ import pytest
 
 from appl_backends.http.connection import Broken
 from appl_backends.http.pool import Pool
-from appl_backends.http.route import Route
+from appl_backends.http.route import Route, address_of
 from tests.connections.test_connection import BODY, CHUNKED
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]
@@ -189,3 +189,9 @@ async def test_a_loop_that_will_end_keeps_no_connection_without_users() -> None:
         pool.leave()
         assert pool.is_unused
         pool.users = 1
+
+
+def test_a_connection_that_was_reset_at_once_has_no_address() -> None:
+    known = asyncio.Transport({"peername": ("127.0.0.1", 80)})
+    assert address_of(known) == "127.0.0.1"
+    assert address_of(asyncio.Transport({"peername": None})) == address_of(None) == ""

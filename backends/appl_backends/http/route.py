@@ -58,9 +58,9 @@ class Route:
                 self._found[host] = found, until
                 return connection
         connection = await _open(host, port, tls, host)
-        assert connection.transport is not None
-        peer = connection.transport.get_extra_info("peername")
-        self._found[host] = str(peer[0]), time.monotonic() + RESOLVED_S
+        address = address_of(connection.transport)
+        if address:
+            self._found[host] = address, time.monotonic() + RESOLVED_S
         return connection
 
     async def _tunnel(self, connection: Connection, proxy: Proxy, tls: ssl.SSLContext) -> None:
@@ -75,11 +75,10 @@ class Route:
                 worked=False,
             )
         connection.finish()
+        if connection.transport is None:
+            raise ConnectionResetError(f"the proxy at {proxy.host}:{proxy.port} hung up")
         transport: Any = await asyncio.get_running_loop().start_tls(
-            connection.transport,  # type: ignore[arg-type]
-            connection,
-            tls,
-            server_hostname=self.host,
+            connection.transport, connection, tls, server_hostname=self.host
         )
         connection.transport = transport
 
@@ -93,6 +92,12 @@ def route_to(host: str, port: int, secure: bool) -> Route:
     """The route that the environment says to a server. Raises ``ConfigError``."""
     proxy = proxy_of("https" if secure else "http", host, port, os.environ)
     return Route(host, port, tls_context() if secure else None, proxy)
+
+
+def address_of(transport: asyncio.BaseTransport | None) -> str:
+    """The address of whom it is connected with; empty if the other side has already hung up."""
+    peer = None if transport is None else transport.get_extra_info("peername")
+    return str(peer[0]) if peer else ""
 
 
 def bracketed(host: str) -> str:
