@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from appl_backends.http.connection import Broken
+from appl_backends.http.connection import Broken, Connection
 from appl_backends.http.pool import Pool
 from appl_backends.http.route import Route, address_of
 from tests.connections.test_connection import BODY, CHUNKED
@@ -195,3 +195,26 @@ def test_a_connection_that_was_reset_at_once_has_no_address() -> None:
     known = asyncio.Transport({"peername": ("127.0.0.1", 80)})
     assert address_of(known) == "127.0.0.1"
     assert address_of(asyncio.Transport({"peername": None})) == address_of(None) == ""
+
+
+class HangsUp:
+    """A route to a server that hangs up as soon as a connection is made."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    async def connect(self) -> Connection:
+        self.made += 1
+        assert self.made < 10, "it is connected with again and again"
+        return Connection()  # without a transport, as one that is lost
+
+
+def test_a_server_that_hangs_up_at_once_is_an_error_and_not_asked_again_and_again() -> None:
+    async def program() -> int:
+        route: Any = HangsUp()
+        pool = Pool(route, 10, 5.0)
+        with pytest.raises(ConnectionResetError, match="hung up at once"):
+            await asyncio.wait_for(pool.take(), 5)
+        return int(route.made)
+
+    assert asyncio.run(program()) == 1

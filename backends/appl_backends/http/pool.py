@@ -150,9 +150,12 @@ class Pool:
         """Hand a new connection over, or the reason why there is none."""
         self._making.discard(task)
         error = ConnectionAbortedError("the loop ends") if task.cancelled() else task.exception()
-        if error is None:
+        if error is None and task.result().is_open:
             self._free(task.result())
             return
+        # A server that hangs up at once is an error for who waits: to connect anew for as long as
+        # it does so would be a storm.
+        error = error or ConnectionResetError("the server hung up at once")
         self._open -= 1
         waiter = self._next()
         if waiter is not None:
