@@ -268,6 +268,7 @@ def test_a_stopped_process_is_told_as_such(other: Any) -> None:
     run.has(A, B)
     run.process.send_signal(signal.SIGSTOP)
     try:
+        os.waitid(os.P_PID, run.process.pid, os.WSTOPPED | os.WNOWAIT)  # all of its threads stand
         assert "does not answer within" in ctl()[1]
     finally:
         run.process.send_signal(signal.SIGCONT)
