@@ -333,6 +333,18 @@ async def test_a_proxy_that_does_not_connect_is_an_error_that_names_it(
     assert "word-secret" not in str(caught.value) and KEY not in "".join(proxy.heads)
 
 
+async def test_a_proxy_that_is_not_there_is_told_with_the_variable_that_names_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with listening(Server()) as closed:
+        pass
+    monkeypatch.setenv("HTTPS_PROXY", f"http://me:word-secret@127.0.0.1:{closed}")
+    with pytest.raises(BackendUnavailable) as caught:
+        await asked("https://model.test/v1", Authorization=f"Bearer {KEY}")
+    assert f"the proxy 127.0.0.1:{closed} that HTTPS_PROXY names" in str(caught.value)
+    assert "word-secret" not in str(caught.value)
+
+
 # -- the account
 
 

@@ -57,11 +57,7 @@ class Deadline:
         self.set("", None)
         if not self._passed:
             return
-        # ``uncancel`` takes back the one cancellation of this deadline. If more remain than at the
-        # start, somebody else has cancelled the task, too, and that is not turned into a timeout.
-        elsewhere = self._task.uncancel() > self._before
-        if isinstance(error, asyncio.CancelledError) and not elsewhere:
-            raise BackendTimeout(self._text(), deadline=self._name) from error
+        _end_late(self._task, self._before, error, self._text(), self._name)
 
     def _text(self) -> str:
         if self._name == "total":
@@ -100,14 +96,9 @@ class CommonDeadline:
         self._began.pop(task, None)
         if not self._passed:
             return
-        # ``uncancel`` takes back the one cancellation of this deadline. If more remain than at the
-        # strike, somebody else has cancelled the task, too, and that is not turned into a timeout.
         before = self._passed.pop(task, None)
-        if before is None or not isinstance(error, asyncio.CancelledError):
-            return
-        if task.uncancel() <= before:
-            text = f"no answer within {self._seconds} s"
-            raise BackendTimeout(text, deadline="total") from error
+        if before is not None:
+            _end_late(task, before, error, f"no answer within {self._seconds} s", "total")
 
     def _arm(self) -> None:
         # All have the same number of seconds, so the oldest is due first. A timer for work that
@@ -123,6 +114,19 @@ class CommonDeadline:
             self._passed[task] = task.cancelling()
             task.cancel()
         self._arm()
+
+
+def _end_late(
+    task: asyncio.Task[Any], before: int, error: BaseException | None, text: str, deadline: str
+) -> None:
+    """Take back the one cancellation of a deadline that has passed, and raise ``BackendTimeout``.
+
+    The task was cancelled *before* times. If more than these remain, somebody else has cancelled
+    it, too, and that is not turned into a timeout.
+    """
+    elsewhere = task.uncancel() > before
+    if isinstance(error, asyncio.CancelledError) and not elsewhere:
+        raise BackendTimeout(text, deadline=deadline) from error
 
 
 _ATTRIBUTE = "_appl_deadline"  # of a loop: no weak dictionary lets go of a key its value refers to

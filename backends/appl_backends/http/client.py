@@ -73,7 +73,7 @@ class HttpClient:
 
         Raises ``ConfigError`` for a header that could not be sent.
         """
-        route = self._way()
+        route = self._route_to_server()
         host = f"{bracketed(self._host)}{self._named_port}"
         given = {name.lower() for name in headers}
         fields = {name: value for name, value in _HEADERS.items() if name.lower() not in given}
@@ -90,7 +90,7 @@ class HttpClient:
 
         *who* is asked, in the form of :func:`~appl.backend_http.asked_of`.
         """
-        pool, connection = await self._answered(head, body, who, Connection.ask, ANSWER_BYTES)
+        pool, connection = await self._send(head, body, who, Connection.ask, ANSWER_BYTES)
         answer, data = connection.answer, connection.body()
         pool.give(connection)
         self._check(answer, data, who)
@@ -105,7 +105,7 @@ class HttpClient:
         A stream of events has *most* bytes at most, another answer ``ANSWER_BYTES``. If all of it
         but its end was taken, that is waited for, for a short time.
         """
-        pool, connection = await self._answered(head, body, who, Connection.head, most)
+        pool, connection = await self._send(head, body, who, Connection.head, most)
         try:
             if not connection.answer.ok:
                 data = b"".join([piece async for piece in connection.pieces()])
@@ -126,14 +126,14 @@ class HttpClient:
         if pool is not None and not pool.inherited:
             pool.leave()
 
-    async def _answered(
+    async def _send(
         self, head: bytes, body: bytes, who: str, ask: _Ask, most: int
     ) -> tuple[Pool, Connection]:
         """The connection on which a request was sent, and answered as far as *ask* waits."""
         data = b"%b%d\r\n\r\n%b" % (head, len(body), body)
-        pool, again = self._shared(), False
+        pool, again = self._pool_here(), False
         while True:
-            connection = await self._taken(pool, who)
+            connection = await self._take_connection(pool, who)
             try:
                 await ask(connection, data, most)
                 return pool, connection
@@ -146,7 +146,7 @@ class HttpClient:
                     raise
             again = True  # the server closed its end of an idle connection at this very moment
 
-    async def _taken(self, pool: Pool, who: str) -> Connection:
+    async def _take_connection(self, pool: Pool, who: str) -> Connection:
         try:
             return await pool.take()
         except TimeoutError:
@@ -160,20 +160,22 @@ class HttpClient:
                 worked=False,
             )
         except OSError as error:
-            failed = unreachable(error, who, secrets=self.secrets)
+            proxy = self._route_to_server().proxy
+            asked = who if proxy is None else f"{who}, asked through {proxy},"
+            failed = unreachable(error, asked, secrets=self.secrets)
         except NotHttp:
             failed = BackendUnavailable(f"{who}: its proxy does not answer as HTTP does")
         raise failed
 
-    def _way(self) -> Route:
+    def _route_to_server(self) -> Route:
         if self._route is None:
             self._route = route_to(self._host, self._port, self._secure)
         return self._route
 
-    def _shared(self) -> Pool:
+    def _pool_here(self) -> Pool:
         pool = self._pool
         if pool is None or pool.inherited or pool.loop is not asyncio.get_running_loop():
-            pool = self._pool = pool_for(self._way(), self._limit, self._connect)
+            pool = self._pool = pool_for(self._route_to_server(), self._limit, self._connect)
             pool.users += 1
         return pool
 

@@ -19,11 +19,18 @@ from appl.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """An HTTP proxy; *authorization* is the value of its header, empty for none."""
+    """An HTTP proxy; *authorization* is the value of its header, empty for none.
+
+    *variable* of the environment names it.
+    """
 
     host: str
     port: int
     authorization: str = field(default="", repr=False)
+    variable: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return f"the proxy {self.host}:{self.port} that {self.variable} names"
 
 
 def proxy_of(scheme: str, host: str, port: int, environment: Mapping[str, str]) -> Proxy | None:
@@ -48,7 +55,8 @@ def _proxy(url: str, name: str) -> Proxy:
     with suppress(ValueError):
         parts = urlsplit(url)
         if parts.scheme == "http" and parts.hostname:
-            return Proxy(parts.hostname, parts.port or 80, _basic(parts.username, parts.password))
+            authorization = _basic(parts.username, parts.password)
+            return Proxy(parts.hostname, parts.port or 80, authorization, name)
     raise ConfigError(
         f"the proxy in {name} must be http://host:port, got {shown!r}; unset {name}, or name the "
         "server in NO_PROXY"

@@ -69,14 +69,14 @@ class Route:
         if not answer.ok:
             kind = BackendUnavailable if answer.status >= 500 else BackendRefused
             raise kind(
-                f"the proxy at {proxy.host}:{proxy.port} answered {answer.status} when it was to "
-                f"connect to {self.host}:{self.port}: check HTTPS_PROXY and NO_PROXY",
+                f"{proxy} answered {answer.status} when it was to connect to "
+                f"{self.host}:{self.port}: check {proxy.variable} and NO_PROXY",
                 status=answer.status,
                 worked=False,
             )
         connection.finish()
         if connection.transport is None:
-            raise ConnectionResetError(f"the proxy at {proxy.host}:{proxy.port} hung up")
+            raise ConnectionResetError(f"{proxy} hung up")
         transport: Any = await asyncio.get_running_loop().start_tls(
             connection.transport, connection, tls, server_hostname=self.host
         )
