@@ -7,6 +7,7 @@ import gc
 import inspect
 import threading
 import weakref
+from typing import Any
 
 import pytest
 
@@ -246,6 +247,40 @@ def test_sync_waits_under_a_running_loop_still_work():
 
     with running(Scripted(["x"])):
         assert asyncio.run(main()) == "x"
+
+
+def test_a_sync_wait_under_a_running_loop_is_not_cancelled_for_what_a_task_group_left() -> None:
+    """A group that fails while it is left cancels the task around it, and Python 3.11 keeps count.
+
+    The answer comes after the blocked program has looked twice whether its task was cancelled.
+    """
+    backend, looks = Held(lambda _: "answered"), []
+
+    class Watched(asyncio.Task[Any]):
+        def cancelling(self) -> int:
+            looks.append(super().cancelling())
+            if len(looks) >= 3:
+                backend.release()
+            return looks[-1]
+
+    @ppl
+    def told() -> str:
+        return str(gen())
+
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise ValueError
+
+    async def main() -> str:
+        with pytest.raises(ExceptionGroup):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fail())
+        looks.clear()
+        return str(told())
+
+    with running(backend), asyncio.Runner() as runner:
+        runner.get_loop().set_task_factory(lambda loop, coro, **k: Watched(coro, loop=loop, **k))
+        assert runner.run(main()) == "answered"
 
 
 def test_many_tasks():

@@ -35,15 +35,22 @@ Rest = Literal["quiet", "timed"]
 """How the programs of a hub wait: for others, or also for timers of their loop."""
 
 
+def _cancellations(loop: asyncio.AbstractEventLoop) -> int:
+    """The number of cancellations of the current task of *loop* that were not taken back."""
+    task = asyncio.current_task(loop)
+    return 0 if task is None else task.cancelling()
+
+
 class Strand:
     """A synchronous program that can be parked: a fiber, or what called into its hub's thread."""
 
-    __slots__ = ("_cancelled", "greenlet", "hub", "waits")
+    __slots__ = ("_cancelled", "cancellations", "greenlet", "hub", "waits")
 
     def __init__(self, hub: Hub, own: greenlet) -> None:
         self.hub, self.greenlet = hub, own
         self.waits: Promise | None = None
         self._cancelled: BaseException | None = None
+        self.cancellations = 0  # of its task when its wait began; a task group may leave some
 
     def wake(self, pending: Promise) -> None:
         """Go on if *pending* is what is waited for; a stale wake-up is ignored."""
@@ -77,6 +84,7 @@ class Strand:
         # are no code of its loop, and must not take it for theirs.
         loop = _get_running_loop()
         if loop is not None:
+            self.cancellations = _cancellations(loop)
             _set_running_loop(None)
         try:
             error = self._leave()
@@ -501,11 +509,10 @@ class Hub:
 
     def _check_cancelled(self) -> None:
         """Under a running loop: has the task that waits been cancelled meanwhile?"""
-        outer = self._outer
-        if outer is None or outer.waits is None:
+        outer, loop = self._outer, self.loop
+        if loop is None or outer is None or outer.waits is None:
             return
-        task = asyncio.current_task(self.loop)
-        if task is not None and task.cancelling():
+        if _cancellations(loop) > outer.cancellations:
             outer.resume(asyncio.CancelledError())
 
     def _look_for_deadlock(self) -> None:
