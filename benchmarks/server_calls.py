@@ -204,7 +204,7 @@ def speaker(turns: int) -> Any:
     for _ in range(turns):
         f"{heard}"
         with AIRole():
-            answer = gen(max_tokens=200)
+            (answer := gen(max_tokens=200))
         heard = yield str(answer)
 
 
