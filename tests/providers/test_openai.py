@@ -233,7 +233,7 @@ def test_a_long_chat_is_sent_whole_in_its_order_whatever_was_kept_of_it(count: i
         for messages, wanted in ((chain, texts[:at]), (branch, [*texts[:at], "aside"])):
             asked = request()
             asked.messages = messages
-            sent = json.loads(body_of(asked, "m", server))["messages"]
+            sent = json.loads(b"".join(body_of(asked, "m", server)))["messages"]
             assert [each["content"] for each in sent] == wanted
 
 

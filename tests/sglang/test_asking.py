@@ -14,7 +14,9 @@ from appl_backends.sglang import request_bodies
 def body(sampling: Sampling, n: int = 1, **defaults: Any) -> Any:
     request = Request("/x", 0, "", None, sampling, n=n)
     parameters = request_bodies.Parameters(defaults, seeded=True).of(sampling)
-    return json.loads(request_bodies.ask(request, request_bodies.of_ids(b"1,2"), parameters, "r-1"))
+    return json.loads(
+        b"".join(request_bodies.ask(request, request_bodies.of_ids([b"1,2"]), parameters, "r-1"))
+    )
 
 
 def test_a_plain_request() -> None:
@@ -80,7 +82,7 @@ def test_images_go_with_the_text_around_them() -> None:
     seen = Message("user", "What?", ((0, Image("https://e.org/a.png")),))
     chain = Messages.of([seen])
     assert chain is not None
-    found = json.loads(b"{" + request_bodies.of_images("<image>What?", chain) + b"}")
+    found = json.loads(b"{%b}" % b"".join(request_bodies.of_images("<image>What?", chain)))
     assert found == {"text": "<image>What?", "image_data": ["https://e.org/a.png"]}
 
 

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from appl_backends.sglang.model_folder import defaults_of, folder_of
+from appl_backends.sglang.probe import ServerFacts
+from appl_backends.sglang.server_setup import load
+from tests.sglang import templates
+
+WEIGHTS = Path(__file__).parents[2] / "backends" / "appl_backends" / "embedded" / "weights"
 
 
 def test_a_path_is_a_folder(tmp_path: Path) -> None:
@@ -33,3 +39,15 @@ def test_what_a_model_recommends_is_read(tmp_path: Path) -> None:
     said = {"temperature": 0.6, "top_p": 0.95, "top_k": None, "eos_token_id": 2}
     (tmp_path / "generation_config.json").write_text(json.dumps(said))
     assert defaults_of(tmp_path) == {"temperature": 0.6, "top_p": 0.95}
+
+
+def test_a_tokenizer_is_read_once_for_the_process_until_a_file_of_it_changes(
+    tmp_path: Path,
+) -> None:
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(WEIGHTS / name, tmp_path / name)
+    first, again = (load(ServerFacts(), tmp_path, None, None).prompts for _ in range(2))
+    assert first is again
+    (tmp_path / "chat_template.jinja").write_text(templates.CHATML)
+    changed = load(ServerFacts(), tmp_path, None, None).prompts
+    assert changed.template.source == templates.CHATML != first.template.source

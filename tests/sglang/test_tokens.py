@@ -248,3 +248,36 @@ def test_long_texts_with_a_common_beginning_share_the_work() -> None:
         tokenizer.heard.clear()
         p.of(chain(("user", f"{shared} Question {number}")))
     assert sum(map(len, tokenizer.heard)) < 1100
+
+
+SAID = "many words that one agent says and that another one hears " * 5
+
+
+def test_an_answer_that_another_agent_hears_has_the_ids_that_were_generated() -> None:
+    p = prompts()
+    odd = [token for word in SAID.split(" ") for token in p.tokenizer.encode(word + " ")]
+    assert odd != p.tokenizer.encode(SAID)
+    p.answered(chain(("user", "Speak")), SAID, odd)
+    heard = chain(("user", SAID))
+    run = p.of(heard)
+    at = run.all_ids().index(odd[0])
+    assert run[at : at + len(odd)] == odd
+    assert run.all_text().decode() == ",".join(map(str, run.all_ids()))
+
+
+def test_an_answer_with_special_tokens_is_encoded_anew_where_another_agent_hears_it() -> None:
+    p = Prompts(ModelTokenizer(WEIGHTS), load_template(WEIGHTS))
+    special = next(iter(p.tokenizer.special.values()))
+    p.answered(chain(("user", "Speak")), SAID, [*p.tokenizer.encode(SAID), special])
+    heard = chain(("user", SAID))
+    assert p.of(heard).all_ids() == rendered(p, heard)
+
+
+def test_the_json_of_a_long_chat_is_the_list_of_its_ids_wherever_it_ends() -> None:
+    p, link = prompts(), chain(("user", "0"))
+    for number in range(1, 100):
+        role: Any = "assistant" if number % 2 else "user"
+        link = Messages(link, Message(role, f"turn {number}"))
+        if role == "user":
+            run = p.of(link)
+            assert run.all_text().decode() == ",".join(map(str, run.all_ids()))

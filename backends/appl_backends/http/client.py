@@ -45,6 +45,8 @@ _HEADERS = {
 }
 
 _Ask = Callable[[Connection, bytes, int], Awaitable[Answer]]
+Body = bytes | Sequence[bytes]
+"""A body, in one or more pieces: a long one is put together once, with the head."""
 
 
 class HttpClient:
@@ -85,7 +87,7 @@ class HttpClient:
         lines += [_field(name, value) for name, value in {**fields, **headers}.items()]
         return "\r\n".join([*lines, "Content-Length: "]).encode("latin-1")
 
-    async def exchange(self, head: bytes, body: bytes, who: str) -> tuple[Answer, bytes]:
+    async def exchange(self, head: bytes, body: Body, who: str) -> tuple[Answer, bytes]:
         """The answer to a request, and its body. Raises ``BackendError``.
 
         *who* is asked, in the form of :func:`~appl.backend_http.asked_of`.
@@ -98,7 +100,7 @@ class HttpClient:
 
     @contextlib.asynccontextmanager
     async def stream(
-        self, head: bytes, body: bytes, who: str, most: int
+        self, head: bytes, body: Body, who: str, most: int
     ) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
         """The content type of an answer, and its body as it comes. Raises ``BackendError``.
 
@@ -127,10 +129,11 @@ class HttpClient:
             pool.leave()
 
     async def _send(
-        self, head: bytes, body: bytes, who: str, ask: _Ask, most: int
+        self, head: bytes, body: Body, who: str, ask: _Ask, most: int
     ) -> tuple[Pool, Connection]:
         """The connection on which a request was sent, and answered as far as *ask* waits."""
-        data = b"%b%d\r\n\r\n%b" % (head, len(body), body)
+        pieces = (body,) if isinstance(body, bytes) else body
+        data = b"".join((head, b"%d\r\n\r\n" % sum(map(len, pieces)), *pieces))
         pool, again = self._pool_here(), False
         while True:
             connection = await self._take_connection(pool, who)

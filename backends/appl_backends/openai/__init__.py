@@ -114,7 +114,9 @@ class OpenAI:
             response = await self._streamed(request, body, model, emit)
         return self._priced(response, model)
 
-    async def _streamed(self, request: Request, body: bytes, model: str, emit: Emit) -> Response:
+    async def _streamed(
+        self, request: Request, body: list[bytes], model: str, emit: Emit
+    ) -> Response:
         who = self._who(model)
         async with self._connection.stream(body, model, who) as (content_type, pieces):
             events, assembly = EventParser(who), Assembly(request, emit, who, self._secrets)

@@ -47,8 +47,10 @@ _BLOCK = 16
 """So many messages are kept as one piece: a long chat is put together from few of them."""
 
 
-def body_of(request: Request, model: str, server: ServerKind, *, stream: bool = False) -> bytes:
-    """The body that asks *server* for *request*. Raises ``Unsupported``."""
+def body_of(
+    request: Request, model: str, server: ServerKind, *, stream: bool = False
+) -> list[bytes]:
+    """The pieces of the body that asks *server* for *request*. Raises ``Unsupported``."""
     sampling = request.sampling
     messages = _messages(request.messages)
     fields = {"model": _json(model), "messages": ""} | _options(sampling, server)
@@ -72,7 +74,7 @@ def body_of(request: Request, model: str, server: ServerKind, *, stream: bool = 
         pieces += messages if not text else ()
         pieces.append(b",")
     pieces[-1] = b"}"
-    return b"".join(pieces)  # once, as a long chat is not copied more often than needed
+    return pieces
 
 
 def asks_for_any_object(sampling: Sampling, prompt: str) -> bool:

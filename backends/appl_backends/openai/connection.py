@@ -19,7 +19,7 @@ from appl_backends.openai.account import question_of_account
 from appl_backends.openai.settings import ServerSettings
 
 with needed_by_backend("openai"):
-    from appl_backends.http.client import HttpClient, quoted
+    from appl_backends.http.client import Body, HttpClient, quoted
     from appl_backends.http.connection import Answer
 
 _Key = tuple[str, str]
@@ -39,14 +39,14 @@ class ServerConnection:
         """Know how to ask *model*. Raises ``BackendError``."""
         await self._head("POST", "/chat/completions", model, who)
 
-    async def post(self, body: bytes, model: str, who: str) -> tuple[Answer, bytes]:
+    async def post(self, body: Body, model: str, who: str) -> tuple[Answer, bytes]:
         """The answer of *model* to *body*, and its bytes. Raises ``BackendError``."""
         http, head = await self._head("POST", "/chat/completions", model, who)
         return await http.exchange(head, body, who)
 
     @contextlib.asynccontextmanager
     async def stream(
-        self, body: bytes, model: str, who: str
+        self, body: Body, model: str, who: str
     ) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
         """The content type of the answer to *body*, and its bytes as they come."""
         http, head = await self._head("POST", "/chat/completions", model, who)

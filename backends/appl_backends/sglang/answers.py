@@ -50,7 +50,7 @@ def _fields(answer: Mapping[str, Any], kind: Any) -> None:
     text_in(answer["text"], "text")
     text_in(kind, "finish_reason.type")
     ids = answer["output_ids"]
-    if not isinstance(ids, list) or any(type(each) is not int for each in ids):
+    if not isinstance(ids, list) or not {int}.issuperset(map(type, ids)):
         raise WrongField("output_ids must be a list of whole numbers")
     for each in (min(ids, default=0), max(ids, default=0)):
         count_in(each, "a token id")

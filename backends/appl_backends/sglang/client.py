@@ -40,6 +40,7 @@ from appl.errors import (
 )
 from appl.price import Free
 from appl.prompt.secret import conceal
+from appl_backends.http.client import Body
 from appl_backends.http.pool import most_connections
 from appl_backends.option_scores import scored
 from appl_backends.sglang import answers, request_bodies
@@ -276,7 +277,7 @@ class SGLang:
         rid: str,
         parameters: tuple[bytes, bytes],
         more: bytes = b"",
-    ) -> bytes:
+    ) -> Body:
         if ready.server.priority:
             more += b',"priority":%d' % request.priority
         messages, seed = request.messages, request.sampling.seed
@@ -285,10 +286,11 @@ class SGLang:
             return request_bodies.ask(
                 request, request_bodies.of_images(text, messages), parameters, rid, more
             )
-        ids = prompt.all_text()
         if seed is not None and request.n > 1 and ready.server.deterministic:
+            ids = prompt.all_text()
             return request_bodies.ask_each(request, ids, parameters, rid, seed, more)
-        return request_bodies.ask(request, request_bodies.of_ids(ids), parameters, rid, more)
+        pieces = request_bodies.of_ids(prompt.pieces())
+        return request_bodies.ask(request, pieces, parameters, rid, more)
 
     async def _generated(self, ready: Ready, request: Request, prompt: TokenRun) -> Any:
         rid = self._rid()
@@ -328,7 +330,7 @@ class SGLang:
             found = await self._asked(rid, self._streamed(body, growing, emit))
         return self._response(ready, request, found, reader)
 
-    async def _streamed(self, body: bytes, growing: GrowingAnswers, emit: Emit) -> Any:
+    async def _streamed(self, body: Body, growing: GrowingAnswers, emit: Emit) -> Any:
         async with aclosing(self._wire.stream("/generate", body)) as events:
             async for event in events:
                 for chunk in growing.add(event):

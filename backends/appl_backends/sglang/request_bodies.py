@@ -7,7 +7,7 @@ text, token ids by their place in the prompt chain.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from appl.backend import Request, Sampling, canonical
@@ -135,30 +135,22 @@ def _members(given: Mapping[str, Any]) -> bytes:
 
 
 def ask(
-    request: Request, prompt: bytes, parameters: tuple[bytes, bytes], rid: str, more: bytes = b""
-) -> bytes:
-    """The body that asks *request* under the name *rid*.
+    request: Request,
+    prompt: Iterable[bytes],
+    parameters: tuple[bytes, bytes],
+    rid: str,
+    more: bytes = b"",
+) -> list[bytes]:
+    """The pieces of the body that asks *request* under the name *rid*.
 
-    *prompt* is the member that holds the prompt, *parameters* are those of ``Parameters.of``,
-    *more* are further members, each with a comma before it.
+    *prompt* are those of the member that holds the prompt, *parameters* are those of
+    ``Parameters.of``, *more* are further members, each with a comma before it.
     """
     inner, around = parameters
     several = b',"n":%d' % request.n if request.n > 1 else b""
-    return b"".join(
-        [
-            b"{",
-            prompt,
-            b',"sampling_params":{',
-            inner,
-            several,
-            b'},"rid":"',
-            rid.encode("ascii"),
-            b'"',
-            more,
-            b"," + around if around else b"",
-            b"}",
-        ]
-    )
+    rest = b',"sampling_params":{%b%b},"rid":"%b"%b%b}'
+    last = b"," + around if around else b""
+    return [b"{", *prompt, rest % (inner, several, rid.encode("ascii"), more, last)]
 
 
 def ask_each(
@@ -190,15 +182,15 @@ def ask_each(
     )
 
 
-def of_ids(ids: bytes) -> bytes:
-    """The member that holds a prompt of token ids."""
-    return b'"input_ids":[' + ids + b"]"
+def of_ids(ids: Iterable[bytes]) -> list[bytes]:
+    """The pieces of the member that holds a prompt of token *ids*."""
+    return [b'"input_ids":[', *ids, b"]"]
 
 
-def of_images(text: str, messages: Messages) -> bytes:
+def of_images(text: str, messages: Messages) -> list[bytes]:
     """The members that hold a prompt with images: the server encodes the *text* around them."""
     images = [medium.as_url() for message in messages for _, medium in message.media]
-    return canonical({"text": clean(text), "image_data": images}).encode("ascii")[1:-1]
+    return [canonical({"text": clean(text), "image_data": images}).encode("ascii")[1:-1]]
 
 
 def ask_scores(whole: Sequence[Sequence[int]], start: int, sampling: Sampling, rid: str) -> bytes:

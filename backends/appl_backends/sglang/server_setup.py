@@ -6,6 +6,8 @@ Invariant: the tokenizer is the server's own, as far as the server tells.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
 from pathlib import Path
 
 from appl.errors import ConfigError
@@ -18,6 +20,12 @@ from appl_backends.sglang.template import ChatTemplate, load_template
 from appl_backends.sglang.tokens import ModelTokenizer, Prompts
 from appl_backends.sglang.tools import Style, style_of
 from appl_backends.sglang.wire import Wire
+
+_FILES = (
+    "tokenizer.json", "chat_template.jinja", "chat_template.json", "tokenizer_config.json",
+    "special_tokens_map.json",
+)  # fmt: skip
+"""The files of a model that its tokens depend on."""
 
 _SAMPLE = "Grüße, world! 12345 <x> 你好"
 
@@ -49,9 +57,8 @@ def load(
             f"the tokenizer of {server.tokenizer or 'the model'} is not on this machine; give "
             "the backend tokenizer=<the folder with its tokenizer.json and chat template>"
         )
-    chat = load_template(folder, template)
-    defaults, seeded = defaults_of(folder), server.deterministic
-    prompts = Prompts(ModelTokenizer(folder), chat)
+    prompts = _prompts(folder, template, _state(folder, template))
+    chat, defaults, seeded = prompts.template, defaults_of(folder), server.deterministic
     return Ready(
         server,
         prompts,
@@ -61,6 +68,32 @@ def load(
         _thinking(chat),
         folder,
     )
+
+
+@lru_cache(maxsize=4)
+def _prompts(folder: Path, template: str | None, state: object) -> Prompts:
+    """The tokenizer and the template in *folder*, kept for the process while *state* is the same.
+
+    To read them takes tens of milliseconds, which each run would pay again.
+    """
+    chat = load_template(folder, template)
+    return Prompts(ModelTokenizer(folder), chat)
+
+
+def _state(folder: Path, template: str | None) -> object:
+    """A value that changes with the files, and each day: a template may write the date."""
+    files = [folder / name for name in _FILES]
+    given = [] if template is None or "{" in template else [Path(template).expanduser()]
+    return date.today(), *map(_stamp, [*files, *given])
+
+
+def _stamp(file: Path) -> tuple[int, ...]:
+    """The identity of *file*, its size and its times of change; empty if there is none."""
+    try:
+        found = file.stat()
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 async def check_tokenizer(wire: Wire, ready: Ready) -> None:

@@ -2,7 +2,8 @@
 
 Invariant: the ids of a prompt are those of its whole text under the model's template, but for two
 deviations that are meant: an answer of this model stands in a later prompt with the ids that it was
-generated with, and text in a message that spells a special token is encoded as text.
+generated with, whoever says it there, and text in a message that spells a special token is encoded
+as text.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -36,17 +38,22 @@ _PIECES = 8192
 _PIECE = 512
 _PROOFS = 4
 _ANSWERS = 256
+_BLOCK = 16
+_HEARD = 1 << 20
+"""The most tokens of answers that are kept for whoever hears them."""
+_HEAD = 8
 _BETWEEN_WORDS = re.compile(r"[A-Za-z0-9](?= [A-Za-z])")
 
 
 class TokenRun(Sequence[int]):
     """Some tokens of a prompt after those of *before*; as a sequence, all ids up to here.
 
-    They are kept as ids and as the JSON of their list. ``size`` counts the tokens up to here;
-    ``sent`` says that the server has computed them, and perhaps still has them in its cache.
+    They are kept as ids and as the JSON of their list. ``size`` counts the tokens, ``number`` the
+    runs up to here; ``sent`` says that the server has computed them, and perhaps still has them in
+    its cache.
     """
 
-    __slots__ = ("_all", "before", "ids", "sent", "size", "text")
+    __slots__ = ("_all", "_kept", "before", "ids", "number", "sent", "size", "text")
 
     def __init__(
         self, before: TokenRun | None, ids: Sequence[int], text: bytes | None = None
@@ -54,7 +61,9 @@ class TokenRun(Sequence[int]):
         self.before, self.ids = before, ids
         self.text = _as_json(ids) if text is None else text
         self.size: int = len(ids) + (before.size if before is not None else 0)
+        self.number: int = 1 + (before.number if before is not None else 0)
         self._all: list[int] | None = None
+        self._kept: tuple[bytes, TokenRun | None] | None = None
         self.sent = False
 
     def computed(self, tokens: int) -> None:
@@ -77,9 +86,34 @@ class TokenRun(Sequence[int]):
 
     def all_text(self) -> bytes:
         """``1,2,3``: all ids up to here as JSON without the brackets."""
-        runs = self._runs()
-        runs.reverse()
-        return b"".join([run.text for run in runs])[:-1]
+        return b"".join(self.pieces())
+
+    def pieces(self) -> list[bytes]:
+        """The pieces of ``all_text``; runs of long ago are joined, so that they are few."""
+        run: TokenRun | None = self
+        found: list[bytes] = []
+        while run is not None:
+            piece, run = run._piece()
+            found.append(piece)
+        found[0] = found[0][:-1]  # no comma follows the last one
+        found.reverse()
+        return found
+
+    def _piece(self) -> tuple[bytes, TokenRun | None]:
+        """The JSON of this run, or of the block of runs that it ends, and the run before."""
+        if self._kept is None:
+            self._kept = self.text, self.before
+            if self.number % _BLOCK == 0:
+                self._kept = self._block()
+        return self._kept
+
+    def _block(self) -> tuple[bytes, TokenRun | None]:
+        """The JSON of the runs after the last block, and the run before them."""
+        pieces, run = [self.text], self.before
+        while run is not None and run.number % _BLOCK:
+            piece, run = run._piece()
+            pieces.append(piece)
+        return b"".join(reversed(pieces)), run
 
     def __len__(self) -> int:
         return self.size
@@ -106,7 +140,8 @@ class TokenRun(Sequence[int]):
 
 
 def _as_json(ids: Sequence[int]) -> bytes:
-    return "".join([f"{token}," for token in ids]).encode("ascii")
+    """``1,2,3,``: a comma follows each; Python's own list of numbers is the quickest way to it."""
+    return str([*ids, ""])[1:-3].replace(" ", "").encode("ascii")
 
 
 class ModelTokenizer:
@@ -125,11 +160,14 @@ class ModelTokenizer:
         self._blind = tokenizers.Tokenizer.from_str(source)
         self._blind.encode_special_tokens = True
         added = self._inner.get_added_tokens_decoder()
+        self._added = frozenset(added)
         self.special = {token.content: at for at, token in added.items() if token.special}
         words = sorted((re.escape(token.content) for token in added.values()), key=len)
         self._words = re.compile("|".join(reversed(words)) or r"(?!)")
         self._segments: dict[str, list[int]] = {}
         self._pieces: dict[tuple[str, str], tuple[list[int], bytes]] = {}
+        self._answers: dict[str, array[int]] = {}
+        self._answered = 0
         self._cuts = not any(" " in token.content for token in added.values())
         self._proofs = 0
         self._guard, self._guarded = "", 0
@@ -167,9 +205,27 @@ class ModelTokenizer:
         found: list[int] = []
         begun = 0
         for each in self._words.finditer(text):
-            found += self._segment(text[begun : each.start()])
+            found += self.segment(text[begun : each.start()])
             begun = each.start()
-        return found + self._segment(text[begun:])
+        return found + self.segment(text[begun:])
+
+    def answered(self, text: str, ids: Sequence[int]) -> None:
+        """Keep that a model has said *text* with *ids*, which another one may hear."""
+        if len(text) < _PIECE // 4 or text in self._answers:
+            return
+        self._answers[text] = array("q", ids)
+        self._answered += len(ids)
+        while self._answered > _HEARD:
+            self._answered -= len(self._answers.pop(next(iter(self._answers))))
+
+    def _heard(self, join: str, text: str) -> list[int] | None:
+        """The ids of an answer *text* after *join*; ``None`` if it is none, or must be encoded."""
+        ids = self._answers.get(text)
+        if ids is None or not self._added.isdisjoint(ids) or self.has_words(text):
+            return None  # the ids of what only looks like a special token are no text
+        before, head = self.segment(join), text[:_HEAD]  # no token spans what stands between them
+        is_apart = self.segment(join + head) == before + self.segment(head)
+        return [*before, *ids] if is_apart and "\ufffd" not in text else None
 
     def said_after(self, join: str, text: str) -> tuple[list[int], bytes]:
         """The ids of *text* that somebody said, after *join* of the template; and as JSON.
@@ -178,8 +234,9 @@ class ModelTokenizer:
         they are cut before a space between words, which no token spans; the first of them are also
         encoded as a whole, and unless that is the same, nothing is cut any more.
         """
-        if not self._cuts or len(text) < 2 * _PIECE:
-            ids = self._said(join, text)
+        heard = self._heard(join, text)
+        if heard is not None or not self._cuts or len(text) < 2 * _PIECE:
+            ids = self._said(join, text) if heard is None else heard
             return ids, _as_json(ids)
         parts = [self._piece(join if not at else "", piece) for at, piece in enumerate(_cut(text))]
         ids = list(chain.from_iterable(part for part, _ in parts))
@@ -218,7 +275,8 @@ class ModelTokenizer:
         self._guard, self._guarded = "", 0
         return False
 
-    def _segment(self, text: str) -> list[int]:
+    def segment(self, text: str) -> list[int]:
+        """The ids of a part of the template, kept: the list belongs to all."""
         found = self._segments.get(text)
         if found is None:
             found = self._segments[text] = self._fresh(text)
@@ -288,6 +346,7 @@ class Prompts:
             return
         if cut:
             ids = self._fitting(ids, text)
+        self.tokenizer.answered(text, ids)
         place: Messages | None = messages
         if begun(messages):
             before, place = messages.message.content, messages.parent
@@ -370,8 +429,8 @@ class Prompts:
         if join is None or not self._layout.fits(message):
             return None
         if message.role == "assistant":
-            ids = self.tokenizer.encode(join) + self._answer(link.parent, message.content)
-            return TokenRun(run, ids)
+            ids = self._answer(link.parent, message.content)
+            return TokenRun(run, self.tokenizer.segment(join) + ids)
         ids, as_json = self.tokenizer.said_after(join, self._layout.written(message))
         return TokenRun(run, ids, as_json)
 

@@ -21,7 +21,7 @@ from appl.backend_http import (
     read_json,
 )
 from appl.errors import BackendError, BackendTimeout, ConfigError, MalformedResponse
-from appl_backends.http.client import HttpClient
+from appl_backends.http.client import Body, HttpClient
 
 PROBE_S = 30.0
 """Seconds in which a server must say what it is: these questions need no model."""
@@ -75,11 +75,11 @@ class Wire:
             f"{self.who} did not answer {path} within {seconds} s", deadline="connect"
         )
 
-    def post(self, path: str, body: bytes) -> Awaitable[Any]:
+    def post(self, path: str, body: Body) -> Awaitable[Any]:
         """The JSON that the server answers to *body*. Raises ``BackendError``."""
         return self.exchange("POST", path, body)
 
-    async def exchange(self, method: str, path: str, body: bytes) -> Any:
+    async def exchange(self, method: str, path: str, body: Body) -> Any:
         """The JSON that the server answers to *body*, ``None`` for nothing.
 
         Raises ``BackendError``.
@@ -90,7 +90,7 @@ class Wire:
         except ValueError:
             raise self._not_json(data, answer.content_type) from None
 
-    async def stream(self, path: str, body: bytes) -> AsyncGenerator[Any, None]:
+    async def stream(self, path: str, body: Body) -> AsyncGenerator[Any, None]:
         """The JSON events that the server streams, up to ``[DONE]``. Raises ``BackendError``."""
         # Without a limit: each event may hold the whole text again, and the text has a limit.
         head, most = self._head("POST", path), sys.maxsize
