@@ -19,6 +19,7 @@ import importlib
 import os
 import pkgutil
 import shutil
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -102,6 +103,21 @@ def pytest_sessionstart() -> None:
     """Import what pytest would otherwise rewrite in the middle of a test."""
     for name in REWRITTEN:
         list(modules(importlib.import_module(name)))
+
+
+@pytest.fixture(autouse=True)
+def _forgotten_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Forget the modules that a test imports from a temporary folder, and their places.
+
+    A command that runs a program in this process leaves them, as it may: a test of another folder
+    would import the program of that name.
+    """
+    folder, path, before = str(tmp_path_factory.getbasetemp()), set(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = [each for each in sys.path if each in path or not each.startswith(folder)]
+    for name in sys.modules.keys() - before:
+        if str(getattr(sys.modules[name], "__file__", None)).startswith(folder):
+            del sys.modules[name]
 
 
 def part_of(path: str) -> str:

@@ -119,13 +119,8 @@ class Project:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Project]:
-    """The folder, as working directory; the modules that a test imports are forgotten again."""
-    before, path = set(sys.modules), list(sys.path)
+    """The folder of the test, as working directory, with a program."""
     with contextlib.chdir(tmp_path):
         made = Project(tmp_path)
         made.write("prog.py", PROGRAM)
         yield made
-    sys.path[:] = path
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
-            del sys.modules[name]
