@@ -188,6 +188,7 @@ class Run:
     def __enter__(self) -> Run:
         open_runs.append(self)
         self.tree.enter()
+        self._join()
         return self
 
     def __exit__(
@@ -215,6 +216,11 @@ class Run:
         finally:
             self._leave()
 
+    def _join(self) -> None:
+        """Have it known that the caller is a program of this run, also before its first call."""
+        if (detection := self.outside.idle_detection) is not None:
+            detection.joins(hub_here())
+
     def _leave(self) -> None:
         self.tree.leave()
         if self in open_runs:
@@ -229,8 +235,7 @@ class Run:
             if error is not None:
                 structure.cancel_all(self.tree.started())
             self._drop_as_recorded()
-            if (detection := self.outside.idle_detection) is not None:
-                detection.joins(hub_here())
+            self._join()
             for awaited in self._last_started():
                 with orphans.watched(awaited):
                     failure = structure.join(awaited)

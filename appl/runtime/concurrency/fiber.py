@@ -280,8 +280,6 @@ class Hub:
         """Note that a program is active here; watchers are told when all of them wait again."""
         self._rest = None
         self.poke()
-        if self.loop is not None and _here.hub is not None:
-            _here.hub.leaves()  # the thread is in the loop now
 
     def leaves(self) -> None:
         """Note that the hub's thread has nothing more to do."""

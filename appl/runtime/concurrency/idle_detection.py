@@ -142,7 +142,7 @@ class IdleDetection:
         if self.timers:
             return False
         hubs = tuple(self._hubs)
-        return all(hub.rests() and hub.next_timer() > seconds for hub in hubs if hub.alive())
+        return all(self._rest_of(hub) and hub.next_timer() > seconds for hub in hubs if hub.alive())
 
     def _look(self) -> None:
         self._asked = False  # first: who asks from now on has moved after this look began
@@ -200,7 +200,7 @@ class IdleDetection:
     def _resting(self) -> _Look | None:
         """A look at all hubs, ``None`` if one does not rest."""
         awake = self._awake
-        if self.starting > 0 or (awake is not None and not awake.rests() and awake.alive()):
+        if self.starting > 0 or (awake is not None and not self._rest_of(awake) and awake.alive()):
             return None
         hubs = tuple(self._hubs)  # their threads add to the set
         living = [hub for hub in hubs if hub.alive()]  # first: who ends may wake another
@@ -208,7 +208,7 @@ class IdleDetection:
         look = _Look()
         for hub in living:
             hub.settle()
-            rest = hub.rest()
+            rest = self._rest_of(hub)
             if rest is None:
                 self._awake = hub
                 return None
@@ -216,6 +216,15 @@ class IdleDetection:
             look.turns[hub] = hub.turns
         self._awake = None
         return look
+
+    def _rest_of(self, hub: Hub) -> Rest | None:
+        """How *hub* rests; that of a thread which is in a loop now leaves it to the loop's hub."""
+        rest = hub.rest()
+        return "quiet" if rest is None and hub.loop is None and self._in_loop(hub.thread) else rest
+
+    def _in_loop(self, thread: threading.Thread) -> bool:
+        loops = (hub.loop for hub in tuple(self._hubs) if hub.thread is thread)
+        return any(loop is not None and loop.is_running() for loop in loops)
 
     def _look_later(self, patience: int = LONG) -> None:
         moves = self._moves
@@ -251,7 +260,7 @@ class IdleDetection:
         if self.starting > 0 or not self._given_up.noted or not self._due():
             return False
         hubs = tuple(self._hubs)
-        resting = {hub.thread.native_id for hub in hubs if hub.rests()}
+        resting = {hub.thread.native_id for hub in hubs if self._rest_of(hub)}
         resting -= {thread.native_id for thread in self._busy()}
         return self._given_up.last(but=resting | own_threads())
 
@@ -260,7 +269,7 @@ class IdleDetection:
         return any([self._effort.goes_on(thread) for thread in self._busy()])
 
     def _busy(self) -> list[threading.Thread]:
-        return [hub.thread for hub in tuple(self._hubs) if not hub.rests()]
+        return [hub.thread for hub in tuple(self._hubs) if not self._rest_of(hub)]
 
     def _hand_over(self, final: bool) -> None:
         self._forced_at = -1  # what is handed over now moves somebody: all are waited for again

@@ -30,6 +30,7 @@ from appl.tracing.replaying.sequencer import (
     Now,
     Record,
     Recorded,
+    Turn,
     Verdict,
     where,
 )
@@ -72,7 +73,6 @@ class Rerunner(Recall):
 
     patience_s = 0.25
     live_patience_s = 10.0
-    in_order = False
 
     def __init__(
         self,
@@ -190,10 +190,16 @@ class Rerunner(Recall):
     def idle(self, final: bool = True) -> bool:
         """Let go what is recorded, and times that are up; then what is live."""
         self._arm()
-        return self._strike() or super().idle(final)
+        return self._strike(final) or super().idle(final)
+
+    def is_early(self, turn: Turn | None, final: bool) -> bool:
+        """As long as nobody has departed from the record, its order is waited for."""
+        return not self.departed and super().is_early(turn, final)
 
     def used_up(self, final: bool) -> bool:
         """Look for strays elsewhere; then ask what is left."""
+        if not (self.departed or self.still(False)):
+            return False
         if self.begin_all("held"):
             return True
         if all(one.why == "recorded" for one in self.waiting()):
@@ -305,13 +311,16 @@ class Rerunner(Recall):
         changed = (at for at in self.departed if at in self.begun)
         return any(f"{at}/".startswith(f"{address}/") for at in changed)
 
-    def _strike(self) -> bool:
+    def _strike(self, final: bool) -> bool:
         """Tell that a time is up, as it was then, unless something is still on its way."""
         timers = {self._seen[one.moment].position: one for one in self.waiting("recorded")}
         first = min(timers, default=0)
         parked = self._parked[0][0][0] if self._parked else first
         if not timers or parked < first or self._running or self._strays():
             return False
+        if self.is_early(turn := (first, DELIVERED), final):
+            return False
+        self._due.add(turn)
         self.leave(timers[first].moment)
         timers[first].tell(None)
         return True

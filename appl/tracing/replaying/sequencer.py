@@ -90,13 +90,13 @@ class Missing:
     def _left(self) -> list[tuple[Turn, str]]:
         return sorted(set(self._recorded), reverse=True)
 
-    def before(self, turn: Turn, there: Callable[[Turn, str], bool]) -> bool:
+    def before(self, turn: tuple[Any, ...], there: Callable[[Turn, str], bool]) -> bool:
         """True if something with an earlier turn than *turn* is not *there*."""
         while self._left and there(*self._left[-1]):
             self._left.pop()
         return bool(self._left) and self._left[-1][0] < turn
 
-    def give_up(self, turn: Turn) -> None:
+    def give_up(self, turn: tuple[Any, ...]) -> None:
         """Nobody will ask for what is before *turn*: it is not waited for any more."""
         self.before(turn, lambda recorded, _: recorded < turn)
 
@@ -418,7 +418,7 @@ class Sequencer(Live):
 
     def idle(self, final: bool = True) -> bool:
         """All programs wait: hand over the next outcome, or do what follows the last one."""
-        if self.is_early(final):
+        if self.is_early(self._next_turn(), final):
             return False
         return self.release() or self.used_up(final)
 
@@ -545,15 +545,10 @@ class Sequencer(Live):
         with self._lock:
             return self._parked[0][0] if self._parked and self.in_order else None
 
-    def is_early(self, final: bool) -> bool:
-        """True if the next outcome came after another in the record that nobody expects yet."""
-        turn = self._next_turn()
-        if turn is None or not self._untold.before(turn, self._is_due):
-            return False
-        if not self.still(final):
-            return True
-        self._untold.give_up(turn)
-        return False
+    def is_early(self, turn: Turn | None, final: bool) -> bool:
+        """True if *turn* came after another in the record that somebody may still expect."""
+        early = turn is not None and self._untold.before(turn, self._is_due)
+        return early and not self.still(final)
 
     def _is_covered(self, address: str) -> bool:
         """True if somebody has asked for what is recorded at *address*, or need not."""
@@ -563,9 +558,11 @@ class Sequencer(Live):
     def release(self) -> bool:
         """Let go what was delivered first of all that is parked; false when nothing is."""
         with self._lock:
-            go = heapq.heappop(self._parked)[2] if self._parked else None
-        if go is None:
+            first = heapq.heappop(self._parked) if self._parked else None
+        if first is None:
             return False
+        turn, _, go = first
+        self._untold.give_up(turn)
         self.moves()
         go()
         return True
