@@ -29,13 +29,13 @@ from typing import (
 from appl.errors import BackendNotFound, ConfigError, MissingExtra, Unsupported, nearest
 from appl.late import late_import
 from appl.prompt.digest import digest_of
-from appl.prompt.message import ToolCall
-from appl.prompt.messages import Messages
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from appl.price import Priced
+    from appl.prompt.message import ToolCall
+    from appl.prompt.messages import Messages
 
 GROUP = "appl.backends"
 _METADATA = (".dist-info", ".egg-info")

@@ -24,9 +24,9 @@ from appl.errors import InvalidOption, RunError, ToolError, ToolServerError
 from appl.extras import library
 from appl.prompt import Audio, Image, ToolMessage, digest_of
 from appl.runtime.concurrency.fiber import in_coroutine, strand_here
-from appl.runtime.concurrency.future import awaited, result_of
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.parallel import scope_beside
+from appl.runtime.concurrency.promise_values import awaited, result_of
 from appl.runtime.concurrency.task import Task, context_for
 from appl.runtime.current import here
 from appl.runtime.frame import Frame, FrameRun

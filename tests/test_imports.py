@@ -286,7 +286,7 @@ NEVER = {
 CIRCLE = 5
 """The most modules that know each other, types and late imports counted."""
 
-DEPTH = 22
+DEPTH = 15
 """The most imports in a chain of modules, each of which imports the next when it is loaded."""
 
 BY_NAME = {

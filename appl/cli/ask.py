@@ -14,7 +14,8 @@ from appl.cli.commands import Options, appl_command, argument, combined, option,
 from appl.cli.display import PlainDisplay
 from appl.cli.failure import guarded
 from appl.cli.overrides import budget, settings
-from appl.cli.run import Invocation, options, perform
+from appl.cli.run import Invocation, perform
+from appl.cli.run_options import options
 from appl.cli.target import Target, UsageError
 from appl.late import late_import
 

@@ -4,41 +4,24 @@ Invariant: in the same environment, everything that a program can read of clock,
 hashes is the same.
 
 ``Environment`` is one choice of these. ``spawned`` runs a program in it, recorded or answered from
-a trace, and returns its outcome. The process is ``python -m appl.cli.perturbed_process``.
+a trace, and returns its outcome. The process runs ``appl.cli.perturbed_child``.
 """
 
 from __future__ import annotations
 
-import contextlib
-import datetime
-import importlib.util
 import json
 import os
-import random
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from appl.cli.display import PlainDisplay
-from appl.cli.failure import describe
-from appl.cli.run import to_stderr
-from appl.cli.terminal import as_json
-from appl.cli.trace.recorded_program import RecordedProgram
-from appl.config import Alias
 from appl.config import load as load_config
-from appl.errors import TraceError
-from appl.runtime.scheduling.policy import Limits, Policy
-from appl.session.replaying import checked, replay_session
-from appl.session.session import Session, make_session
-from appl.tracing import Replayer, Trace
 
-_EPOCH = 1_700_000_000.0  # a day in 2023 on which every recording takes place
-_LONGEST_LAG_S = 0.01
+if TYPE_CHECKING:
+    from appl.cli.trace.recorded_program import RecordedProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +79,7 @@ def spawned(
             "result": str(result),
             "moved": [str(module) for module in moved or ()],
         }
-        command = [sys.executable, "-m", "appl.cli.perturbed_process", json.dumps(order)]
+        command = [sys.executable, "-m", "appl.cli.perturbed_child", json.dumps(order)]
         environment = {
             **os.environ,
             "PYTHONHASHSEED": str(world.hashes),
@@ -130,165 +113,3 @@ def _own_path() -> list[str]:
 
 def _lost(kind: str, message: str) -> ProcessOutcome:
     return ProcessOutcome(None, {"type": kind, "message": message, "notes": [], "traceback": []}, 0)
-
-
-# -- inside the process
-
-
-@contextlib.contextmanager
-def perturbed(world: Environment) -> Iterator[None]:
-    """Change this whole process to *world*."""
-    sys.setswitchinterval(world.switch)
-    if not world.real:
-        random.seed(world.dice)
-        os.urandom = vars(random)["_urandom"] = _urandom(world.dice)
-        _set_clock(world)
-    yield
-
-
-_BETWEEN = frozenset(["random", "secrets", "uuid", "tempfile"])
-
-
-def _urandom(seed: int) -> Callable[[int], bytes]:
-    """A source of bytes for each module, so that appl's own draws change nobody else's."""
-    streams: dict[str, random.Random] = {}
-
-    def drawn(size: int) -> bytes:
-        frame = sys._getframe(1)
-        while frame.f_back is not None and frame.f_globals.get("__name__") in _BETWEEN:
-            frame = frame.f_back
-        name = str(frame.f_globals.get("__name__"))
-        return streams.setdefault(name, random.Random(f"{seed} {name}")).randbytes(size)
-
-    return drawn
-
-
-def _set_clock(world: Environment) -> None:
-    began, start = time.monotonic(), _EPOCH + world.shift
-
-    def now() -> float:
-        return start + (0.0 if world.frozen else time.monotonic() - began)
-
-    real = datetime.datetime
-
-    class ShiftedDatetime(real):  # type: ignore[misc, valid-type]
-        @classmethod
-        def now(cls, tz: object = None) -> Any:
-            return cls.fromtimestamp(now(), tz)
-
-        @classmethod
-        def utcnow(cls) -> Any:
-            return cls.fromtimestamp(now(), datetime.UTC).replace(tzinfo=None)
-
-        @classmethod
-        def today(cls) -> Any:
-            return cls.now()
-
-    class Today(datetime.date):
-        @classmethod
-        def today(cls) -> Any:
-            return cls.fromtimestamp(now())
-
-    ShiftedDatetime.__name__, Today.__name__ = "datetime", "date"
-    time.time, time.time_ns = now, lambda: int(now() * 1e9)
-    vars(datetime).update(datetime=ShiftedDatetime, date=Today)
-
-
-class Lagging(Replayer):
-    """A replayer that delays each answer a little, each by a different time."""
-
-    def __init__(self, trace: Trace, seed: int) -> None:
-        super().__init__(trace)
-        self._dice = random.Random(seed) if seed else None
-
-    def idle(self, final: bool = True) -> bool:
-        """Release the next answer after a delay, during which undeclared timers go on."""
-        if self._dice is not None:
-            time.sleep(self._dice.random() * _LONGEST_LAG_S)
-        return super().idle(final)
-
-
-def _done(order: dict[str, Any]) -> dict[str, Any]:
-    fields = order["program"]
-    fields |= {"argv": tuple(fields["argv"]), "words": tuple(fields["words"])}
-    program = RecordedProgram(**fields)
-    counted, path = PlainDisplay(quiet=True), Path(order["trace"])
-    if order["moved"]:
-        _move(*map(Path, order["moved"]))
-    value: Any = None
-    error: BaseException | None = None
-    try:
-        with to_stderr(True), perturbed(Environment(**order["world"])):
-            if order["record"] is not None:
-                value = program.run(lambda: _recording(program, order["record"], path, counted))
-            else:
-                value = _replayed(program, path, Environment(**order["world"]), counted)
-    except BaseException as found:
-        error = found
-    return {
-        "value": None if error is not None else as_json(value),
-        "error": None if error is None else describe(error),
-        "calls": counted.counts.started,
-        "diverged": isinstance(error, TraceError),
-    }
-
-
-def _move(old: Path, new: Path) -> None:
-    """Import modules below *old* from below *new*, except appl itself."""
-    own = {str(Path(__file__).parents[2]), *_backends()}
-    for number, entry in enumerate(sys.path):
-        if entry not in own and Path(entry).is_relative_to(old):
-            sys.path[number] = str(new / Path(entry).relative_to(old))
-
-
-def _backends() -> list[str]:
-    found = importlib.util.find_spec("appl_backends")
-    return [
-        str(Path(location).parent)
-        for location in (found and found.submodule_search_locations) or ()
-    ]
-
-
-def _recording(
-    program: RecordedProgram, backend: str, path: Path, counted: PlainDisplay
-) -> Session:
-    """A session in which only *backend* answers, whatever models the settings name."""
-    config = load_config()
-    config = replace(
-        config,
-        backend=backend,
-        model=None,
-        models=dict.fromkeys(config.models, Alias()),
-        trace=True,
-        privacy="full",
-        redact=None,
-        otel=None,
-        gc=False,
-        ctl=False,
-        stream=False,
-    )
-    session = make_session(
-        config, entry=program.entry, instruments=[counted], path=path, say=lambda line: None
-    )
-    session.run.tool_memory = None  # nobody is shown the tools
-    return session
-
-
-def _replayed(
-    program: RecordedProgram, path: Path, world: Environment, counted: PlainDisplay
-) -> Any:
-    replayer = Lagging(Trace.open(path, home=load_config().home), world.lag)
-    policy = Policy(limits=Limits(concurrency=world.slots))
-    with checked(replayer):
-        return program.run(lambda: replay_session(replayer, instruments=[counted], policy=policy))
-
-
-def main() -> None:
-    """Run the order in the process's argument."""
-    order = json.loads(sys.argv[1])
-    result = Path(order["result"])
-    result.write_text(json.dumps(_done(order)), "utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -10,9 +10,9 @@ from appl.cli.arguments import bind, help_text, peek, wants_help
 from appl.cli.commands import Options, ProgramCommand, appl_command, options_of
 from appl.cli.failure import guarded
 from appl.cli.overrides import settings
-from appl.cli.run import entry_of, merged, to_stderr
+from appl.cli.run import merged
 from appl.cli.target import Target, load, parse
-from appl.cli.terminal import as_json, out, say, term_safe
+from appl.cli.terminal import as_json, out, say, term_safe, to_stderr
 from appl.config import load as load_config
 from appl.runtime.prompts.rendering import Rendering
 from appl.runtime.rehearsal import Rehearsal
@@ -57,7 +57,7 @@ def rendered(target: Target, words: list[str], given: Options, prog: str) -> Ren
     """The rendering of the function that *target* names, with its parameters from *words*."""
     settings = {name: getattr(given, name) for name in _SETTINGS}
     config = load_config({**settings, "trace": False})
-    session = make_session(config, entry=entry_of(target, words), say=say)
+    session = make_session(config, entry=target.entry(words), say=say)
     rehearsal = session.run = Rehearsal(session.run)
     with rehearsal.as_far_as_it_goes(), hosted(lambda: session):
         function = load(target, to_call=True)

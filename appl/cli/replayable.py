@@ -15,7 +15,6 @@ from typing import Any
 from appl.cli import exits
 from appl.cli.commands import Options
 from appl.cli.perturbed_process import Environment, ProcessOutcome, spawned
-from appl.cli.run import entry_of
 from appl.cli.target import parse
 from appl.cli.terminal import as_json, out, say, term_safe
 from appl.cli.trace.recorded_program import RecordedProgram
@@ -126,7 +125,7 @@ def _short(value: str | None) -> str:
 def command(given: Options) -> int:
     """Audit the program and return the exit code."""
     target = parse(given.replayable)
-    entry = entry_of(target, list(given.paths))
+    entry = target.entry(given.paths)
     program = RecordedProgram(
         "cli", str(entry.file), str(entry.function), entry.argv, 0, target.written
     )

@@ -6,13 +6,14 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
 from appl.errors import ApplError, nearest
+from appl.session.entry import Entry
 
 
 class UsageError(ApplError):
@@ -35,6 +36,11 @@ class Target:
     def written(self) -> str:
         """The target as it is typed."""
         return f"{self.place}:{self.function}"
+
+    def entry(self, argv: Iterable[str]) -> Entry:
+        """The entry of a run of the function with the words *argv*, for its trace."""
+        place = str(Path(self.place).resolve()) if self.is_file else self.place
+        return Entry("cli", place, self.function, tuple(argv))
 
 
 def parse(text: str) -> Target:

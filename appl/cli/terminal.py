@@ -11,7 +11,7 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TextIO
 
 from appl.cli.exits import FAILED
@@ -169,3 +169,10 @@ def interrupted_stream() -> int:
     with contextlib.suppress(Exception):
         sys.stdout.close()
     return FAILED
+
+
+@contextlib.contextmanager
+def to_stderr(wanted: bool) -> Iterator[None]:
+    """Send the program's prints to stderr if stdout is reserved for a document."""
+    with contextlib.redirect_stdout(sys.stderr) if wanted else contextlib.nullcontext():
+        yield

@@ -7,15 +7,18 @@ it as the same objects, and a ``Messages`` link is computed once per node, itera
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from appl.prompt.layout import UNFORMATTED, Layout
 from appl.prompt.lazy import Lazy
 from appl.prompt.media import Audio, Image, Media
 from appl.prompt.message import Message, RoleName
-from appl.prompt.messages import Messages
-from appl.prompt.origin import Origin
 from appl.prompt.renderer import render
 from appl.prompt.voice import VOICES, Moved, Voice
+
+if TYPE_CHECKING:
+    from appl.prompt.messages import Messages
+    from appl.prompt.origin import Origin
 
 Part = str | Lazy | Image | Audio | Message
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from appl.prompt.digest import digest_of
-from appl.prompt.message import Message, Placed, ToolCall
 from appl.prompt.origin import NOWHERE, Spans, trail
 from appl.prompt.rope import Rope
+
+if TYPE_CHECKING:
+    from appl.prompt.message import Message, Placed, ToolCall
 
 LONG = 4096
 """The characters from which on a message that goes on is kept as a rope."""

@@ -12,11 +12,11 @@ from appl.prompt.lazy import message_of, origin_of
 from appl.prompt.media import Audio, Image, Media
 from appl.prompt.message import Message, RoleName, ToolCall
 from appl.prompt.messages import LONG, Messages
-from appl.prompt.origin import Origin
-from appl.prompt.voice import Voice
 
 if TYPE_CHECKING:
     from appl.prompt.chain import PromptNode
+    from appl.prompt.origin import Origin
+    from appl.prompt.voice import Voice
 
 Marked = tuple["PromptNode", Mark | None]
 """A part, and what its format puts around it, if it has one."""

@@ -5,10 +5,12 @@ Invariant: a voice is immutable, and shared by all that is said in it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from appl.prompt.layout import UNFORMATTED, Level
-from appl.prompt.message import RoleName
+
+if TYPE_CHECKING:
+    from appl.prompt.message import RoleName
 
 
 class Voice(NamedTuple):

@@ -15,8 +15,8 @@ from greenlet import getcurrent
 
 from appl import services
 from appl.runtime.concurrency.fiber import Stack, strand_here
+from appl.runtime.concurrency.loop_thread import task_here
 from appl.runtime.concurrency.promise import Promise
-from appl.runtime.concurrency.scopes import task_here
 from appl.runtime.frame import FRAME, Frame, FrameRun, ThreadFrame
 
 open_runs: list[FrameRun] = []

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from appl.backend import Chunk, Request, Response, offers
-from appl.prompt.message import Message
+
+if TYPE_CHECKING:
+    from appl.prompt.message import Message
 
 
 @dataclass(slots=True)

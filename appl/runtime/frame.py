@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol
 
-from appl.prompt import USER, Prompt, PromptNode, Voice
-from appl.runtime.concurrency.promise import Promise
+from appl.prompt.voice import USER, Voice
 from appl.runtime.prompts.writer import PromptWriter
 
 if TYPE_CHECKING:
     from appl.backend import Profile
+    from appl.prompt.chain import Prompt, PromptNode
     from appl.runtime.answers.call import Call
+    from appl.runtime.concurrency.promise import Promise
     from appl.runtime.dispatch import Dispatch
     from appl.runtime.outside import Outside
     from appl.runtime.prompts.recent import Recent

@@ -13,8 +13,9 @@ from types import TracebackType
 from typing import Any
 
 from appl.errors import RunError
-from appl.runtime.concurrency.future import OWN_NAMES, awaited
+from appl.runtime.concurrency.future import OWN_NAMES
 from appl.runtime.concurrency.promise import Proxy
+from appl.runtime.concurrency.promise_values import awaited
 from appl.runtime.concurrency.region import Region
 from appl.runtime.frame import FRAME, Frame
 from appl.runtime.prompts import say as saying

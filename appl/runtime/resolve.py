@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 from appl.compiler.names import program_of
 from appl.prompt import Message
 from appl.runtime.answers.text import Text
-from appl.runtime.concurrency.future import awaited, result_of
 from appl.runtime.concurrency.promise import Promise, Proxy
+from appl.runtime.concurrency.promise_values import awaited, result_of
 from appl.runtime.concurrency.tasks import OWN_CODE
 
 F = TypeVar("F", bound=Callable[..., Any])

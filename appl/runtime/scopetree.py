@@ -9,8 +9,9 @@ import threading
 from contextvars import Token
 
 from appl.prompt import Prompt, digest_of
+from appl.runtime.concurrency.loop_thread import task_here
 from appl.runtime.concurrency.promise import Promise
-from appl.runtime.concurrency.scopes import Scopes, task_here
+from appl.runtime.concurrency.scopes import Scopes
 from appl.runtime.concurrency.tasks import TaskScopes
 from appl.runtime.frame import FRAME, Frame, FrameRun, ThreadFrame
 from appl.runtime.scheduling.accounts import Account

@@ -5,10 +5,10 @@ Invariant: nothing here happens at import.
 
 from appl.session.backend_setup import check, choose
 from appl.session.naming import nameable
-from appl.session.process import process_run
 from appl.session.replaying import replayed
 from appl.session.rerunning import predicted, rerun
 from appl.session.resume import resumed
+from appl.session.script_run import process_run
 from appl.session.session import Session, make_session, open_run, record
 
 __all__ = [

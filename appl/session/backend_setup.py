@@ -22,7 +22,7 @@ from appl.errors import (
     nearest,
 )
 from appl.runtime.answers.models import Find, Model, Models, similar, written_elsewhere
-from appl.runtime.answers.options import check_defaults
+from appl.runtime.answers.option_check import check_defaults
 from appl.session.backend_settings import (
     EMBEDDED,
     TYPE,

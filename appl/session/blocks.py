@@ -10,10 +10,11 @@ import functools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, contextmanager
 from types import TracebackType
-from typing import Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
-from appl.runtime.run import Run
-from appl.runtime.world import World
+if TYPE_CHECKING:
+    from appl.runtime.run import Run
+    from appl.runtime.world import World
 
 T = TypeVar("T")
 P = ParamSpec("P")

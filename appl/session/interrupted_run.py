@@ -9,17 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from appl.config import Config
 from appl.errors import BudgetExceeded, ConfigError, TraceError
 from appl.session.entry import Entry, changed_files
 from appl.session.ownership import require_own
 from appl.session.recorded_run import RECORDED
-from appl.session.session import Tell
 from appl.tracing.format.keys import first_record
 from appl.tracing.reading.runs import paths, summary
 from appl.tracing.reading.trace import Trace
+
+if TYPE_CHECKING:
+    from appl.config import Config
+    from appl.session.session import Tell
 
 _ASKED = (*RECORDED, "seed")
 

@@ -9,9 +9,10 @@ import html
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from appl.runtime.run import Run
+if TYPE_CHECKING:
+    from appl.runtime.run import Run
 
 
 def show_trace_below_cells(run: Run, path: Path) -> None:

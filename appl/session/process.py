@@ -13,45 +13,39 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from appl import config as settings
 from appl import tracebacks
 from appl.errors import ConfigError
 from appl.late import late_import
 from appl.runtime.concurrency.fiber import rest_if_daemon
-from appl.runtime.run import Run
 from appl.session.deferred_close import at_exit, join_users_threads
-from appl.session.entry import script
 from appl.session.notebook import kernel_shell
-from appl.session.ownership import require_own
-from appl.session.resume import resume_session
-from appl.session.session import Session, make_session, shown, tell
-from appl.tracing.reading.runs import resolve
-from appl.tracing.reading.trace import Trace
-from appl.tracing.replaying.resumer import Resumer
+from appl.session.session import Session, tell
+
+if TYPE_CHECKING:
+    from appl.runtime.run import Run
 
 _lock = threading.RLock()
 _process: Session | None = None
 _opener: Callable[[], Session] | None = None
 
 
-def process_run() -> Run:
-    """The process's own run: that of a plain ``python file.py``, or of a hosted program.
+def process_session(script: Callable[[], Session] | None = None) -> Session:
+    """The session of the process's own run.
 
-    The first call opens it; a plain program's is closed when the process exits.
+    The first call opens it: that of the program that is ``hosted``, else that of the *script* that
+    runs as the main program, which is closed when the process exits.
     """
-    return process_session().run
-
-
-def process_session() -> Session:
-    """The session of :func:`process_run`."""
     global _process
     with _lock:
         if _process is None and _opener is not None:
             _process = _opener()
             settings.settle(_refusing(_process.run, _users_place()))
         elif _process is None:
-            _process = _script_session()
+            assert script is not None, "no program is hosted"
+            _process = script()
             settings.settle(_refusing(_process.run, _users_place()))
             _process.run.on_late = rest_if_daemon
             # The run is closed after the main thread has ended but before Python stops the threads
@@ -125,19 +119,6 @@ def _users_place() -> str:
             return "when `appl run` called the function"
         frame = frame.f_back
     return f"at {frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "earlier"
-
-
-def _script_session() -> Session:
-    """A new run, or the one that the setting ``resume`` (``APPL_RESUME``) names."""
-    tracebacks.install()
-    config = settings.load()
-    if not isinstance(config.resume, str):
-        return make_session(config)
-    path = resolve(config.resume, config.home)
-    require_own(path, False, f"write `appl trace resume {config.resume} --trust`")
-    session = resume_session(Resumer(Trace.open(path, home=config.home)), entry=script())
-    tell(f"appl: going on with {shown(path)}")
-    return session
 
 
 def _end_hosted(error: BaseException | None) -> None:

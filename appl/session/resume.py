@@ -9,20 +9,22 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from appl.errors import ProgramChanged, TraceLocked
-from appl.runtime.event import Instrument
-from appl.runtime.run import Run
 from appl.session.blocks import block, settled
 from appl.session.entry import Entry, changed_files, script
 from appl.session.ownership import recording_owner
 from appl.session.recorded_run import names_in, opened, recorded_config
 from appl.session.session import Session, Tell, make_session, shown, tell
 from appl.tracing.explaining.tally import Tally
-from appl.tracing.reading.trace import Trace
 from appl.tracing.recording.appender import Appender
 from appl.tracing.replaying.resumer import Resumer
+
+if TYPE_CHECKING:
+    from appl.runtime.event import Instrument
+    from appl.runtime.run import Run
+    from appl.tracing.reading.trace import Trace
 
 
 @block

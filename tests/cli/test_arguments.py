@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from appl.cli import arguments
-from appl.cli.run import options
+from appl.cli.run_options import options
 from appl.cli.target import Target, UsageError, parse
 
 

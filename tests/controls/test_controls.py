@@ -357,7 +357,7 @@ CONTROLS = {
         "trust/test_runs.py::test_the_same_command_goes_on_with_no_forged_run[unsigned]",
     ),
     "APPL_RESUME goes on with any run": Control(
-        "session/process.py",
+        "session/script_run.py",
         "    require_own(path, False, ",
         "    require_own(path, True, ",
         "trust/test_runs.py::test_a_script_resumes_no_forged_run",

@@ -20,9 +20,8 @@ from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.display import PlainDisplay
 from appl.cli.failure import guarded
-from appl.cli.run import to_stderr
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, out, say
+from appl.cli.terminal import as_json, out, say, to_stderr
 from appl.cli.trace.recorded_program import RecordedProgram, opened
 from appl.session.replaying import checked, replay_session
 from appl.session.session import shown

@@ -17,9 +17,8 @@ from appl.cli import exits, parameters
 from appl.cli.commands import Options, WordChoice, appl_command, option, switch
 from appl.cli.display import PlainDisplay
 from appl.cli.failure import describe, guarded
-from appl.cli.run import to_stderr
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, one_line, out, say, term_safe
+from appl.cli.terminal import as_json, one_line, out, say, term_safe, to_stderr
 from appl.cli.trace.recorded_program import RecordedProgram, opened
 from appl.cli.trace.run_selection import counted
 from appl.errors import ApplError, nearest

@@ -18,7 +18,8 @@ import click
 
 from appl.cli.arguments import bind
 from appl.cli.commands import Options
-from appl.cli.run import call, options
+from appl.cli.program_call import call
+from appl.cli.run_options import options
 from appl.cli.target import Target, UsageError, load, parse
 from appl.cli.trace.run_names import run_path
 from appl.cli.trace.run_selection import counted
@@ -26,7 +27,7 @@ from appl.config import load as load_config
 from appl.errors import UntrustedTrace
 from appl.session.entry import Entry
 from appl.session.ownership import is_own, require_own
-from appl.session.process import hosted, process_run
+from appl.session.process import hosted, process_session
 from appl.session.session import Session
 from appl.tracing import Trace
 
@@ -63,7 +64,7 @@ class RecordedProgram:
         with hosted(opener):
             if self.kind == "cli":
                 function, values = self.bound()
-                return call(process_run(), function, values)
+                return call(process_session().run, function, values)
             self._script()
             return None
 

@@ -12,8 +12,7 @@ from appl.cli import parameters
 from appl.cli.commands import Options, appl_command
 from appl.cli.display import PlainDisplay
 from appl.cli.failure import guarded
-from appl.cli.run import to_stderr
-from appl.cli.terminal import as_json, out, say, show
+from appl.cli.terminal import as_json, out, say, show, to_stderr
 from appl.cli.trace.recorded_program import opened
 from appl.session.entry import Entry, program_digests
 from appl.session.replaying import checked, replay_session

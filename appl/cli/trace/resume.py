@@ -12,8 +12,7 @@ from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.display import Display, display
 from appl.cli.failure import Failure, guarded
 from appl.cli.overrides import pairs, settings_of, with_settings
-from appl.cli.run import to_stderr
-from appl.cli.terminal import as_json, out, say, show
+from appl.cli.terminal import as_json, out, say, show, to_stderr
 from appl.cli.trace import recorded_program
 from appl.session.blocks import settled
 from appl.session.resume import resume_session

@@ -394,18 +394,3 @@ def _sources_in(place: PromptSlot) -> Iterator[Promise]:
             yield from _sources_in(node.part)
         elif node.lazy is not None:
             yield _pending(node.lazy)
-
-
-def on_finish(pending: Promise, action: Callable[[Promise], None]) -> bool:
-    """Have *action* run on the I/O loop once *pending* is done; false when it is done already."""
-    io = io_thread()
-
-    def cross(done: Promise) -> None:
-        if not io.on_loop():
-            io.send(lambda: action(done))
-        elif isinstance(done.outcome, Value):
-            action(done)
-        else:  # a failure may run through a long chain of calls: not through the stack
-            io.soon(lambda: action(done))
-
-    return pending.subscribe(cross)

@@ -21,7 +21,8 @@ from appl.runtime.answers.multi_call import MultiCall, open_stream
 from appl.runtime.answers.output import typed_answer
 from appl.runtime.answers.request_options import DEFAULTS, RequestOptions
 from appl.runtime.concurrency.fiber import hub_here, wait
-from appl.runtime.concurrency.future import Generation, TypedGeneration, finished
+from appl.runtime.concurrency.future import Generation, TypedGeneration
+from appl.runtime.concurrency.promise_values import finished
 from appl.runtime.current import here
 from appl.runtime.frame import Frame
 from appl.runtime.prompts.empty import check_empty, tell_given

@@ -15,12 +15,12 @@ from typing import cast
 from appl.backend import Response, Sample
 from appl.errors import CallCancelled
 from appl.prompt import USER, VOICES, Lazy, PromptNode
-from appl.runtime.answers.call import Call, CallRun, on_finish
+from appl.runtime.answers.call import Call, CallRun
 from appl.runtime.answers.samples import total_of
 from appl.runtime.answers.stream import Partial, Stream
 from appl.runtime.answers.text import Text
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.concurrency.promise import Error, Promise, Value, explained
+from appl.runtime.concurrency.promise import Error, Promise, Value, explained, on_finish
 from appl.runtime.event import Delivered
 
 

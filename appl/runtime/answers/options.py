@@ -5,16 +5,15 @@ Invariant: equal options give the same ``Sampling`` object, so that its canonica
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from appl import fallback
 from appl.backend import Profile, Sampling
 from appl.errors import InvalidOption, UnknownOption, Unsupported, nearest
-from appl.runtime.answers.gen_options import KNOWN, LIMITS
-from appl.runtime.answers.option_limits import check_number
-from appl.runtime.concurrency.future import finished
+from appl.runtime.answers.gen_options import KNOWN
+from appl.runtime.answers.option_check import check_fields, stop_texts
+from appl.runtime.concurrency.promise_values import finished
 
 _made: dict[tuple[Any, ...], Sampling] = {}
 _MOST = 4096
@@ -50,27 +49,8 @@ def _check_known(name: str, profile: Profile) -> None:
 
 
 def _make(fields: dict[str, Any], extra: dict[str, Any]) -> Sampling:
-    _check(fields)
+    check_fields(fields)
     return Sampling(**fields, extra=tuple(sorted(extra.items())))
-
-
-def _check(fields: dict[str, Any]) -> None:
-    for name, value in fields.items():
-        if name in LIMITS:
-            check_number(name, value, *LIMITS[name])
-    for name in ("regex", "grammar"):
-        if not isinstance(fields.get(name), str | None):
-            raise InvalidOption(f"gen({name}=...) takes a string, got {fields[name]!r:.80}")
-    if (pattern := fields.get("regex")) is not None:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise InvalidOption(f"gen(regex=...): {error}") from error
-
-
-def check_defaults(options: Mapping[str, object]) -> None:
-    """Refuse impossible values among the default *options* of a name for a model."""
-    _check({**options, "stop": stops(options.get("stop", ()))})
 
 
 def switched(where: str, value: object) -> bool:
@@ -84,15 +64,9 @@ def switched(where: str, value: object) -> bool:
 def stops(value: object) -> tuple[str, ...]:
     """``stop=`` as a tuple of strings."""
     value = finished(value)
-    if isinstance(value, str):
-        value = (value,)
-    found = tuple(map(finished, value)) if isinstance(value, Iterable) else (value,)
-    if not all(isinstance(each, str) for each in found):
-        raise InvalidOption(f"gen(stop=...) takes a string or a list of strings, got {value!r:.80}")
-    found = tuple(map(str.__str__, found))
-    if "" in found:
-        raise InvalidOption("gen(stop=...): an empty string would stop every answer at once")
-    return found
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        value = [finished(text) for text in value]
+    return stop_texts(value)
 
 
 def stop_ids(value: object) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from appl import fallback
 from appl.backend import Profile, Sampling
@@ -26,10 +26,12 @@ from appl.runtime.answers.options import (
     switched,
 )
 from appl.runtime.answers.shape import Shape, shape_of
-from appl.runtime.concurrency.future import finished
-from appl.runtime.frame import Frame
-from appl.runtime.prompts.explicit import Said
+from appl.runtime.concurrency.promise_values import finished
 from appl.runtime.tools.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from appl.runtime.frame import Frame
+    from appl.runtime.prompts.explicit import Said
 
 _READ = {"stop": stops, "stop_tokens": stop_ids}
 

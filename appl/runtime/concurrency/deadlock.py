@@ -5,8 +5,12 @@ Invariant: only what is certain is followed, so that a cycle that is found is on
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from appl.errors import DeadlockError
-from appl.runtime.concurrency.promise import Home, Promise
+
+if TYPE_CHECKING:
+    from appl.runtime.concurrency.promise import Home, Promise
 
 
 def find_cycle(start: Promise) -> list[Promise] | None:

@@ -15,8 +15,9 @@ from appl import fallback
 from appl.prompt.notebook import Bundle, block
 from appl.runtime.answers.stream import TextStream
 from appl.runtime.concurrency import clock
-from appl.runtime.concurrency.fiber import arrive, in_coroutine, wait
+from appl.runtime.concurrency.fiber import in_coroutine, wait
 from appl.runtime.concurrency.promise import GLANCE, Error, Promise, Proxy, Value
+from appl.runtime.concurrency.promise_values import awaited, finished, result_of, text_of, unread
 
 if TYPE_CHECKING:
     from appl.backend import TokenLogprob, Usage
@@ -43,23 +44,6 @@ OWN_NAMES = frozenset(
 _PROBED = ("_repr_", "_ipython_")
 
 
-def result_of(pending: Promise) -> Any:
-    """The value of *pending*, waiting for it and for what it returned; raises its error."""
-    while True:
-        try:
-            wait(pending)
-        except BaseException as error:
-            given_up(pending, error)
-            raise
-        outcome = pending.outcome
-        if type(outcome) is Error:
-            raise pending.seen()
-        value = outcome.value  # type: ignore[union-attr] # it is there, and no error
-        if not isinstance(value, Proxy):
-            return value
-        pending = value._pending
-
-
 def returned(pending: Promise) -> Any:
     """The value that a function returned, waiting for it; a returned answer may be unfinished."""
     while True:
@@ -70,53 +54,6 @@ def returned(pending: Promise) -> Any:
         if not isinstance(outcome.value, Future):
             return outcome.value
         pending = outcome.value._pending
-
-
-async def awaited(pending: Promise) -> Any:
-    """:func:`result_of` for coroutines."""
-    while True:
-        try:
-            await arrive(pending)
-        except BaseException as error:
-            given_up(pending, error)
-            raise
-        outcome = pending.outcome
-        if type(outcome) is Error:
-            raise pending.seen()
-        value = outcome.value  # type: ignore[union-attr] # it is there, and no error
-        if not isinstance(value, Proxy):
-            return value
-        pending = value._pending
-
-
-def given_up(pending: Promise, error: BaseException) -> None:
-    """Note that *error* ended a wait for *pending*."""
-    if not isinstance(error, Exception):  # a time limit, or a cancellation
-        unread(pending)
-
-
-def unread(pending: Promise) -> None:
-    """Cancel *pending*, for which nobody waits any more, as soon as nobody holds its future."""
-    proxy = pending.proxy() if pending.proxy is not None else None
-    if pending.holder is not None or pending.done:
-        return  # a prompt needs it, or there is nothing to cancel
-    if proxy is None:
-        pending.cancel()
-    else:
-        pending.proxy = weakref.ref(proxy, lambda _: pending.cancel())
-
-
-def text_of(pending: Promise) -> Any:
-    """The text of *pending*, also of a typed answer; waits for it."""
-    result_of(pending)
-    outcome = pending.last().outcome
-    assert isinstance(outcome, Value)
-    return outcome.said
-
-
-def finished(value: object) -> Any:
-    """*value* itself; of a future the value, waiting for it."""
-    return result_of(value._pending) if isinstance(value, Proxy) else value
 
 
 class Deferred(Proxy):

@@ -21,6 +21,7 @@ import os
 import selectors
 import threading
 import time
+from asyncio import _get_running_loop
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
@@ -306,3 +307,9 @@ def _forget() -> None:
 
 
 os.register_at_fork(after_in_child=_forget)
+
+
+def task_here() -> asyncio.Task[object] | None:
+    """The asyncio task that runs on this thread, if one does."""
+    loop = _get_running_loop()
+    return asyncio.current_task(loop) if loop is not None else None

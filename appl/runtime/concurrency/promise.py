@@ -10,12 +10,15 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from appl.prompt.chain import Part, PromptNode
-from appl.prompt.message import Message
-from appl.prompt.voice import Voice
 from appl.runtime.answers.answer import Answer
+from appl.runtime.concurrency.loop_thread import io_thread
+
+if TYPE_CHECKING:
+    from appl.prompt.chain import Part, PromptNode
+    from appl.prompt.message import Message
+    from appl.prompt.voice import Voice
 
 _LOCK = threading.Lock()
 
@@ -317,3 +320,18 @@ def _around(one: str, other: str) -> str:
     while not (other + "/").startswith(one + "/"):
         one = one.rpartition("/")[0]
     return one
+
+
+def on_finish(pending: Promise, action: Callable[[Promise], None]) -> bool:
+    """Have *action* run on the I/O loop once *pending* is done; false when it is done already."""
+    io = io_thread()
+
+    def cross(done: Promise) -> None:
+        if not io.on_loop():
+            io.send(lambda: action(done))
+        elif isinstance(done.outcome, Value):
+            action(done)
+        else:  # a failure may run through a long chain of calls: not through the stack
+            io.soon(lambda: action(done))
+
+    return pending.subscribe(cross)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from asyncio import _get_running_loop
 from collections.abc import Iterator
 from typing import Any
 
+from appl.runtime.concurrency.loop_thread import task_here
 from appl.runtime.frame import Frame, owed
 
 _PRUNE = 64
@@ -32,12 +32,6 @@ def call_in_words(name: str, args: tuple[Any, ...]) -> str:
 
 
 Holder = threading.Thread | asyncio.Task[object]
-
-
-def task_here() -> asyncio.Task[Any] | None:
-    """The asyncio task that runs on this thread, if one does."""
-    loop = _get_running_loop()
-    return asyncio.current_task(loop) if loop is not None else None
 
 
 class Scopes:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from appl.runtime.answers.call import on_finish
 from appl.runtime.concurrency.fiber import hub_here
 from appl.runtime.concurrency.future import Generation
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.concurrency.promise import Error, Outcome, Promise, Proxy, Value
+from appl.runtime.concurrency.promise import Error, Outcome, Promise, Proxy, Value, on_finish
 from appl.runtime.resolve import taking_futures
 
 

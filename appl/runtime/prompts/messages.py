@@ -16,8 +16,8 @@ from appl.prompt import (
     as_message,
     parts_of,
 )
-from appl.runtime.concurrency.future import finished
 from appl.runtime.concurrency.promise import Proxy
+from appl.runtime.concurrency.promise_values import finished
 
 
 def settled(value: Message | Mapping[str, Any]) -> Message:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from appl.prompt import USER, Origin, Prompt, PromptNode, Voice
+from typing import TYPE_CHECKING
+
+from appl.prompt.voice import USER, Voice
+
+if TYPE_CHECKING:
+    from appl.prompt.chain import Prompt, PromptNode
+    from appl.prompt.origin import Origin
 
 
 class PromptWriter:

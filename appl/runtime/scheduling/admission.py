@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from appl.errors import BackendBusy, BackendError
 from appl.runtime.scheduling.accounts import Account, Amounts, BudgetLedger, Reservation
-from appl.runtime.scheduling.call_status import Waiting, Why
-from appl.runtime.scheduling.policy import Retries
 from appl.runtime.scheduling.timers import ring, sleep_until
-from appl.runtime.scheduling.traffic import Traffic
+
+if TYPE_CHECKING:
+    from appl.runtime.scheduling.call_status import Waiting, Why
+    from appl.runtime.scheduling.policy import Retries
+    from appl.runtime.scheduling.traffic import Traffic
 
 
 class Loan:

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
-from appl.prompt.chain import PromptNode
-from appl.runtime.scheduling.policy import Policy
-
 if TYPE_CHECKING:
+    from appl.prompt.chain import PromptNode
     from appl.runtime.answers.call import Call
+    from appl.runtime.scheduling.policy import Policy
 
 
 class Order(Protocol):

@@ -22,20 +22,21 @@ from appl.backend import Backend, Request, Response
 from appl.errors import BackendError, BackendUnavailable
 from appl.price import price_for
 from appl.prompt import Message, Messages
-from appl.runtime.answers.call import Call, on_finish
+from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.concurrency.promise import Outcome, Promise
+from appl.runtime.concurrency.promise import Outcome, Promise, on_finish
 from appl.runtime.event import AttemptFailed
-from appl.runtime.scheduling.accounts import Account
-from appl.runtime.scheduling.call_status import CallStatus, Load
 from appl.runtime.scheduling.dispatcher import Dispatcher
 from appl.runtime.scheduling.metering import estimated
 from appl.runtime.scheduling.policy import Allowance, Policy
-from appl.runtime.scheduling.scheduler import Scheduler, incomplete, when_prepared
-from appl.runtime.scheduling.traffic import Traffic
+from appl.runtime.scheduling.preparation import incomplete, when_prepared
 
 if TYPE_CHECKING:
     from appl.runtime.answers.models import Models, Route, Spot
+    from appl.runtime.scheduling.accounts import Account
+    from appl.runtime.scheduling.call_status import CallStatus, Load
+    from appl.runtime.scheduling.scheduler import Scheduler
+    from appl.runtime.scheduling.traffic import Traffic
 
 _MEASURED = 32
 """The number of a backend's last answers by which its duration is measured."""

@@ -9,11 +9,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from appl.errors import InvalidOption
-from appl.price import Price
-from appl.runtime.scheduling.timers import Clock
+
+if TYPE_CHECKING:
+    from appl.price import Price
+    from appl.runtime.scheduling.timers import Clock
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 

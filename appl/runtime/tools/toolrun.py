@@ -22,10 +22,10 @@ from appl.late import late_import
 from appl.prompt import Media, Message, ToolCall, ToolMessage
 from appl.runtime.concurrency.clock import Alarm
 from appl.runtime.concurrency.fiber import Hub, run_on, strand_here
-from appl.runtime.concurrency.future import awaited, result_of
 from appl.runtime.concurrency.loop_thread import void
 from appl.runtime.concurrency.parallel import beside, is_async
 from appl.runtime.concurrency.promise import Error, Outcome, Promise, Value
+from appl.runtime.concurrency.promise_values import awaited, result_of
 from appl.runtime.concurrency.task import context_for
 from appl.runtime.current import here
 from appl.runtime.event import Observed

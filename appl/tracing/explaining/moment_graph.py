@@ -13,11 +13,14 @@ from array import array
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from appl.tracing.explaining.links import Links
 from appl.tracing.explaining.steps import NEVER, Steps
-from appl.tracing.reading.streaming_reader import StreamingReader
-from appl.tracing.reading.trace import Trace
+
+if TYPE_CHECKING:
+    from appl.tracing.reading.streaming_reader import StreamingReader
+    from appl.tracing.reading.trace import Trace
 
 START, END, TOLD = range(3)
 """What can happen to a step; ``TOLD`` is when its program was told of the answer."""

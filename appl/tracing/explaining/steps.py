@@ -9,12 +9,14 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from appl.tracing.explaining.links import Links
-from appl.tracing.reading.streaming_reader import StreamingReader
-from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Scope, Trace
+
+if TYPE_CHECKING:
+    from appl.tracing.reading.streaming_reader import StreamingReader
+    from appl.tracing.reading.tooluse import ToolUse
 
 T = TypeVar("T")
 Phases = list[tuple[str, int]]

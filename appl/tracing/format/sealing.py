@@ -6,10 +6,13 @@ Invariant: what was changed, or moved beside another shown record, does not open
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from appl.errors import TraceCorrupt
 from appl.extras import library
-from appl.tracing.format.keys import RunKey
+
+if TYPE_CHECKING:
+    from appl.tracing.format.keys import RunKey
 
 REDACTED = "redacted"
 """The name of what a private trace takes out of a record."""

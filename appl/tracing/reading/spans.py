@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from appl.prompt import Messages, Spans, line_of
+from appl.prompt.messages import Messages
+from appl.prompt.origin import Spans, line_of
 
 
 class Span(NamedTuple):

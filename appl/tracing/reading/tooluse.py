@@ -6,7 +6,7 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from appl.prompt import Message
+from appl.prompt.message import Message
 
 End = Callable[[Message | BaseException], None]
 

@@ -14,11 +14,14 @@ import os
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from appl.collecting import no_collection
 from appl.errors import TraceWriteError
 from appl.tracing.viewer.page_data import packed
-from appl.tracing.viewer.view import Views
+
+if TYPE_CHECKING:
+    from appl.tracing.viewer.view import Views
 
 PAGE = 500
 """How many calls, and how many messages, a block of an exported page holds."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import llguidance
 import llguidance.numpy as bitmask
@@ -16,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appl.errors import Unsupported
-from appl.prompt import digest_of
+from appl.prompt.digest import digest_of
 from appl_backends.embedded.ebnf import lark_of
-from appl_backends.embedded.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from appl_backends.embedded.tokenizer import Tokenizer
 
 Mask = NDArray[np.bool_]
 JSON_STYLE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}

@@ -11,13 +11,16 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from appl import threads
-from appl.backend import Response
 from appl.errors import BackendError
-from appl_backends.embedded.blas_threads import BlasThreads
-from appl_backends.embedded.engine import BatchEngine
 from appl_backends.embedded.task import AnswerPiece, EngineTask, Failed, Outcome
+
+if TYPE_CHECKING:
+    from appl.backend import Response
+    from appl_backends.embedded.blas_threads import BlasThreads
+    from appl_backends.embedded.engine import BatchEngine
 
 
 @dataclass(slots=True, eq=False)

@@ -11,11 +11,14 @@ import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from appl.errors import BackendError
-from appl_backends.embedded import Embedded
 from appl_backends.embedded.server.refusal import Refusal, refusal_of
-from appl_backends.embedded.task import AnswerPiece, EngineTask
+
+if TYPE_CHECKING:
+    from appl_backends.embedded import Embedded
+    from appl_backends.embedded.task import AnswerPiece, EngineTask
 
 BUSY = "The request queue is full."
 

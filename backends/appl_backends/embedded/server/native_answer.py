@@ -8,13 +8,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from appl_backends.embedded.probe import Scored, TokenEntry, TokenProbe
-from appl_backends.embedded.server.jobs import EngineJob
-from appl_backends.embedded.server.native_request import PromptRequest
-from appl_backends.embedded.server.special_tokens import Words
-from appl_backends.embedded.task import SequenceRun
+if TYPE_CHECKING:
+    from appl_backends.embedded.probe import Scored, TokenEntry, TokenProbe
+    from appl_backends.embedded.server.jobs import EngineJob
+    from appl_backends.embedded.server.native_request import PromptRequest
+    from appl_backends.embedded.server.special_tokens import Words
+    from appl_backends.embedded.task import SequenceRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,45 @@
+"""The options of ``appl run``, which recorded command lines may also hold.
+
+Invariant: they are the same before the program and among its arguments.
+"""
+
+from __future__ import annotations
+
+import click
+
+from appl.cli import parameters
+from appl.cli.commands import combined, option, options_of, switch
+from appl.cli.overrides import budget, settings
+
+SETTINGS = (
+    "model",
+    "backend",
+    "temperature",
+    "max_tokens",
+    "seed",
+    "concurrency",
+    "home",
+    "privacy",
+)
+
+run_options = combined(
+    parameters.target_with_arguments,
+    settings(SETTINGS),
+    option("--trace", "trace_file", metavar="FILE", help="record into this file"),
+    switch("--no-trace", help="do not record the run"),
+    switch("--fresh", help="do not go on with an earlier run that was broken off"),
+    budget,
+    parameters.as_json,
+    switch("--stream", help="show on stderr what the models say, as they say it"),
+    parameters.quiet,
+)
+"""Adds the options to a command."""
+
+
+def options() -> list[click.Option]:
+    """The options of ``appl run``, which may stand before or after the program."""
+    return options_of(click.command()(run_options(_no_action)))
+
+
+def _no_action() -> None:
+    """Do nothing: a command that is made for its options alone."""
