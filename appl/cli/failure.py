@@ -8,6 +8,7 @@ message.
 from __future__ import annotations
 
 import contextlib
+import time
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from appl.cli import exits
 from appl.cli.display import Counts
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say, term_safe
+from appl.collecting import stack_of
 from appl.errors import (
     ApplError,
     BackendNotFound,
@@ -33,12 +35,16 @@ from appl.errors import (
     SourceUnavailable,
     TraceError,
 )
+from appl.session.deferred_close import users_threads
 from appl.session.session import Session, shown
+from appl.tracebacks import is_library
 from appl.tracing.recording.secret import Masker
 
 _PLAIN = (UsageError, TraceError, ControlError, ExportError)
 _USAGE = (UsageError, ConfigError, ModelNotFound, BackendNotFound, MissingExtra)
 _SOURCE = (PromptSyntaxError, SourceUnavailable)
+_PATIENCE_S = 1.0
+"""Seconds in which the threads of an interrupted program end without a word about them."""
 
 
 @dataclass(slots=True)
@@ -97,10 +103,24 @@ def _tell_run(error: BaseException, session: Session, counts: Counts | None) -> 
     where = f"; recorded in {shown(session.path)}" if session.path else ""
     if counts is not None and (counts.started or where):
         say(f"appl: {counts.line()}{where}")
-    if isinstance(error, KeyboardInterrupt) and session.path and counts and counts.started:
+    if not isinstance(error, KeyboardInterrupt):
+        return
+    if session.path and counts and counts.started:
         at_home = session.path.parent == session.config.home / "runs"
         name = session.path.stem if at_home else shown(session.path)
         say(f"appl: `appl trace resume {name}` goes on with it")
+    _tell_of_threads()
+
+
+def _tell_of_threads() -> None:
+    """Name a thread of the program that goes on: Python waits for it before it exits."""
+    until = time.monotonic() + _PATIENCE_S
+    for thread in users_threads():
+        thread.join(max(0.0, until - time.monotonic()))
+    for thread in users_threads()[:1]:
+        lines = [(f.f_code.co_filename, f.f_lineno) for f in stack_of(thread.ident)]
+        at = next((f" at {file}:{line}" for file, line in lines if not is_library(file)), "")
+        say(f"appl: the program's {thread.name} goes on{at}; Ctrl-C once more ends it")
 
 
 def write_error(path: object, error: OSError) -> UsageError:

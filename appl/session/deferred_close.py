@@ -53,8 +53,13 @@ def join_users_threads() -> None:
 
     Threads of libraries, such as those of executors, may themselves wait for the end.
     """
-    while running := [thread for thread in threading.enumerate() if _is_users(thread)]:
+    while running := users_threads():
         running[0].join(_LOOK_S)
+
+
+def users_threads() -> list[threading.Thread]:
+    """The threads that the user's code started, and that Python waits for before it exits."""
+    return [thread for thread in threading.enumerate() if _is_users(thread)]
 
 
 def _is_users(thread: threading.Thread) -> bool:

@@ -203,6 +203,29 @@ def test_an_interrupted_run_says_how_to_go_on_and_is_no_finished_one(project: Pr
     )
 
 
+def test_a_thread_that_an_interrupted_program_leaves_is_named(
+    project: Project,
+) -> None:
+    project.write("never.py", SLOW)
+    project.write(
+        "left.py",
+        "import threading\nfrom prog import ask\ndef f():\n"
+        "    threading.Thread(target=threading.Event().wait, name='t').start()\n"
+        "    threading.Thread(target=stay, name='stayer').start()\n"
+        "    return str(ask('x'))\ndef stay():\n    threading.Event().wait()\n",
+    )
+    running = project.process("-m", "appl", "run", "left.py:f", "--backend", "never:Never")
+    assert running.stdout is not None and running.stdout.readline() == "asked\n"
+    assert running.stderr is not None
+    running.send_signal(signal.SIGINT)
+    for line in running.stderr:
+        if "goes on at" in line:
+            break
+    assert line.startswith("appl: the program's stayer goes on at ") and "left.py:8;" in line
+    running.kill()
+    running.communicate()
+
+
 def test_verify_counts_the_calls_that_a_resumed_run_began_again(project: Project) -> None:
     project.write("never.py", SLOW)
     running = project.process("-m", "appl", "run", "prog.py:ask", "--backend", "never:Never")
