@@ -262,7 +262,7 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def _of_appl_0_2(name: str) -> Any:
+def _of_appl_0_2(name: str) -> object:
     """The value of *name*, which programs for APPL 0.2 import."""
     compat = importlib.import_module("appl.compat")
     if name in compat.MODULES:

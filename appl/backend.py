@@ -89,7 +89,7 @@ class Sampling:
         assert self._canonical is not None
         return self._canonical
 
-    def _given(self) -> dict[str, Any]:
+    def _given(self) -> dict[str, object]:
         return {
             name: dict(value) if name == "extra" else value
             for name in self.__slots__
@@ -399,7 +399,7 @@ def _packages_as_of(place: str, changed_ns: int) -> tuple[str, ...]:
     return tuple(sorted(found.name for found in Path(place).iterdir() if found.suffix in _METADATA))
 
 
-def load(name: str, settings: Mapping[str, Any] | None = None) -> Backend:
+def load(name: str, settings: Mapping[str, object] | None = None) -> Backend:
     """Make the backend *name*: an entry point of ``appl.backends``, or ``module:attribute``.
 
     *settings* are passed as keyword arguments. Raises ``BackendNotFound``, or ``ConfigError`` if

@@ -23,20 +23,20 @@ class WrongField(ValueError):
     """A field of an answer has a wrong type or size."""
 
 
-def text_in(value: Any, name: str) -> str:
+def text_in(value: object, name: str) -> str:
     """Return *value* if it is a text. Raises ``WrongField``, as all of these do."""
     if type(value) is not str or len(value) > TEXT:
         raise _wrong_text(value, name)
     return value
 
 
-def _wrong_text(value: Any, name: str) -> WrongField:
+def _wrong_text(value: object, name: str) -> WrongField:
     if type(value) is not str:
         return WrongField(f"{name} must be a text, got {type(value).__name__}")
     return WrongField(f"{name} has more than {TEXT} characters")
 
 
-def count_in(value: Any, name: str) -> int | None:
+def count_in(value: object, name: str) -> int | None:
     """Return *value* if it is absent or a whole number of at most 64 bits."""
     if value is None:
         return None
@@ -45,7 +45,7 @@ def count_in(value: Any, name: str) -> int | None:
     return value
 
 
-def _wrong_count(value: Any, name: str) -> WrongField:
+def _wrong_count(value: object, name: str) -> WrongField:
     if type(value) is not int:
         return WrongField(f"{name} must be a whole number, got {type(value).__name__}")
     return WrongField(f"{name} must be from 0 to {MOST}, got {'less' if value < 0 else 'more'}")
@@ -64,7 +64,7 @@ def number_in(value: Any, name: str) -> float:
     return found
 
 
-def check_response(response: Any, who: str) -> None:
+def check_response(response: object, who: str) -> None:
     """Raise ``MalformedResponse`` unless *response* is a valid answer; *who* gave it.
 
     Every backend's answers pass here, including those of backends that users write.
@@ -80,13 +80,13 @@ def check_response(response: Any, who: str) -> None:
         ) from None
 
 
-def check_chunk(chunk: Any) -> None:
+def check_chunk(chunk: object) -> None:
     """Raise ``MalformedResponse`` unless *chunk* is a valid piece of a streamed answer."""
     if type(chunk) is not Chunk or type(chunk.text) is not str or type(chunk.sample) is not int:
         raise MalformedResponse(f"the backend streamed what is no text: {type(chunk).__name__}")
 
 
-def _response(response: Any) -> None:
+def _response(response: object) -> None:
     if not isinstance(response, Response):
         raise WrongField(f"it must be a Response, got {type(response).__name__}")
     samples = response.samples
@@ -106,7 +106,7 @@ def _response(response: Any) -> None:
         text_in(response.choice_method, "choice_method")
 
 
-def _texts(value: Any, names: tuple[str, ...], of: str = "") -> None:
+def _texts(value: object, names: tuple[str, ...], of: str = "") -> None:
     """Raise ``WrongField`` unless the attributes *names* of *value* are texts.
 
     One loop for all: to call a function for each would cost most of a short answer's check.
@@ -117,7 +117,7 @@ def _texts(value: Any, names: tuple[str, ...], of: str = "") -> None:
             raise _wrong_text(text, name + of)
 
 
-def _sample(sample: Any) -> None:
+def _sample(sample: object) -> None:
     if not isinstance(sample, Sample):
         raise WrongField(f"a sample must be a Sample, got {type(sample).__name__}")
     _texts(sample, _SAID)
@@ -135,7 +135,7 @@ def _tool_call(call: object) -> None:
     _texts(call, _CALLED, " of a tool call")
 
 
-def _logprob(token: Any) -> None:
+def _logprob(token: object) -> None:
     if not isinstance(token, TokenLogprob):
         raise WrongField(f"a log-probability must be a TokenLogprob, got {type(token).__name__}")
     text_in(token.token, "a token")
@@ -145,7 +145,7 @@ def _logprob(token: Any) -> None:
         number_in(value, "a log-probability")
 
 
-def _usage(usage: Any) -> None:
+def _usage(usage: object) -> None:
     if not isinstance(usage, Usage):
         raise WrongField(f"usage must be a Usage, got {type(usage).__name__}")
     for name in _COUNTS:

@@ -465,7 +465,7 @@ def said_in(body: str, secrets: Iterable[str] = ()) -> str:
     return excerpt(_message(value) or body, secrets)
 
 
-def _message(value: Any) -> str:
+def _message(value: object) -> str:
     """The message in an error body, in the nestings that servers use."""
     if isinstance(value, list) and value:
         return _message(value[0])

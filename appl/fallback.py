@@ -64,7 +64,7 @@ layouts: Callable[[], Layouts]
 """The module that knows another layout of the settings."""
 
 
-def attribute(owner: Any, name: str) -> Any:
+def attribute(owner: object, name: str) -> Any:
     """The attribute *name* that the class of *owner* does not have. Raises ``AttributeError``."""
     special = name.startswith("__")  # Python looks for these in every object
     found = MISSING if special else names().attribute(owner, owner, name)  # noqa: F821 - set by appl

@@ -96,7 +96,7 @@ class DecoratedFunction(Body):
 
     # -- one activation
 
-    def asked(self, kwargs: dict[str, Any]) -> CallMode:
+    def asked(self, kwargs: dict[str, object]) -> CallMode:
         """The mode of a call; options about the call are taken out of *kwargs*."""
         mode = self.mode
         if kwargs and not self._about.isdisjoint(kwargs):
@@ -106,7 +106,7 @@ class DecoratedFunction(Body):
             mode = dataclasses.replace(mode, ctx="same", given=made)
         return mode
 
-    def _asked(self, kwargs: dict[str, Any]) -> CallMode:
+    def _asked(self, kwargs: dict[str, object]) -> CallMode:
         about = {word: kwargs.pop(word) for word in self._about if word in kwargs}
         mode = self.mode
         if (ctx := about.get("ctx_method")) is not None:
@@ -119,7 +119,7 @@ class DecoratedFunction(Body):
         return mode
 
     def enter(
-        self, args: tuple[Any, ...], mode: CallMode, beside: bool = False
+        self, args: tuple[object, ...], mode: CallMode, beside: bool = False
     ) -> tuple[Frame, Turn | None]:
         """The frame of a call with *args*, made at the place of the call."""
         caller = here(lambda: call_in_words(self.name, args))
@@ -128,7 +128,7 @@ class DecoratedFunction(Body):
             caller, self.name, mode, (self, owner), beside=beside, line=self.line, file=self.file
         )
 
-    def owner(self, args: tuple[Any, ...]) -> Any:
+    def owner(self, args: tuple[object, ...]) -> Any:
         """The object that a method is called on, to which its ``resume`` state belongs."""
         if not args:
             return None
@@ -150,7 +150,7 @@ class DecoratedFunction(Body):
         if role is not None and self.translated.docstring is not None:
             frame.prompt.say(_documenting(frame.voice, role), self.translated.docstring)
 
-    def returned(self, frame: Frame, result: Any) -> Any:
+    def returned(self, frame: Frame, result: object) -> Any:
         if result is None and self.told.default_return == "prompt":
             return PromptRecords(frame)
         return result
@@ -158,7 +158,7 @@ class DecoratedFunction(Body):
     # -- beside the caller
 
     def spawn(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], mode: CallMode | None = None
+        self, args: tuple[object, ...], kwargs: dict[str, object], mode: CallMode | None = None
     ) -> Future[Any]:
         """Start a call that runs beside its caller."""
         mode = mode or self.asked(kwargs)
@@ -242,7 +242,7 @@ _CONVERSIONS = frozenset(
 def _sync(program: DecoratedFunction) -> Callable[..., object]:
     conversion = program.name in _CONVERSIONS
 
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: object, **kwargs: object) -> Any:
         mode = program.asked(kwargs)
         if program.told.parallel:
             return program.spawn(args, kwargs, mode)
@@ -254,7 +254,7 @@ def _sync(program: DecoratedFunction) -> Callable[..., object]:
 
 
 def _async(program: DecoratedFunction) -> Callable[..., object]:
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: object, **kwargs: object) -> Any:
         mode = program.asked(kwargs)
         if program.told.parallel and _in_body():
             return program.spawn(args, kwargs, mode)
@@ -277,7 +277,7 @@ def _generator(program: DecoratedFunction) -> Callable[..., Any]:
 
 
 def _asyncgen(program: DecoratedFunction) -> Callable[..., Any]:
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: object, **kwargs: object) -> Any:
         frame, turn = program.enter(args, program.asked(kwargs))
         made = program.agenerate(frame, turn, program.body(*args, **kwargs))
         return Primed(program.name, made) if program.told.auto_prime else made
@@ -326,7 +326,7 @@ def ppl(
     parallel: bool = False,
     auto_prime: bool = False,
     new_ctx_func: Any = None,
-    **older: Any,
+    **older: object,
 ) -> Any:
     """Make a function a prompt program: its expression statements are its prompt.
 
@@ -365,7 +365,9 @@ def ppl(
     return lambda f: _decorate(f, told)
 
 
-def _check_told(*, model: Any, parallel: Any, auto_prime: Any, new_ctx_func: Any) -> None:
+def _check_told(
+    *, model: object, parallel: object, auto_prime: object, new_ctx_func: object
+) -> None:
     """Refuse impossible values of the decorator's options."""
     if model is not None and not (isinstance(model, str) and model):
         raise InvalidOption(f"@ppl(model=...) takes the name of a model, got {model!r:.80}")
@@ -379,7 +381,7 @@ def _check_told(*, model: Any, parallel: Any, auto_prime: Any, new_ctx_func: Any
         )
 
 
-def _decorate(f: Any, told: Decoration) -> Any:
+def _decorate(f: object, told: Decoration) -> Any:
     if isinstance(f, staticmethod | classmethod):
         return type(f)(_decorate(f.__func__, told))
     program = DecoratedFunction(require_function(f), told)
@@ -395,7 +397,7 @@ def _wrapper(f: Any, program: DecoratedFunction) -> Any:
     return wrapper
 
 
-def reset_context(func: Callable[..., Any]) -> None:
+def reset_context(func: Callable[..., object]) -> None:
     """Forget the state of a ``resume`` function in this run; its next call starts anew.
 
     For a bound method (``agent.chat``) only that object's state is forgotten, for the method of a

@@ -109,7 +109,7 @@ class MCPServer:
         self._identity = _identity([target] if isinstance(target, str) else ["", self.name])
         self._tools: dict[str, Tool] | None = None
         self._link: _ServerConnection | None = None
-        self._recorded: list[dict[str, Any]] = []  # what it offers, before it is started
+        self._recorded: list[dict[str, object]] = []  # what it offers, before it is started
         self._run: FrameRun | None = None
         self._starting = threading.Lock()
 
@@ -250,7 +250,7 @@ class MCPServer:
     def _tool(self, offered: dict[str, Any]) -> Tool:
         name = offered["name"]
 
-        async def invoke(**arguments: Any) -> ToolMessage:
+        async def invoke(**arguments: object) -> ToolMessage:
             link = self._link
             if link is None or not link.offered.done():
                 link = await asyncio.to_thread(self._reached)
@@ -299,7 +299,7 @@ class _ServerConnection:
         self._limit: asyncio.Timeout | None = None
         self._serving: ThreadFuture[None] | None = None
 
-    def open(self, target: Any) -> None:
+    def open(self, target: object) -> None:
         """Connect; ``offered`` becomes the server's tools, or a ``ToolServerError``."""
         self._serving = asyncio.run_coroutine_threadsafe(self._serve(target), self._loop)
 
@@ -321,7 +321,7 @@ class _ServerConnection:
         if self._limit is not None and not self.offered.done():
             self._limit.reschedule(self._loop.time())  # nobody waits for its start any more
 
-    async def _serve(self, target: Any) -> None:
+    async def _serve(self, target: object) -> None:
         # A server may answer at any time, so the I/O loop must keep running on a thread of its own.
         self._io.workers += 1
         try:
@@ -342,7 +342,7 @@ class _ServerConnection:
             self._client = None
             self._io.workers -= 1
 
-    async def _call(self, name: str, arguments: dict[str, Any]) -> ToolMessage:
+    async def _call(self, name: str, arguments: dict[str, object]) -> ToolMessage:
         if self._client is None:
             raise ToolServerError(f"the MCP server {self._name!r} has ended")
         try:
@@ -361,7 +361,7 @@ class _ServerConnection:
         return ToolServerError(f"the MCP server {self._name!r} {what}: {why}")
 
 
-async def _offered_by(client: Any) -> list[dict[str, Any]]:
+async def _offered_by(client: Any) -> list[dict[str, object]]:
     """All tools of a server, from all pages, as plain data."""
     found, cursor = list[dict[str, Any]](), None
     while True:
@@ -372,7 +372,7 @@ async def _offered_by(client: Any) -> list[dict[str, Any]]:
             return found
 
 
-def _offer(tool: Any) -> dict[str, Any]:
+def _offer(tool: Any) -> dict[str, object]:
     says = tool.annotations
     pure = says is not None and says.read_only_hint
     again = says is not None and says.idempotent_hint
@@ -402,7 +402,7 @@ def _reader(name: str, schema: dict[str, Any]) -> Reads:
         return _Unchecked(schema)
 
 
-def _content(result: Any) -> list[Any]:
+def _content(result: Any) -> list[object]:
     """The content of a server's answer, as the parts of a message."""
     parts = [_part(block) for block in result.content]
     if not parts and result.structured_content is not None:
@@ -422,7 +422,7 @@ def _part(block: Any) -> str | Image | Audio:
     return str(block.model_dump_json(by_alias=True, exclude_none=True))
 
 
-def _separated(parts: list[Any]) -> list[Any]:
+def _separated(parts: list[Any]) -> list[object]:
     """*parts* with a line break between neighbouring texts."""
     found: list[Any] = []
     for part in parts:

@@ -130,7 +130,9 @@ def currency() -> str:
 
 @cache
 def _table() -> Mapping[str, Any]:
-    data: Mapping[str, Any] = json.loads(files("appl").joinpath("prices.json").read_text("utf-8"))
+    data: Mapping[str, object] = json.loads(
+        files("appl").joinpath("prices.json").read_text("utf-8")
+    )
     return data
 
 

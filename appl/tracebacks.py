@@ -107,7 +107,7 @@ def _trimming(hook: Hook) -> Hook:
     return show
 
 
-def _trimming_in_threads(hook: Callable[[threading.ExceptHookArgs], Any]) -> Callable[..., None]:
+def _trimming_in_threads(hook: Callable[[threading.ExceptHookArgs], object]) -> Callable[..., None]:
     def show(ended: threading.ExceptHookArgs) -> None:
         error = ended.exc_value
         if error is not None:

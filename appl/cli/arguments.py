@@ -30,7 +30,7 @@ Parameters = Mapping[str, tuple[Any, Any]]
 
 
 def bind(
-    function: Callable[..., Any],
+    function: Callable[..., object],
     words: Sequence[str],
     common: Sequence[click.Option],
     prog: str,
@@ -127,7 +127,7 @@ def _is_written(raw: str | tuple[str, ...] | None) -> bool:
     return raw is not None and raw != ()
 
 
-def _parameters(function: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
+def _parameters(function: Callable[..., object]) -> dict[str, tuple[Any, Any]]:
     """Annotation and default of each parameter that can be given by name."""
     target = inspect.unwrap(function)
     try:
@@ -160,7 +160,10 @@ class FunctionCommand(Command):
 
 
 def _command(
-    function: Callable[..., Any], parameters: Parameters, common: Sequence[click.Option], prog: str
+    function: Callable[..., object],
+    parameters: Parameters,
+    common: Sequence[click.Option],
+    prog: str,
 ) -> FunctionCommand:
     own = [
         made

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Any
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, argument, combined, option, switch
@@ -84,7 +83,7 @@ def _plan(function: str, words: list[str], given: Options) -> Invocation:
     )
 
 
-def _all_options(given: Options, **more: Any) -> Options:
+def _all_options(given: Options, **more: object) -> Options:
     """*given*, completed with the remaining options of ``appl run``."""
     missing = {str(parameter.name): () if parameter.multiple else None for parameter in options()}
     return Options(**{**missing, **vars(given), **more})

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from appl.cli import exits
 from appl.cli.commands import Options, WordChoice, appl_command, argument, option, switch
@@ -201,7 +200,7 @@ def _as_sarif(findings: Sequence[LintFinding], files: int) -> None:
     out(as_json({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2))
 
 
-def _result(finding: LintFinding) -> dict[str, Any]:
+def _result(finding: LintFinding) -> dict[str, object]:
     region = {
         "startLine": finding.line,
         "startColumn": finding.column,

@@ -220,7 +220,7 @@ class LazyGroup(Group):
 
 
 def appl_command(
-    name: str, *, cls: type[Command] = Command, under: click.Command | None = None, **more: Any
+    name: str, *, cls: type[Command] = Command, under: click.Command | None = None, **more: object
 ) -> Callable[[Action], click.Command]:
     """Make a function of ``Options`` the command *name*, below the group *under* if there is one.
 
@@ -229,7 +229,7 @@ def appl_command(
 
     def decorate(action: Action) -> click.Command:
         @functools.wraps(action)
-        def invoked(**values: Any) -> int:
+        def invoked(**values: object) -> int:
             return action(Options(**values))
 
         made: click.Command = click.command(name, cls=cls, **more)(invoked)
@@ -245,12 +245,12 @@ def option(*words: str, **more: object) -> Callable[[F], F]:
     return lambda function: click.option(*words, cls=Option, **more)(function)
 
 
-def switch(*words: str, **more: Any) -> Callable[[F], F]:
+def switch(*words: str, **more: object) -> Callable[[F], F]:
     """Add an option without a value to the command below."""
     return option(*words, is_flag=True, **more)
 
 
-def argument(name: str, **more: Any) -> Callable[[F], F]:
+def argument(name: str, **more: object) -> Callable[[F], F]:
     """Add a positional argument to the command below."""
     return lambda function: click.argument(name, cls=Argument, **more)(function)
 

@@ -116,7 +116,9 @@ def _runs() -> list[dict[str, Any]]:
     return found
 
 
-def _shows(given: Options, look: Callable[[], Any], lines: Callable[[Any], Iterator[str]]) -> None:
+def _shows(
+    given: Options, look: Callable[[], object], lines: Callable[[Any], Iterator[str]]
+) -> None:
     """Show the result of *look*, once or, with ``--watch``, as long as there is one."""
     if not given.watch:
         found = look()
@@ -294,7 +296,7 @@ def set_limit(given: Options) -> int:
 def _done(
     given: Options,
     do: str,
-    fields: dict[str, Any] | Callable[[], dict[str, Any]],
+    fields: dict[str, object] | Callable[[], dict[str, object]],
     sentence: Callable[[Any], str],
 ) -> int:
     """Send the run a request, and show its reply."""

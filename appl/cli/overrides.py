@@ -6,7 +6,6 @@ Invariant: only written settings are set; the others stay as recorded or as conf
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from appl.cli.commands import F, Options, combined, option
 from appl.cli.target import UsageError
@@ -36,7 +35,7 @@ def settings(names: Iterable[str], section: str = "Options") -> Callable[[F], F]
 with_settings = combined(settings(SETTINGS, "Settings in place of the recorded ones"), budget)
 
 
-def settings_of(given: Options) -> dict[str, Any]:
+def settings_of(given: Options) -> dict[str, object]:
     """The settings given on the command line."""
     written = {name: getattr(given, name) for name in SETTINGS}
     return {name: value for name, value in written.items() if value is not None} | budget_of(given)

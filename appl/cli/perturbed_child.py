@@ -110,7 +110,7 @@ class Lagging(Replayer):
         return super().idle(final)
 
 
-def _done(order: dict[str, Any]) -> dict[str, Any]:
+def _done(order: dict[str, Any]) -> dict[str, object]:
     fields = order["program"]
     fields |= {"argv": tuple(fields["argv"]), "words": tuple(fields["words"])}
     program = RecordedProgram(**fields)

@@ -65,7 +65,7 @@ def command(given: Options) -> int:
     return failure.code
 
 
-def _known(function: Callable[..., Any], words: list[str], prog: str) -> Mapping[str, Any]:
+def _known(function: Callable[..., object], words: list[str], prog: str) -> Mapping[str, Any]:
     """The known arguments: those in *words*, and defaults."""
     parameters = inspect.signature(function).parameters
     known = {
@@ -77,7 +77,7 @@ def _known(function: Callable[..., Any], words: list[str], prog: str) -> Mapping
     return known | values
 
 
-def _finder(function: Callable[..., Any]) -> Callable[[str], tuple[Graph, str] | None]:
+def _finder(function: Callable[..., object]) -> Callable[[str], tuple[Graph, str] | None]:
     """A function that finds prompt functions by the names that *function* and its callees use."""
     spaces: list[Mapping[str, Any]] = [getattr(inspect.unwrap(function), "__globals__", {})]
 
@@ -96,7 +96,7 @@ def _finder(function: Callable[..., Any]) -> Callable[[str], tuple[Graph, str] |
     return find
 
 
-def _member(space: Mapping[str, Any], name: str) -> Any:
+def _member(space: Mapping[str, object], name: str) -> Any:
     head, *rest = name.split(".")
     found = space.get(head)
     for part in rest:
@@ -104,7 +104,7 @@ def _member(space: Mapping[str, Any], name: str) -> Any:
     return found
 
 
-def _methods(space: Mapping[str, Any], rest: list[str]) -> Any:
+def _methods(space: Mapping[str, object], rest: list[str]) -> Any:
     """The only method of that name among the module's classes, for ``self.f``."""
     name = space.get("__name__")
     classes = (v for v in space.values() if isinstance(v, type) and v.__module__ == name)

@@ -29,7 +29,7 @@ class ValuePrinter:
     def __init__(self, shower: Display | None = None) -> None:
         self._shower, self._safe = shower, TermSafe()
         self._texts: list[str] = []
-        self._value: Any = None
+        self._value: object = None
 
     def add(self, piece: object) -> None:
         """Add one piece."""
@@ -57,7 +57,7 @@ def call(
     function: Callable[..., Any],
     values: dict[str, Any],
     speaker: ValuePrinter | None = None,
-) -> Any:
+) -> object:
     """Run *function* in *run*, wait for everything it started, and return its finished value.
 
     If it returns a stream, *speaker* reads it.
@@ -79,8 +79,8 @@ def call(
 
 
 async def _acall(
-    run: Run, function: Callable[..., Any], values: dict[str, Any], speaker: ValuePrinter
-) -> Any:
+    run: Run, function: Callable[..., Any], values: dict[str, object], speaker: ValuePrinter
+) -> object:
     async with run:
         value = function(**values)
         if inspect.isasyncgen(value):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterable
-from typing import Any
 
 import appl
 from appl import AIRole, SystemMessage, gen, ppl
@@ -18,7 +17,7 @@ _ENDS = ("/quit", "/exit", "/bye")
 
 
 @ppl
-def ask(question: str, system: str = "") -> Any:
+def ask(question: str, system: str = "") -> object:
     """Ask one question, and stream the answer."""
     if system:
         SystemMessage(system)

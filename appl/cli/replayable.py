@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from appl.cli import exits
 from appl.cli.commands import Options
@@ -113,7 +112,7 @@ def _problem(first: ProcessOutcome, again: ProcessOutcome) -> str:
     return ""
 
 
-def _said(error: dict[str, Any]) -> str:
+def _said(error: dict[str, object]) -> str:
     return f"{error['type']}: {error['message']}"
 
 

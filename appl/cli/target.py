@@ -55,21 +55,21 @@ def parse(text: str) -> Target:
     return target
 
 
-def load(target: Target, *, to_call: bool = False) -> Callable[..., Any]:
+def load(target: Target, *, to_call: bool = False) -> Callable[..., object]:
     """Import the target's module and return its function. Errors of the module pass through.
 
     With *to_call*, a method that needs an object is refused.
     """
     module = _from_file(Path(target.place)) if target.is_file else _by_name(target.place)
     found: Any = module
-    owner: Any = None
+    owner: object = None
     for part in target.function.split("."):
         owner, found = found, getattr(found, part, None)
     if not callable(found):
         raise UsageError(_missing(target, module))
     if to_call and isinstance(owner, type):
         _need_no_object(target, owner)
-    function: Callable[..., Any] = found
+    function: Callable[..., object] = found
     return function
 
 

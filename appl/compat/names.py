@@ -38,7 +38,7 @@ def attribute(owner: object, value: object, name: str) -> Any:
 
 
 def options(
-    fields: dict[str, Any], extra: dict[str, Any], known: Set[str], typed: bool
+    fields: dict[str, object], extra: dict[str, object], known: Set[str], typed: bool
 ) -> dict[str, Any]:
     """Put what *extra* says of the sampling into *fields*; return the other options."""
     answers.of_sampling(fields, extra, known)
@@ -57,7 +57,7 @@ def arguments(f: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if name != "executor_type"}
 
 
-def decorator(options: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
+def decorator(options: dict[str, object], known: Collection[str]) -> dict[str, Any]:
     """The *options* of ``ppl`` under the names in *known*. Raises ``UnknownOption``."""
     meant = {name: value for name, value in options.items() if name != _IDLE}
     found = renamed("@ppl", meant, _DECORATOR, known)

@@ -39,7 +39,7 @@ def _users_level() -> int:
 
 
 def renamed(
-    where: str, given: Mapping[str, Any], names: Mapping[str, str], known: Collection[str] = ()
+    where: str, given: Mapping[str, object], names: Mapping[str, str], known: Collection[str] = ()
 ) -> dict[str, Any]:
     """*given* under the names of today. Raises ``UnknownOption`` for a name that never existed.
 

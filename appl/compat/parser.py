@@ -63,7 +63,7 @@ def update_appl_configs(settings: argparse.Namespace | Mapping[str, object]) -> 
     init(**_given(settings))
 
 
-def _given(settings: argparse.Namespace | Mapping[str, Any]) -> dict[str, Any]:
+def _given(settings: argparse.Namespace | Mapping[str, object]) -> dict[str, Any]:
     table = vars(settings) if isinstance(settings, argparse.Namespace) else settings
     found: dict[str, Any] = {}
     for key, value in table.items():

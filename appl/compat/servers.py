@@ -93,7 +93,7 @@ class Servers:
     idle: list[str] = field(default_factory=list)
 
 
-def read(servers: Mapping[str, Any], origin: str) -> Servers:
+def read(servers: Mapping[str, object], origin: str) -> Servers:
     """The servers of the file *origin*, or of ``appl.init``. Raises ``ConfigError``."""
     found = Servers()
     templates = {server.get("template") for server in servers.values() if _is_table(server)}
@@ -133,7 +133,7 @@ class _Server:
             found.prices[name] = {"prompt": 0.0, "answer": 0.0, **price}
         found.idle += [f"servers.{self.name}.{key}" for key in self.table if key in _IDLE]
 
-    def _options(self) -> Iterator[tuple[str, Any]]:
+    def _options(self) -> Iterator[tuple[str, object]]:
         for key, value in self.table.items():
             if key in _OPTIONS and value is not None:
                 yield "max_tokens" if key == "max_completion_tokens" else key, value
@@ -232,7 +232,7 @@ class _Server:
 
     def _connection(
         self, kind: str, key: str, value: Any, parameters: dict[str, Any]
-    ) -> Iterator[tuple[str, Any]]:
+    ) -> Iterator[tuple[str, object]]:
         if kind == "litellm" and key == "organization":
             parameters[key] = value
         elif key in ("extra_headers", "headers"):
@@ -240,7 +240,7 @@ class _Server:
         else:
             yield _CONNECTION[key], self._secret(key, value) if key == "api_key" else value
 
-    def _secret(self, key: str, value: object) -> Any:
+    def _secret(self, key: str, value: object) -> object:
         """A key by the name of its variable; a written-out key belongs in no file."""
         if key != "api_key":
             return self._headers(key, value)
@@ -313,7 +313,7 @@ def _with_template(name: str, servers: Mapping[str, object], origin: str) -> dic
     return table
 
 
-def _settings_of(name: str, server: object, origin: str) -> Mapping[str, Any]:
+def _settings_of(name: str, server: object, origin: str) -> Mapping[str, object]:
     if server is None or isinstance(server, Mapping):
         return server or {}
     place = place_of(origin, "servers", name)

@@ -42,7 +42,7 @@ def translated(values: Mapping[str, Any], origin: str) -> tuple[Mapping[str, Any
         return values, []
     found = {key: value for key, value in values.items() if key not in KEYS}
     idle: list[str] = [key for key in ("prompts", "metadata") if values.get(key)]
-    models: dict[str, Any] = {}
+    models: dict[str, object] = {}
     settings = _table(values, origin, "settings")
     idle += _settings(settings, found, origin)
     idle += _servers(_table(values, origin, "servers"), models, found, origin)
@@ -54,7 +54,7 @@ def translated(values: Mapping[str, Any], origin: str) -> tuple[Mapping[str, Any
     return found, [told] if idle else []
 
 
-def _table(values: Mapping[str, Any], origin: str, *path: str) -> Mapping[str, Any]:
+def _table(values: Mapping[str, object], origin: str, *path: str) -> Mapping[str, Any]:
     """The table *values* has for the last key of *path*, the path of its keys."""
     table = values.get(path[-1])
     if table is None:
@@ -96,7 +96,7 @@ def _settings(
                 yield f"settings.{group}.{key}"
 
 
-def _shown(display: Mapping[str, Any], found: dict[str, Any], origin: str) -> Mapping[str, Any]:
+def _shown(display: Mapping[str, Any], found: dict[str, object], origin: str) -> Mapping[str, Any]:
     """The keys of *display* without effect here; its streaming mode becomes ``stream``."""
     mode = display.get("streaming_mode")
     if mode is not None:
@@ -110,7 +110,7 @@ def _shown(display: Mapping[str, Any], found: dict[str, Any], origin: str) -> Ma
 
 
 def _servers(
-    servers: Mapping[str, Any], models: dict[str, Any], found: dict[str, Any], origin: str
+    servers: Mapping[str, Any], models: dict[str, object], found: dict[str, Any], origin: str
 ) -> list[str]:
     if isinstance(servers.get("default"), str):  # as it was before 0.2
         found.setdefault("model", full_name(servers["default"]))

@@ -30,7 +30,7 @@ def text_of(node: ast.Constant, source: SourceFile) -> str:
 
 def parts_of(node: Any, source: SourceFile) -> list[Any]:
     """The parts of an f-string statement in order: constant texts, and the nodes of its holes."""
-    values: list[Any] = node.values
+    values: list[object] = node.values
     texts: list[str | None]
     texts = [str(part.value) if isinstance(part, ast.Constant) else None for part in values]
     if is_triple_quoted(node, source):

@@ -10,7 +10,6 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
 
 from appl.compiler.names import UNKNOWN, module_member, outer_names
 
@@ -55,7 +54,7 @@ def _is_own(module: object, file: str) -> bool:
     return package not in _OTHERS and "site-packages" not in file
 
 
-def _named(function: FunctionType) -> Iterator[Any]:
+def _named(function: FunctionType) -> Iterator[object]:
     """The objects that the code of *function* names."""
     outer = outer_names(function)
     for code in _codes(function.__code__):

@@ -66,7 +66,7 @@ def alias_from(key: str, raw: object) -> Alias:
     return Alias(model, options)
 
 
-def _list(key: str, models: list[Any], options: dict[str, Any], prefer: object) -> Alias:
+def _list(key: str, models: list[Any], options: dict[str, object], prefer: object) -> Alias:
     if not models or not all(isinstance(model, str) and model.strip() for model in models):
         raise ConfigError(f"{key} must list models, each a text that is not empty, got {models!r}")
     if not isinstance(prefer, str) or prefer not in RULES:

@@ -244,7 +244,7 @@ BACKENDS: Mapping[str, Mapping[str, Class]] = {
 """The settings of this package's backends. Those of other backends need approval."""
 
 
-def needs(settings: Mapping[str, Any], folder: Path) -> list[RestrictedSetting]:
+def needs(settings: Mapping[str, object], folder: Path) -> list[RestrictedSetting]:
     """The settings, read from a file in *folder*, that need approval."""
     place = SettingContext(folder)
     every = (

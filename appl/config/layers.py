@@ -40,8 +40,8 @@ class _Layers:
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
         self.models: dict[str, Alias] = {}
-        self.backends: dict[str, dict[str, Any]] = {}
-        self.schedule: dict[str, dict[str, Any]] = {}
+        self.backends: dict[str, dict[str, object]] = {}
+        self.schedule: dict[str, dict[str, object]] = {}
         self.origins: dict[str, str] = {}
         self.notes: list[str] = []
 
@@ -169,7 +169,7 @@ def _kept(found: SettingsFile | None) -> Config:
 
 
 def _read(
-    found: SettingsFile | None, environ: Mapping[str, str], given: Mapping[str, Any]
+    found: SettingsFile | None, environ: Mapping[str, str], given: Mapping[str, object]
 ) -> Config:
     layers = _Layers()
     if found is not None:

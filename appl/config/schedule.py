@@ -109,7 +109,7 @@ def read(table: str, raw: object, origin: str) -> dict[str, object]:
     }
 
 
-def _value(key: str, reader: Any, raw: object, origin: str) -> Any:
+def _value(key: str, reader: Any, raw: object, origin: str) -> object:
     try:
         return reader(raw)
     except ValueError as error:

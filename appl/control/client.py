@@ -97,7 +97,7 @@ def live_runs(patience_s: float = 1.0) -> list[LiveRun]:
     return sorted(found, key=lambda live: (float(live.about.get("began") or 0.0), live.path))
 
 
-def _described(about: object) -> dict[str, Any]:
+def _described(about: object) -> dict[str, object]:
     if not isinstance(about, dict) or not isinstance(about.get("began"), int | float):
         raise ControlError("what answers there is no run", "protocol")
     return about

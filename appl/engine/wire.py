@@ -224,7 +224,7 @@ class Outbox:
         if not isinstance(event, RunEnded):
             self._add(event)
 
-    def say(self, *message: Any) -> None:
+    def say(self, *message: object) -> None:
         """Send *message* to the driver, after everything before it."""
         self._add(message)
 

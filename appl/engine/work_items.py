@@ -89,7 +89,7 @@ class MapResults:
         while len(self.values) in self._early:
             self.values.append(self._value(self._early.pop(len(self.values))))
 
-    def _value(self, outcome: Value | Error) -> Any:
+    def _value(self, outcome: Value | Error) -> object:
         if isinstance(outcome, Value):
             return outcome.value
         if self._collect and isinstance(outcome.error, Exception):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from appl.engine.protocol import Engine, Worker
 from appl.engine.work_items import WorkItem
@@ -35,7 +35,7 @@ class HiredWorker:
         self.worker: Worker | None = None
         self.ready = self.gone = False
 
-    def tell(self, *messages: tuple[Any, ...]) -> None:
+    def tell(self, *messages: tuple[object, ...]) -> None:
         """Send *messages* unless the worker is gone."""
         if self.worker is not None and not self.gone and messages:
             self.worker.tell(pickle.dumps(messages, 5))

@@ -46,7 +46,7 @@ class ToolCall:
         return {"id": self.id, "type": "function", "function": function}
 
     @classmethod
-    def from_dict(cls, call: Mapping[str, Any]) -> ToolCall:
+    def from_dict(cls, call: Mapping[str, object]) -> ToolCall:
         """The call that ``as_dict`` shows."""
         return as_tool_call(call)
 
@@ -326,7 +326,7 @@ def _wrong_content(value: object) -> InvalidOption:
     )
 
 
-def _part_of_dict(part: Mapping[str, Any]) -> str | Media:
+def _part_of_dict(part: Mapping[str, object]) -> str | Media:
     kind = part.get("type")
     body = part.get(kind) if isinstance(kind, str) else None
     if kind == "text" and isinstance(body, str):
@@ -344,7 +344,7 @@ def _part_of_dict(part: Mapping[str, Any]) -> str | Media:
     raise InvalidOption(f"a part of a message is one of {_PARTS}, got {part!r:.120}")
 
 
-def as_tool_call(value: ToolCall | Mapping[str, Any]) -> ToolCall:
+def as_tool_call(value: ToolCall | Mapping[str, object]) -> ToolCall:
     """*value* as a tool call; a dict has the form of chat completion servers."""
     if isinstance(value, ToolCall):
         return value

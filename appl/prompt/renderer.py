@@ -227,7 +227,7 @@ def _by(node: PromptNode) -> Origin:
     return node.site if found is None else found
 
 
-def _spans(message: Message, origin: Origin) -> tuple[Any, ...]:
+def _spans(message: Message, origin: Origin) -> tuple[object, ...]:
     """The spans of a whole message."""
     text = message.content
     if type(text) is not str:

@@ -87,5 +87,5 @@ def _is_here(host: object) -> bool:
     return bool(mapped.is_loopback or mapped.is_unspecified)
 
 
-def _word(host: Any) -> str:
+def _word(host: object) -> str:
     return host.decode("ascii", "replace") if isinstance(host, bytes) else str(host)

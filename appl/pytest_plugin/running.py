@@ -77,7 +77,7 @@ class TapedRun:
         """*value* with its answers waited for, and a generator as a list."""
         return resolve(list(value) if inspect.isgenerator(value) else value)
 
-    async def avalue(self, value: Any) -> Any:
+    async def avalue(self, value: object) -> Any:
         """The same as :meth:`value`, in a coroutine."""
         if inspect.isasyncgen(value):
             return await aresolve([item async for item in value])
@@ -124,7 +124,7 @@ class TapedRun:
             return
 
         @functools.wraps(test)
-        async def inside(*args: Any, **named: Any) -> Any:
+        async def inside(*args: object, **named: object) -> Any:
             async with run:
                 return await test(*args, **named)
 

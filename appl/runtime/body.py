@@ -40,8 +40,8 @@ class Body:
         self,
         frame: Frame,
         turn: Turn | None,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         settle: bool = False,
     ) -> Any:
         """Run the body in *frame*; with *settle* its result is waited for."""
@@ -136,7 +136,7 @@ class Body:
                 turn.over()
 
     async def agenerate(
-        self, frame: Frame, turn: Turn | None, inner: AsyncGenerator[Any, Any]
+        self, frame: Frame, turn: Turn | None, inner: AsyncGenerator[object, object]
     ) -> AsyncGenerator[Any, Any]:
         """Drive an async generator likewise."""
         step: Callable[[], Any] = functools.partial(inner.asend, None)
@@ -181,7 +181,7 @@ OWN_CODE.add(Body.aexecute.__code__)
 ENTRIES |= {Body.execute.__code__, Body.aexecute.__code__}
 
 
-def _close(frame: Frame, inner: Generator[Any, Any, Any]) -> None:
+def _close(frame: Frame, inner: Generator[object, object, object]) -> None:
     """Close *inner*, in a context of its own: it may be collected at any moment.
 
     Collection can strike inside ``ContextVar.set``, where setting another value is not safe.
@@ -206,7 +206,7 @@ def _restore(token: Any) -> None:
         FRAME.set(None)
 
 
-def marked(wrapper: Callable[..., Any]) -> Callable[..., Any]:
+def marked(wrapper: Callable[..., object]) -> Callable[..., Any]:
     """Have *wrapper* recognised as a coroutine function."""
     mark = getattr(inspect, "markcoroutinefunction", None)
     if mark is not None:

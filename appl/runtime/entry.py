@@ -40,7 +40,7 @@ def run(f: Callable[P, Later[R]], /, *args: P.args, **kwargs: P.kwargs) -> Ran[R
 def run(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Ran[R]: ...
 
 
-def run(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def run(f: Callable[..., Any], /, *args: object, **kwargs: object) -> Any:
     """Run ``f(*args, **kwargs)`` as a run of its own, and return its value.
 
     ``value = appl.run(f, x)``; in a coroutine, a notebook or an async server,
@@ -61,7 +61,7 @@ def run(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     return _run_here(f, args, kwargs)
 
 
-def _run_here(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _run_here(f: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     with services.sessions().record() as session:
         value = asyncio.run(f(*args, **kwargs)) if is_async(f) else f(*args, **kwargs)
         return _exempt(session.run, value)
@@ -73,12 +73,14 @@ def _exempt(run: Run, value: object) -> object:
     return value
 
 
-async def _run_in_loop(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+async def _run_in_loop(
+    f: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> object:
     async with services.sessions().record() as session:
         return _exempt(session.run, await asynchronously(f, *args, **kwargs))
 
 
-async def asynchronously(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+async def asynchronously(f: Callable[..., Any], /, *args: object, **kwargs: object) -> Any:
     """The result of *f* in a coroutine: a synchronous *f* runs in a fiber of the loop."""
     if is_async(f):
         return await f(*args, **kwargs)

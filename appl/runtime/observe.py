@@ -25,7 +25,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _observe(kind: str, live: Callable[[], Any]) -> Any:
+def _observe(kind: str, live: Callable[[], object]) -> Any:
     frame = here(lambda: kind, call=False)
     return frame.run.outside.observe(frame.address, kind, live)
 

@@ -90,7 +90,9 @@ class Ops:
             here = _getframe(1)
             saying.said(_frame(), value, (here.f_code, here.f_lasti))
 
-    def prep(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+    def prep(
+        self, f: Callable[..., object], /, *args: object, **kwargs: object
+    ) -> Callable[[], Any]:
         if _PLAIN.issuperset(map(type, args)) and (
             not kwargs or _PLAIN.issuperset(map(type, kwargs.values()))
         ):
@@ -98,13 +100,15 @@ class Ops:
         made: Callable[[], Any] = prepared(f, args, kwargs)
         return made
 
-    def gprep(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+    def gprep(
+        self, f: Callable[..., object], /, *args: object, **kwargs: object
+    ) -> Callable[[], Any]:
         region = _catching()
         if region is not None and needs_answers(f):
             region.settle()
         return self.prep(f, *args, **kwargs)
 
-    def kept(self, value: Any = None, /) -> Any:
+    def kept(self, value: object = None, /) -> Any:
         region = _catching()
         if region is not None:
             region.settle()
@@ -119,10 +123,12 @@ class Ops:
     def region(self, catches: bool, /) -> AbstractContextManager[Any]:
         return Region(catches)
 
-    def scope(self, manager: Any, /) -> Any:
+    def scope(self, manager: object, /) -> Any:
         return manager if isinstance(manager, Spoken) else _Scope(manager)
 
-    async def aprep(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+    async def aprep(
+        self, f: Callable[..., object], /, *args: object, **kwargs: object
+    ) -> Callable[[], Any]:
         if _PLAIN.issuperset(map(type, args)) and (
             not kwargs or _PLAIN.issuperset(map(type, kwargs.values()))
         ):
@@ -131,7 +137,7 @@ class Ops:
         return made
 
     async def agprep(
-        self, f: Callable[..., Any], /, *args: object, **kwargs: Any
+        self, f: Callable[..., object], /, *args: object, **kwargs: object
     ) -> Callable[[], Any]:
         region = _catching()
         if region is not None and needs_answers(f):
@@ -144,13 +150,13 @@ class Ops:
             await region.asettle()
         return value
 
-    async def await_(self, value: Any, /) -> Any:
+    async def await_(self, value: object, /) -> Any:
         return await awaited(value._pending) if isinstance(value, Proxy) else value
 
-    async def await_all(self, value: Any, /) -> Any:
+    async def await_all(self, value: object, /) -> Any:
         return await aresolve(value)
 
-    async def abase(self, value: Any, name: str, /) -> Any:
+    async def abase(self, value: object, name: str, /) -> Any:
         if isinstance(value, Proxy) and name not in OWN_NAMES:
             finished = await awaited(value._pending)
             return value if hasattr(type(value), name) else finished
@@ -159,10 +165,10 @@ class Ops:
     def aregion(self, catches: bool, /) -> AbstractAsyncContextManager[Any]:
         return Region(catches)
 
-    def ascope(self, manager: Any, /) -> AbstractAsyncContextManager[Any]:
+    def ascope(self, manager: object, /) -> AbstractAsyncContextManager[Any]:
         return manager if isinstance(manager, Spoken) else _AsyncScope(manager)
 
-    def mixed(self, manager: Any, /) -> AbstractAsyncContextManager[Any]:
+    def mixed(self, manager: object, /) -> AbstractAsyncContextManager[Any]:
         return manager if isinstance(manager, Spoken) else _Mixed(manager)
 
 
@@ -221,7 +227,7 @@ class _AsyncScope:
         _supports(self._manager, "__aenter__", "__aexit__")
         return await type(self._manager).__aenter__(self._manager)
 
-    async def _exit_manager(self, *error: Any) -> Any:
+    async def _exit_manager(self, *error: Any) -> object:
         return await type(self._manager).__aexit__(self._manager, *error)
 
     async def __aenter__(self) -> Any:
@@ -251,7 +257,7 @@ class _Mixed(_AsyncScope):
         _supports(self._manager, "__enter__", "__exit__")
         return type(self._manager).__enter__(self._manager)
 
-    async def _exit_manager(self, *error: Any) -> Any:
+    async def _exit_manager(self, *error: Any) -> object:
         return type(self._manager).__exit__(self._manager, *error)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextvars import Context
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from appl.collecting import stack_of, with_callers
 from appl.runtime.concurrency.fiber import Fiber, Hub, Strand, hubs
@@ -167,7 +167,7 @@ def _all_tasks(loop: asyncio.AbstractEventLoop) -> Iterable[asyncio.Task[object]
         return ()
 
 
-def _own(aio: asyncio.Task[Any]) -> Task | None:
+def _own(aio: asyncio.Task[object]) -> Task | None:
     """The function of a program that runs as *aio*."""
     for callback, *_ in getattr(aio, "_callbacks", None) or ():
         owner = getattr(callback, "__self__", None)

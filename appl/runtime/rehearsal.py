@@ -184,7 +184,7 @@ class Rehearsal(Run):
                 raise others from None
 
     async def _aperform(
-        self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, f: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]
     ) -> None:
         async with self:
             value = f(*args, **kwargs)

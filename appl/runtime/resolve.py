@@ -73,7 +73,7 @@ def _plain(inner: Any) -> bool:
     return True
 
 
-def replaced(value: Any, done: dict[int, Any]) -> Any:
+def replaced(value: Any, done: dict[int, object]) -> Any:
     """*value* with finished values: lists and dicts in place, tuples and sets as copies."""
     kind = type(value)
     if isinstance(value, Proxy):
@@ -203,7 +203,7 @@ def stores_fields(kind: type) -> bool:
     return params is not None and params.init and "__dataclass_params__" in vars(kind)
 
 
-def prepared(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def prepared(f: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """``f(*args, **kwargs)`` ready to be called, when an argument may hold a future."""
     if takes_futures(f):
         args, kwargs = _unwrapped(args), {k: _unwrap(v) for k, v in kwargs.items()}
@@ -237,13 +237,15 @@ async def _value(pending: Promise) -> Any:
 OWN_CODE.add(_value.__code__)
 
 
-def _awaitable(value: Any) -> Any:
+def _awaitable(value: Any) -> object:
     if isinstance(value, Proxy):
         return _value(value._pending)
     return [_awaitable(each) for each in value] if type(value) in (list, tuple, set) else value
 
 
-async def aprepared(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+async def aprepared(
+    f: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> Any:
     """:func:`prepared` in a coroutine."""
     if id(f) in _AWAITING:
         return functools.partial(f, *map(_awaitable, _unwrapped(args)), **kwargs)

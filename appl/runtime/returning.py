@@ -33,7 +33,7 @@ def returns_value(f: Callable[..., object]) -> bool:
     return hint is not None and not _keeps(hint)
 
 
-def _hint(f: Callable[..., Any]) -> Any:
+def _hint(f: Callable[..., object]) -> Any:
     """The return annotation, evaluated where that works; ``None`` without one."""
     written = _written(f)
     if written is None or written == "None":
@@ -158,7 +158,7 @@ def _futures(value: object, seen: set[int]) -> list[Proxy]:
     return [future for each in parts for future in _futures(each, seen)]
 
 
-def _replaced(value: object, done: dict[int, Any]) -> Any:
+def _replaced(value: object, done: dict[int, object]) -> Any:
     """*value* with finished values: tuples and sets as copies, all others in place."""
     if isinstance(value, Proxy):
         return result_of(value._pending)
@@ -177,7 +177,7 @@ def _replaced(value: object, done: dict[int, Any]) -> Any:
     return value
 
 
-def _copy(value: Any, parts: list[Any]) -> Any:
+def _copy(value: Any, parts: list[Any]) -> object:
     """*parts* in a container like *value*; *value* itself where nothing changed."""
     if len(parts) == len(value) and all(a is b for a, b in zip(parts, value, strict=True)):
         return value

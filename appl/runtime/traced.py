@@ -60,13 +60,13 @@ def _async(traced: _Traced) -> Callable[..., object]:
     return marked(lambda *args, **kwargs: traced.aexecute(traced.enter(args), None, args, kwargs))
 
 
-def _generator(traced: _Traced) -> Callable[..., Any]:
+def _generator(traced: _Traced) -> Callable[..., object]:
     return lambda *args, **kwargs: traced.generate(
         traced.enter(args), None, traced.body(*args, **kwargs)
     )
 
 
-def _asyncgen(traced: _Traced) -> Callable[..., Any]:
+def _asyncgen(traced: _Traced) -> Callable[..., object]:
     return lambda *args, **kwargs: traced.agenerate(
         traced.enter(args), None, traced.body(*args, **kwargs)
     )
@@ -103,7 +103,7 @@ def traceable(func: object = None, /, *, metadata: Mapping[str, object] | None =
     if not isinstance(metadata, Mapping | None):
         raise InvalidOption(f"traceable(metadata=...) takes a dict, got {metadata!r:.80}")
 
-    def decorate(f: Callable[..., Any], name: str | None = None) -> Callable[..., Any]:
+    def decorate(f: Callable[..., object], name: str | None = None) -> Callable[..., Any]:
         program = program_of(f)
         if program is not None and name is None:  # it is a scope already
             program.mode = replace(program.mode, metadata=metadata)

@@ -23,7 +23,7 @@ UNINSTALLED = {EMBEDDED: "appl_backends.embedded:Embedded"}  # when run from a b
 TYPE = "type"
 """The setting that makes a table another instance of a backend, under the table's name."""
 
-_NUMBERS: dict[Any, tuple[type, ...]] = {float: (int, float), int: (int,)}
+_NUMBERS: dict[object, tuple[type, ...]] = {float: (int, float), int: (int,)}
 _MODULE = re.compile(r"(?:typing|collections\.abc)\.")
 _CLOSE = 0.75  # how near a foreign backend's name must be to one that is installed to be a slip
 
@@ -116,9 +116,9 @@ def _factory(name: str) -> Callable[..., Any] | None:
     return factory if callable(factory) else None
 
 
-def _kinds(factory: Callable[..., Any]) -> dict[str, Any]:
+def _kinds(factory: Callable[..., object]) -> dict[str, object]:
     """The annotations of *factory*, as far as they can be evaluated."""
-    annotated: Any = factory.__init__ if isinstance(factory, type) else factory  # type: ignore[misc]
+    annotated: object = factory.__init__ if isinstance(factory, type) else factory  # type: ignore[misc]
     try:
         return typing.get_type_hints(annotated)
     except Exception:  # an annotation that names what is not there is no reason to refuse

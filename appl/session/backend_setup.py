@@ -270,7 +270,7 @@ async def _close(backends: Iterable[Backend | Exception]) -> None:
             await backend.aclose()
 
 
-def _missing_secret(table: Mapping[str, Any]) -> str | None:
+def _missing_secret(table: Mapping[str, object]) -> str | None:
     try:
         for value in table.values():
             if isinstance(value, SecretSetting):

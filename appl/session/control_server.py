@@ -46,7 +46,7 @@ def start_server(session: Session, say: Tell, recorder: Recorder | None) -> Cont
     return server
 
 
-def _about(session: Session, recorder: Recorder | None, began: float) -> Any:
+def _about(session: Session, recorder: Recorder | None, began: float) -> object:
     config, program = session.config, session.entry.program
     return late_import("appl.control.view").About(
         name=recorder.path.stem if recorder is not None else program,

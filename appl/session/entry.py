@@ -97,7 +97,7 @@ def _own_files(entry_file: str) -> list[str]:
     return last[2]
 
 
-def _files_beside(entry_file: str, modules: Mapping[str, Any]) -> list[str]:
+def _files_beside(entry_file: str, modules: Mapping[str, object]) -> list[str]:
     beside, files = f"{Path(entry_file).parent}{os.sep}", {entry_file}
     for module in modules.values():
         file = getattr(module, "__file__", None)
@@ -107,7 +107,7 @@ def _files_beside(entry_file: str, modules: Mapping[str, Any]) -> list[str]:
     return sorted(files)[:_OWN_MODULES]
 
 
-def changed_files(header: Mapping[str, Any]) -> list[str]:
+def changed_files(header: Mapping[str, object]) -> list[str]:
     """The program's files that are missing or differ from the *header* of its trace."""
     recorded = header.get("programs")
     if not isinstance(recorded, Mapping):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from appl.errors import BudgetExceeded, ConfigError, TraceError
 from appl.session.entry import Entry, changed_files
@@ -55,7 +55,7 @@ def _is_own(path: Path, say: Tell) -> bool:
     return True
 
 
-def _newest(entry: Entry, config: Config) -> tuple[Path, Mapping[str, Any]] | None:
+def _newest(entry: Entry, config: Config) -> tuple[Path, Mapping[str, object]] | None:
     word = re.sub(r"[^A-Za-z0-9_]+", "_", entry.program).strip("_")[:40] or "run"
     for path in reversed(paths(config.home)):
         if path.stem.partition("-")[2].rpartition("-")[0] != word:
@@ -66,7 +66,7 @@ def _newest(entry: Entry, config: Config) -> tuple[Path, Mapping[str, Any]] | No
     return None
 
 
-def _head(path: Path) -> Mapping[str, Any] | None:
+def _head(path: Path) -> Mapping[str, object] | None:
     try:
         return first_record(path)
     except (TraceError, OSError):

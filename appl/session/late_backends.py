@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from appl.backend import Backend, Emit, Profile, Request, Response
 from appl.config import Config
@@ -113,7 +112,7 @@ class LateBackends:
             self._shown_lines.add(line)
             self._say(f"appl: {line}")
 
-    def _seen(self, name: str, location: Location | None) -> dict[str, Any]:
+    def _seen(self, name: str, location: Location | None) -> dict[str, object]:
         location = location or self._located(name)
         assert location is not None
         if location.backend == self._choice.backend:

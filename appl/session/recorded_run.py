@@ -31,7 +31,7 @@ RECORDED = ("model", "backend", "temperature", "max_tokens")
 
 
 def opened(
-    trace: Trace | str | os.PathLike[str], overrides: Mapping[str, Any], trust: bool
+    trace: Trace | str | os.PathLike[str], overrides: Mapping[str, object], trust: bool
 ) -> Trace:
     """*trace* itself, or the one at that path, opened with the key in the home folder.
 
@@ -44,7 +44,7 @@ def opened(
     return Trace.open(trace, home=settings.load(overrides).home)
 
 
-def recorded_config(trace: Trace, overrides: Mapping[str, Any] | None = None) -> Config:
+def recorded_config(trace: Trace, overrides: Mapping[str, object] | None = None) -> Config:
     """The present settings, with the recorded values of those that affect requests.
 
     *overrides* win over both. Keys, limits and budgets are the present ones. A run that continues a
@@ -69,7 +69,7 @@ def recorded_config(trace: Trace, overrides: Mapping[str, Any] | None = None) ->
     return replace(config, **kept, models=config.models if "models" in given else models)
 
 
-def _understood(head: Mapping[str, Any], config: Config) -> str | None:
+def _understood(head: Mapping[str, object], config: Config) -> str | None:
     """The full name of a default model of a known provider, whose key may be missing now."""
     table = head.get("settings")
     settings = table if isinstance(table, Mapping) else {}

@@ -72,7 +72,7 @@ def checked(replayer: Replayer) -> Iterator[None]:
     replayer.finish()
 
 
-def _recorded(head: Mapping[str, Any], key: str) -> Any:
+def _recorded(head: Mapping[str, object], key: str) -> Any:
     table = head.get("settings")
     value = table.get(key) if isinstance(table, Mapping) else None
     return value if isinstance(value, int | float) else None

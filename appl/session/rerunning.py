@@ -71,7 +71,7 @@ def rerun(
 
 def rerun_session(
     rerunner: Rerunner,
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, object] | None = None,
     *,
     entry: Entry | None = None,
     path: Path | None = None,
@@ -92,7 +92,7 @@ def rerun_session(
     return session
 
 
-def _origin(rerunner: Rerunner) -> dict[str, Any]:
+def _origin(rerunner: Rerunner) -> dict[str, object]:
     """The facts in a trace's header about the trace that it comes from."""
     path, sets = rerunner.trace.path, rerunner.amendments.sets
     with path.open("rb") as file:
@@ -106,11 +106,11 @@ def predicted(
     trace: Trace | str | os.PathLike[str],
     *,
     pins: Mapping[str, str] | None = None,
-    sets: Mapping[str, Any] | None = None,
+    sets: Mapping[str, object] | None = None,
     anew: Iterable[str] = (),
     keep_failures: bool = False,
     instruments: Iterable[Instrument] = (),
-    **overrides: Any,
+    **overrides: object,
 ) -> Iterator[tuple[Run, Prediction]]:
     """A block that asks nobody and, at its end, has the calls that :func:`rerun` would ask.
 
@@ -136,7 +136,7 @@ def predicted(
 
 def prediction_session(
     predictor: Predictor,
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, object] | None = None,
     *,
     instruments: Iterable[Instrument] = (),
 ) -> Session:

@@ -37,7 +37,7 @@ def resumed(
     trust: bool = False,
     instruments: Iterable[Instrument] = (),
     say: Tell = tell,
-    **overrides: Any,
+    **overrides: object,
 ) -> Iterator[tuple[Run, Session]]:
     """A block that resumes the run of *trace*: recorded answers are not asked for again.
 
@@ -60,7 +60,7 @@ def resumed(
 
 def resume_session(
     resumer: Resumer,
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, object] | None = None,
     *,
     entry: Entry | None = None,
     instruments: Iterable[Instrument] = (),

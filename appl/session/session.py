@@ -392,7 +392,7 @@ def shown_settings(config: Config) -> dict[str, object]:
     return Plain(plain({key: value for key, value, _ in config.shown()}))
 
 
-def _places(session: Session) -> dict[str, Any]:
+def _places(session: Session) -> dict[str, object]:
     if not session.others:
         return {}
     return {
@@ -444,7 +444,7 @@ class record:
         self._redact = None if isinstance(redact, str) else redact
         if isinstance(redact, str):
             overrides["redact"] = redact
-        self._overrides: Mapping[str, Any] = overrides
+        self._overrides: Mapping[str, object] = overrides
         self._session: Session | None = None
 
     def _opened(self) -> Session:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 from appl.config.state import read_private, write_private
 from appl.errors import ConfigError
@@ -40,7 +39,7 @@ class StoredToolMemory:
             return None
         return before if isinstance(before, dict) else None
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self) -> dict[str, object]:
         try:
             known = json.loads(read_private(self._name) or b"{}")
         except ValueError:

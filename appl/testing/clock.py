@@ -67,13 +67,13 @@ class VirtualClock:
                 return True
         return False
 
-    def run(self, main: Coroutine[Any, Any, T]) -> T:
+    def run(self, main: Coroutine[Any, object, T]) -> T:
         """Run *main* in a loop of its own, moving the time whenever nothing can go on."""
         return asyncio.run(self._run(main))
 
     async def _run(self, main: Coroutine[object, object, T]) -> T:
         loop, task = asyncio.get_running_loop(), asyncio.ensure_future(main)
-        ready: Any = getattr(loop, "_ready")  # noqa: B009 - asyncio has no name for it
+        ready: object = getattr(loop, "_ready")  # noqa: B009 - asyncio has no name for it
         while not task.done():
             await asyncio.sleep(0)
             if not ready and not task.done() and not self.advance():

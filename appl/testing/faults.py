@@ -355,7 +355,7 @@ def _chat(server: FaultServer, ask: Ask, spoilt: str) -> bytes:
 
 
 def _chat_stream(
-    text: str, wanted: int, common: Mapping[str, Any], usage: Mapping[str, Any], spoilt: str
+    text: str, wanted: int, common: Mapping[str, object], usage: Mapping[str, object], spoilt: str
 ) -> bytes:
     events: list[dict[str, Any]] = []
     pieces = _pieces(text)

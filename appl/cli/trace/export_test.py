@@ -14,7 +14,6 @@ import pprint
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
@@ -179,7 +178,7 @@ def _path(program: RecordedProgram, file: Path) -> str:
     return f"str(Path(__file__).parent / {where!r})"
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     """*value* as a literal to compare with; ``None`` if it has none."""
     if isinstance(value, str):
         value = str(value)

@@ -68,7 +68,7 @@ class RecordedProgram:
             self._script()
             return None
 
-    def bound(self) -> tuple[Callable[..., Any], dict[str, Any]]:
+    def bound(self) -> tuple[Callable[..., Any], dict[str, object]]:
         """The function and its arguments by name. Imports the program."""
         function = load(self.target)
         prog = f"appl run {self.target.written}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
@@ -93,7 +92,7 @@ def _sets(words: list[str]) -> dict[str, object]:
     return {key: _value(text) for key, text in pairs(words, "--set", "CALL.OPTION=VALUE").items()}
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> object:
     try:
         return json.loads(text)
     except ValueError:

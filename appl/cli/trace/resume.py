@@ -5,8 +5,6 @@ Invariant: recorded answers are not asked for again; new ones are added to the s
 
 from __future__ import annotations
 
-from typing import Any
-
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.display import Display, display
@@ -66,7 +64,7 @@ def command(given: Options) -> int:
 
 
 def _opened(
-    resumer: Resumer, overrides: dict[str, Any], shower: Display, failure: Failure
+    resumer: Resumer, overrides: dict[str, object], shower: Display, failure: Failure
 ) -> Session:
     session = resume_session(resumer, overrides, instruments=[shower], say=shower.tell)
     failure.session, failure.counts = session, shower.counts

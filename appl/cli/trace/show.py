@@ -154,7 +154,7 @@ def _state(trace: Trace) -> str:
     return (trace.reason or "finished") if trace.state == "finished" else str(trace.state)
 
 
-def _program(head: dict[str, Any]) -> str:
+def _program(head: dict[str, object]) -> str:
     entry = head.get("entry")
     if not isinstance(entry, dict):
         return str(head.get("program", "?"))

@@ -57,7 +57,7 @@ _SEVERAL = ("allOf", "anyOf", "prefixItems")
 _HARD_PATTERN = re.compile(r"\(\?[=!<]|\\[1-9bBAzZ]")  # look-around, back references, boundaries
 
 
-def constraint(schema: dict[str, Any]) -> dict[str, Any]:
+def constraint(schema: dict[str, object]) -> dict[str, Any]:
     """The part of *schema* that constrained decoding can keep to; it may allow more.
 
     Objects that list their properties are closed, so that a model cannot go on inventing some.
@@ -101,7 +101,7 @@ def _possible(name: str, given: Any) -> bool:
     return name != "pattern" or not _HARD_PATTERN.search(given)
 
 
-def wrapped(schema: dict[str, Any]) -> dict[str, Any]:
+def wrapped(schema: dict[str, object]) -> dict[str, Any]:
     """An object with the one property ``value``, which is of *schema*."""
     inner = _moved(schema, "#/properties/value")
     return {

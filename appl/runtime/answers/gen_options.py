@@ -150,7 +150,7 @@ def with_options(options: type, defaults: Mapping[str, object]) -> Callable[[F],
 
 
 def _with(
-    own: inspect.Signature, names: list[str], options: type, defaults: Mapping[str, Any]
+    own: inspect.Signature, names: list[str], options: type, defaults: Mapping[str, object]
 ) -> inspect.Signature:
     *named, rest = map(_plainly, own.parameters.values())
     hints = options.__annotations__

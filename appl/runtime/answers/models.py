@@ -293,7 +293,7 @@ def written_elsewhere(name: str, backends: Collection[str]) -> str:
 
 
 def _data(model: Model) -> dict[str, Any]:
-    data: dict[str, Any] = {
+    data: dict[str, object] = {
         "backend": model.backend,
         "model": model.name,
         "options": dict(model.options),

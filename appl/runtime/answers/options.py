@@ -48,7 +48,7 @@ def _check_known(name: str, profile: Profile) -> None:
     raise UnknownOption(f"gen() has no option {name!r}, nor has backend {profile.name!r}{hint}")
 
 
-def _make(fields: dict[str, Any], extra: dict[str, Any]) -> Sampling:
+def _make(fields: dict[str, Any], extra: dict[str, object]) -> Sampling:
     check_fields(fields)
     return Sampling(**fields, extra=tuple(sorted(extra.items())))
 

@@ -82,7 +82,7 @@ class TypedAnswer(MultiCall):
         count = first.call.n
         self._open = [_Open(place, first, place) for place in range(count)]
         self._samples: dict[int, Sample] = {}
-        self._objects: dict[int, Any] = {}
+        self._objects: dict[int, object] = {}
 
     @property
     def partial(self) -> Callable[[str], Any]:

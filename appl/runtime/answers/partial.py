@@ -84,7 +84,7 @@ def _without_last_number(value: object) -> object:
     return _MISSING if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def _with_last(items: Any, key: Any, last: Any) -> Any:
+def _with_last(items: Any, key: object, last: object) -> object:
     if last is _MISSING:
         del items[key]
     else:
@@ -138,7 +138,7 @@ def _object(kind: object, value: dict[str, object], whole: bool) -> object:
     return value if origin in (Any, object) else _MISSING
 
 
-def _members(value: dict[str, object], kinds: Mapping[str, Any], whole: bool) -> dict[str, Any]:
+def _members(value: dict[str, object], kinds: Mapping[str, object], whole: bool) -> dict[str, Any]:
     last = next(reversed(value), None)
     made = {
         name: _build(kinds[name], each, whole or name != last)
@@ -161,7 +161,7 @@ def _dataclass(kind: type, value: dict[str, object], whole: bool) -> object:
     return found
 
 
-def _model(kind: Any, value: dict[str, Any], whole: bool) -> Any:
+def _model(kind: Any, value: dict[str, object], whole: bool) -> object:
     fields = kind.model_fields
     names = {each.alias or name: name for name, each in fields.items()}
     kinds = {alias: fields[name].annotation for alias, name in names.items()}
@@ -185,7 +185,7 @@ def _items(kind: object, value: list[object], whole: bool) -> object:
     return found if origin not in (tuple, set, frozenset) else origin(found)
 
 
-def _alike(kinds: list[Any], complete: list[Any]) -> list[Any]:
+def _alike(kinds: list[object], complete: list[object]) -> list[Any]:
     """Items of one kind at once, which is much faster than one by one; none if any is wrong."""
     if not kinds or not complete:
         return []

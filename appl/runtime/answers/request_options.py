@@ -59,7 +59,7 @@ class RequestOptions:
 
     @classmethod
     def of(
-        cls, model: str | None, response_format: object, options: dict[str, Any]
+        cls, model: str | None, response_format: object, options: dict[str, object]
     ) -> RequestOptions:
         """The arguments of ``gen``; *options* are those that were written."""
         asked = cls(model, _FIELDS.copy(), {})
@@ -69,7 +69,7 @@ class RequestOptions:
             asked.shape_as(response_format, asked.max_asks)
         return asked
 
-    def _read(self, options: dict[str, Any]) -> None:
+    def _read(self, options: dict[str, object]) -> None:
         fields, extra = self.fields, self.extra
         for name, value in options.items():
             if name in fields:
@@ -196,7 +196,7 @@ _OPTIONS = GenOptions.__annotations__.keys()
 _OWN = {each.name: each.default for each in fields(RequestOptions) if each.name in _OPTIONS}
 """The options that ``RequestOptions`` holds under their own names, and their defaults."""
 
-_FIELDS: dict[str, Any] = {
+_FIELDS: dict[str, object] = {
     each.name: each.default
     for each in fields(Sampling)
     if each.name in _OPTIONS - _OWN.keys() - _APART

@@ -111,7 +111,7 @@ class ByType(Shape):
             raise Mismatch(_in_words(error)) from None
 
 
-def _adapter(pydantic: Any, kind: Any) -> Any:
+def _adapter(pydantic: Any, kind: object) -> Any:
     if isinstance(kind, pydantic.TypeAdapter):
         return kind
     if isinstance(kind, types.FunctionType | types.MethodType):  # pydantic would call it

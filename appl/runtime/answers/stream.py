@@ -252,7 +252,7 @@ class Reading(Generic[T]):
         self._at, self._over = 0, False
         self._said: list[str] = []
         self._length = self._due = 0
-        self._last: Any = _NOTHING
+        self._last: object = _NOTHING
 
     def look(self, hub: Hub) -> Any:
         """The next item, a signal to wait for, or ``END``; raises the error after the text."""
@@ -318,7 +318,7 @@ class Reading(Generic[T]):
             return _NOTHING
         return self._new(value)
 
-    def _whole(self, outcome: Value) -> Any:
+    def _whole(self, outcome: Value) -> object:
         value = outcome.value
         if self._kind == "reasoning":
             return getattr(outcome.said, "reasoning", None) or _NOTHING

@@ -21,7 +21,7 @@ class Text(Answer):
 
     __slots__ = ("_number", "_objects", "_response", "_tools")
     _number: int
-    _objects: tuple[Any, ...] | None
+    _objects: tuple[object, ...] | None
     _response: Response
     _tools: ToolRunner | None
 
@@ -32,7 +32,7 @@ class Text(Answer):
         response: Response,
         number: int = 0,
         *,
-        objects: tuple[Any, ...] | None = None,
+        objects: tuple[object, ...] | None = None,
         tools: ToolRunner | None = None,
     ) -> Text:
         """Sample *number* of the *response* to the call at *address*.

@@ -20,7 +20,7 @@ def with_typed_dicts(kind: object) -> Any:
     return _rebuilt(kind, {})
 
 
-def _rebuilt(kind: Any, done: dict[Any, Any]) -> Any:
+def _rebuilt(kind: Any, done: dict[object, object]) -> object:
     if typing.is_typeddict(kind) and type(kind).__module__ == "typing":
         return _typed_dict(kind, done)
     arguments = typing.get_args(kind)
@@ -36,7 +36,7 @@ def _rebuilt(kind: Any, done: dict[Any, Any]) -> Any:
     return kind.copy_with(changed) if hasattr(kind, "copy_with") else kind.__origin__[changed]
 
 
-def _typed_dict(kind: Any, done: dict[Any, Any]) -> Any:
+def _typed_dict(kind: Any, done: dict[object, object]) -> object:
     if kind in done:
         return done[kind]
     extensions = late_import("typing_extensions")

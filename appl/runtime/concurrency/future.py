@@ -168,7 +168,7 @@ class Future(Deferred, Generic[T]):
     def __delattr__(self, name: str) -> None:
         delattr(result_of(self._pending), name)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         value = result_of(self._pending)
         return value(*args, **kwargs) if args or kwargs or callable(value) else value
 
@@ -181,7 +181,7 @@ class Future(Deferred, Generic[T]):
     async def __aenter__(self) -> Any:
         return await (await awaited(self._pending)).__aenter__()
 
-    async def __aexit__(self, *error: Any) -> Any:
+    async def __aexit__(self, *error: object) -> Any:
         return await (await awaited(self._pending)).__aexit__(*error)
 
     def __next__(self) -> Any:
@@ -370,7 +370,7 @@ def _binary(op: Install) -> Install:
 def _compared(op: Install, unknown: bool) -> Install:
     """A comparison; *unknown* is its result where it must not wait."""
 
-    def compare(self: Any, other: Any) -> Any:
+    def compare(self: Any, other: object) -> Any:
         if GLANCE.on:
             return unknown
         return op(result_of(self._pending), finished(other))
@@ -382,7 +382,7 @@ def _reflected(op: Install) -> Install:
     return lambda self, other: op(finished(other), result_of(self._pending))
 
 
-def _reversed(value: Any) -> Any:
+def _reversed(value: Any) -> object:
     return reversed(value)
 
 

@@ -72,7 +72,7 @@ def call(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]: 
 
 
 @taking_futures
-def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def call(f: Callable[..., Any], /, *args: Any, **kwargs: object) -> Any:
     """Start ``f(*args, **kwargs)`` beside the caller; returns the future of its result at once.
 
     For example, while other work goes on::
@@ -88,7 +88,7 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     return Future(start(f, args, kwargs))
 
 
-def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Promise:
+def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, object]) -> Promise:
     """Start *f*; :func:`call` returns the future of the result."""
     f = finished(f)
     while type(f) is partial:
@@ -230,7 +230,7 @@ def map(
 def map(
     f: Callable[..., Any],
     items: Iterable[Any],
-    *more: Iterable[Any],
+    *more: Iterable[object],
     on_error: Literal["raise", "collect"] = "raise",
     concurrency: int | None = None,
     progress: bool | None = None,

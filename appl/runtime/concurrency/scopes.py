@@ -26,7 +26,7 @@ def is_plain(value: Any, depth: int = 50) -> bool:
     return type(value) in _PLAIN
 
 
-def call_in_words(name: str, args: tuple[Any, ...]) -> str:
+def call_in_words(name: str, args: tuple[object, ...]) -> str:
     """The function *name* with its plain arguments, by which calls in threads are told apart."""
     return f"{name} {tuple(filter(is_plain, args))!r:.400}"
 

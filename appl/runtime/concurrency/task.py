@@ -48,7 +48,7 @@ class Task(Promise):
         super().__init__(frame.address, home)
         self.run, self.frame = frame.run, frame
         self.strand: Strand | None = None
-        self._aio: asyncio.Task[Any] | None = None
+        self._aio: asyncio.Task[object] | None = None
         self._cancelled = False
         self._begun = False
         self.overlaps = True

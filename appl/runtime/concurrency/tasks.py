@@ -27,7 +27,7 @@ class TaskScopes:
     """The factories that a run has put around those of its loops."""
 
     def __init__(self) -> None:
-        self._wrapped: list[tuple[asyncio.AbstractEventLoop, Any, Any]] = []
+        self._wrapped: list[tuple[asyncio.AbstractEventLoop, Any, object]] = []
 
     def install(self) -> None:
         """Give scopes to the tasks that the running loop makes from now on."""

@@ -11,7 +11,6 @@ import sys
 from collections import deque
 from collections.abc import Set
 from types import CellType, FrameType, GeneratorType
-from typing import Any
 
 from appl.runtime.answers.call import sources
 from appl.runtime.concurrency.promise import Promise, Proxy
@@ -124,7 +123,7 @@ class _Locals:
     """
 
     def __init__(self, error: BaseException, running: Set[FrameType] = frozenset()) -> None:
-        self._objects: list[Any] = []
+        self._objects: list[object] = []
         self._index: dict[int, int] = {}
         self._found: list[int] = []
         self._open: list[int] = []
@@ -134,7 +133,7 @@ class _Locals:
             self._count(gc.get_referents(frame))
         self._spread()
 
-    def _count(self, referents: list[Any]) -> None:
+    def _count(self, referents: list[object]) -> None:
         for each in referents:
             if type(each) in _CONTAINERS or isinstance(each, Proxy):
                 index = self._index.get(id(each))

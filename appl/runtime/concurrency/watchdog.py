@@ -210,7 +210,7 @@ class Watchdog:
 # -- who could go on
 
 
-def _ready(hub: Hub) -> list[Any]:
+def _ready(hub: Hub) -> list[object]:
     """The programs of *hub* that could go on now."""
     fibers = [fiber for fiber in tuple(hub.fibers) if (w := fiber.waits) is not None and w.done]
     return [*fibers, *(strand for strand, _ in tuple(hub.ready))]

@@ -31,7 +31,7 @@ class Beginning:
         """The first *count* of them."""
         return Beginning(self.copies[:count], self.links[:count])
 
-    def common(self, messages: list[Any]) -> int:
+    def common(self, messages: list[object]) -> int:
         """The number of *messages*, from the first one on, that are as they were here."""
         GLANCE.on = True
         try:

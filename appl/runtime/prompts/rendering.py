@@ -55,7 +55,7 @@ class Rendered:
         return "\n".join([head, *(_shown(message) for message in self.messages)])
 
 
-def options_shown(options: Mapping[str, Any]) -> str:
+def options_shown(options: Mapping[str, object]) -> str:
     """The options of a call in one line: of its tools the names, of what is long the beginning."""
     return ", ".join(f"{key}={_option(key, value)}" for key, value in options.items())
 
@@ -67,7 +67,7 @@ def _option(key: str, value: object) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-def _tool_name(tool: Any) -> Any:
+def _tool_name(tool: Any) -> object:
     """The name of a described tool; what describes none, as a trace may hold, is shown itself."""
     try:
         name = json.loads(tool)["name"]

@@ -74,7 +74,7 @@ def said(frame: PromptWriter, value: object, site: Origin = None) -> None:
     _append(frame, items, site)
 
 
-def _place(frame: PromptWriter, voice: Voice, future: Future[Any]) -> Kept:
+def _place(frame: PromptWriter, voice: Voice, future: Future[object]) -> Kept:
     """A place for what a program that runs beside returns; nothing if that is not text."""
     future._pending.keep(frame.address)
 

@@ -10,7 +10,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
 from appl.errors import DeadlockError
 from appl.prompt import Prompt
@@ -77,7 +77,7 @@ class State:
     def __init__(self, prompt: Prompt) -> None:
         self.prompt = prompt
         self.last: Turn | None = None
-        self.watched: list[weakref.ref[Any]] = []
+        self.watched: list[weakref.ref[object]] = []
 
     @property
     def idle(self) -> bool:
@@ -137,7 +137,7 @@ class States:
     def _watch(self, state: State, place: Place, thing: object) -> None:
         states = self._states
 
-        def gone(_: weakref.ref[Any]) -> None:
+        def gone(_: weakref.ref[object]) -> None:
             if states.get(place) is state:
                 del states[place]
 

@@ -49,7 +49,7 @@ class Arrivals:
         go: Callable[[], object],
     ) -> None:
         self._policy, self._clock = policy, policy.clock or LoopClock()
-        self._probe: Callable[[], Coroutine[Any, Any, None]] | None = probe
+        self._probe: Callable[[], Coroutine[object, object, None]] | None = probe
         self._see, self._go = see, go
         self._arrived: deque[Call] = deque()
         self._unseen: set[Call] = set()
@@ -91,7 +91,7 @@ class Arrivals:
             self._timer.cancel()
             io_thread().loop.call_soon(self._look, _LOOKS)
 
-    async def _learn(self, probing: Coroutine[Any, Any, None]) -> None:
+    async def _learn(self, probing: Coroutine[object, object, None]) -> None:
         """Ask the server about itself, before the first look."""
         self.probing = True
         try:

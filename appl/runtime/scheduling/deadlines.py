@@ -77,8 +77,8 @@ class CommonDeadline:
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock, self._seconds = clock, seconds
-        self._began: dict[asyncio.Task[Any], float] = {}  # the oldest first
-        self._passed: dict[asyncio.Task[Any], int] = {}  # how often each was cancelled before
+        self._began: dict[asyncio.Task[object], float] = {}  # the oldest first
+        self._passed: dict[asyncio.Task[object], int] = {}  # how often each was cancelled before
         self._timer: Timer | None = None
 
     def __enter__(self) -> None:
@@ -117,7 +117,7 @@ class CommonDeadline:
 
 
 def _end_late(
-    task: asyncio.Task[Any], before: int, error: BaseException | None, text: str, deadline: str
+    task: asyncio.Task[object], before: int, error: BaseException | None, text: str, deadline: str
 ) -> None:
     """Take back the one cancellation of a deadline that has passed, and raise ``BackendTimeout``.
 

@@ -180,7 +180,7 @@ class Dispatcher:
             if self._questions.get(call) is question:
                 del self._questions[call]
 
-    def _hedged(self, question: Question) -> Coroutine[Any, Any, Response]:
+    def _hedged(self, question: Question) -> Coroutine[object, object, Response]:
         assert self._hedge is not None
         return self._hedge.ask(partial(self._attempt, question), partial(self._second, question))
 

@@ -38,11 +38,11 @@ def read_object(text: str) -> dict[str, Any]:
     return value
 
 
-def _no_constant(name: str) -> Any:
+def _no_constant(name: str) -> object:
     raise BadArguments(f"the arguments are not valid JSON: {name} is no JSON value")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]

@@ -26,7 +26,9 @@ from appl.runtime.tools.plaindata import NotPlain, decode, encode, hint
 from appl.runtime.tools.signature import place_of
 
 
-def observed(f: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
+def observed(
+    f: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> object:
     """The value of ``f(*args, **kwargs)``: recorded, or from a record. Raises what it raised."""
     args, kwargs = resolve(args), resolve(kwargs)
     name = name_of(f)
@@ -99,7 +101,9 @@ def _recordable(address: str, value: object) -> str:
     )
 
 
-def _arguments(f: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, object]) -> str:
+def _arguments(
+    f: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> str:
     """The arguments as JSON, by name; an object that is no data stands there by its type."""
     try:
         named = dict(inspect.signature(f).bind(*args, **kwargs).arguments)

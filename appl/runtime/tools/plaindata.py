@@ -66,7 +66,7 @@ def _refuse(value: object, path: str) -> object:
     raise NotPlain(value, path)
 
 
-def _tagged(value: object, path: str, depth: int, other: Callable[[Any, str], Any]) -> Any:
+def _tagged(value: object, path: str, depth: int, other: Callable[[Any, str], object]) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -80,7 +80,7 @@ def _tagged(value: object, path: str, depth: int, other: Callable[[Any, str], An
     if depth <= 0:
         raise ValueError(f"it is nested more than {MAX_DEPTH} deep, or holds itself")
     if isinstance(value, list | tuple):
-        pairs: Iterable[tuple[Any, Any]] = enumerate(value)
+        pairs: Iterable[tuple[object, object]] = enumerate(value)
         items = [_tagged(item, f"{path}[{i}]", depth - 1, other) for i, item in pairs]
         return {_TUPLE: items} if isinstance(value, tuple) else items
     if isinstance(value, dict):
@@ -100,7 +100,7 @@ def _tagged_dict(
     return {_DICT: found}
 
 
-def _untagged(found: dict[str, Any]) -> Any:
+def _untagged(found: dict[str, Any]) -> object:
     tag = next(iter(found), "")
     if tag[:1] != "$":
         return found

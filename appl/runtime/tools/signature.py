@@ -43,7 +43,7 @@ class Described:
     positional: tuple[inspect.Parameter, ...] = ()
 
 
-def describe(f: Callable[..., Any], name: str, predefined: Mapping[str, Any]) -> Described:
+def describe(f: Callable[..., object], name: str, predefined: Mapping[str, object]) -> Described:
     """Describe *f* under *name*, leaving out what is *predefined*. Raises ``ToolError``.
 
     What a partial has bound is predefined too. ``positional`` are the parameters that have to be
@@ -78,7 +78,7 @@ def name_of(f: object) -> str:
 # -- the signature -----------------------------------------------------------------------------
 
 
-def _parameters(f: Callable[..., Any], name: str) -> dict[str, inspect.Parameter]:
+def _parameters(f: Callable[..., object], name: str) -> dict[str, inspect.Parameter]:
     try:
         signature = inspect.signature(f)
     except (TypeError, ValueError) as error:
@@ -106,7 +106,7 @@ def _bound(f: object) -> Iterator[str]:
         f = f.func
 
 
-def _source(f: object) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+def _source(f: object) -> tuple[Any, dict[str, object], dict[str, object]]:
     """The function behind *f*, with the names that are known where it is defined."""
     while True:
         if isinstance(f, functools.partial):
@@ -287,7 +287,7 @@ def _checker(name: str, schema: Schema) -> Checker:
 def _adapter(
     name: str,
     parameters: Mapping[str, inspect.Parameter],
-    hints: Mapping[str, Any],
+    hints: Mapping[str, object],
     about: Mapping[str, str],
 ) -> Any:
     fields = {
@@ -311,7 +311,7 @@ def _adapter(
         ) from None
 
 
-def _fails(key: str, fields: dict[str, Any], refused: tuple[type[Exception], ...]) -> bool:
+def _fails(key: str, fields: dict[str, object], refused: tuple[type[Exception], ...]) -> bool:
     try:
         _strict("one", {key: fields[key]}).json_schema()
     except refused:
@@ -319,7 +319,7 @@ def _fails(key: str, fields: dict[str, Any], refused: tuple[type[Exception], ...
     return False
 
 
-def _strict(name: str, fields: dict[str, Any]) -> Any:
+def _strict(name: str, fields: dict[str, object]) -> Any:
     """An adapter for objects with *fields*: nothing else in them, and no type guessed."""
     pydantic: ModuleType = late_import("pydantic")
     kind: Any = late_import("typing_extensions").TypedDict(name, fields)
@@ -412,7 +412,7 @@ def _tidy(schema: object) -> Any:
     return {key: _tidied(key, schema[key]) for key in order}
 
 
-def _tidied(key: str, value: Any) -> Any:
+def _tidied(key: str, value: Any) -> object:
     if key in _NESTED:
         return _tidy(value)
     if key in _LISTS:

@@ -83,7 +83,7 @@ class Tool:
     def __getattr__(self, name: str) -> Any:
         return fallback.attribute(self, name)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Call the function, as Python would, with what is predefined."""
         return self.function()(*args, **{**self._revealed(), **kwargs})
 
@@ -97,7 +97,7 @@ class Tool:
             )
         return self.func
 
-    def invoke(self, arguments: Mapping[str, Any]) -> Any:
+    def invoke(self, arguments: Mapping[str, object]) -> Any:
         """Call the function with *arguments* that were read."""
         named = {**arguments, **self._revealed()}
         placed: list[Any] = []
@@ -199,8 +199,8 @@ def as_tool(
     description: str | None = None,
     idempotent: bool = False,
     pure: bool = False,
-    predefined: Mapping[str, Any] | None = None,
-    **fixed: Any,
+    predefined: Mapping[str, object] | None = None,
+    **fixed: object,
 ) -> Tool:
     """A function as a tool: described by its signature, annotations and docstring.
 
@@ -255,7 +255,7 @@ def _again(tool: Tool, name: str | None, description: str | None, own: dict[str,
     return tool.renamed(name or tool.name, description)
 
 
-def _describe(f: object, name: str, predefined: Mapping[str, Any]) -> Described:
+def _describe(f: object, name: str, predefined: Mapping[str, object]) -> Described:
     if not callable(f):
         raise ToolError(
             f"a tool is a function, as_tool(function), a SchemaTool or a source of tools, got "
@@ -317,7 +317,7 @@ def _secret(value: object) -> str | None:
     return found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
 
 
-def as_tool_choice(tool: str | Callable[..., Any] | Tool | Mapping[str, Any]) -> str:
+def as_tool_choice(tool: str | Callable[..., Any] | Tool | Mapping[str, object]) -> str:
     """The value of ``tool_choice`` for *tool*: its name, or one of the known words."""
     if isinstance(tool, str):
         return tool

@@ -131,7 +131,7 @@ class ToolRun(EffectTask):
         else:
             self.expect(name, text, here_now or effect == "refused", start)
 
-    def _read(self, known: Sequence[str]) -> tuple[dict[str, Any], str]:
+    def _read(self, known: Sequence[str]) -> tuple[dict[str, object], str]:
         """The arguments of the call, or its error."""
         if self.tool is None:
             has = f"there are: {', '.join(known)}" if known else "there are none"
@@ -192,7 +192,7 @@ class ToolRun(EffectTask):
             self.conclude(Error(stop))
             raise
 
-    async def _aperform(self, arguments: dict[str, Any]) -> ToolMessage:
+    async def _aperform(self, arguments: dict[str, object]) -> ToolMessage:
         assert self.tool is not None
         if self.run.services.gate is not None or self.run.services.barrier is not None:
             await asyncio.to_thread(self._await_turn)
@@ -222,7 +222,7 @@ class ToolRun(EffectTask):
 
     # -- its end
 
-    def _result(self, value: Any) -> ToolMessage:
+    def _result(self, value: object) -> ToolMessage:
         assert self.tool is not None
         if isinstance(value, Message):
             return ToolMessage(self._parts(value), self.call.id, value.has_error)
@@ -230,7 +230,7 @@ class ToolRun(EffectTask):
             return ToolMessage(value, self.call.id)
         return self._message(text_of(value), False)
 
-    def _parts(self, message: Message) -> list[Any]:
+    def _parts(self, message: Message) -> list[object]:
         assert self.tool is not None
         return [self.tool.mask(p) if isinstance(p, str) else p for p in message.parts]
 
@@ -302,7 +302,7 @@ def described(error: BaseException) -> str:
     return f"{kind}: {said}" if said else kind
 
 
-def text_of(value: Any) -> str:
+def text_of(value: object) -> str:
     """The result of a tool as text for a model: JSON, but a text alone as it is."""
     if isinstance(value, str):
         return str.__str__(value)

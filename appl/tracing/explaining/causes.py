@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from appl.backend import Request
 from appl.prompt import Message, Messages
@@ -32,7 +31,7 @@ def _cause(rerunner: Rerunner, live: LiveCall) -> str:
 
 
 def cause_of(
-    trace: Trace, request: Request, found: RecordedCall | None, given: dict[str, Any]
+    trace: Trace, request: Request, found: RecordedCall | None, given: dict[str, object]
 ) -> str:
     """Why *request* is not answered by *found*, the record of its place.
 
@@ -58,7 +57,7 @@ def cause_of(
 
 
 def changed(
-    request: Request, found: RecordedCall, given: dict[str, Any], *, readable: bool = True
+    request: Request, found: RecordedCall, given: dict[str, object], *, readable: bool = True
 ) -> str:
     """The first difference between *request* and the record *found*: prompt, model, then options.
 
@@ -73,7 +72,7 @@ def changed(
     return "prompt changed"
 
 
-def _put(name: str, then: object, now: object, given: dict[str, Any]) -> str:
+def _put(name: str, then: object, now: object, given: dict[str, object]) -> str:
     if name in ("schema", "tools", "regex", "grammar", "choices"):
         return f"{name} changed"
     return f"{'set ' if name in given else ''}{name} {_short(then)} -> {_short(now)}"

@@ -72,14 +72,14 @@ class DecodingAllowance:
         width = 4 if _WIDEST.search(encoded) else 2 if _WIDER.search(encoded) else 1
         self.spend(width * len(encoded))
 
-    def list_hook(self, made: list[Any]) -> list[Any]:
+    def list_hook(self, made: list[object]) -> list[Any]:
         """Take what a list takes, and what is in it but for lists and maps."""
         self.taken = taken = self.taken + _LIST + _ITEM * len(made)  # spend(), for every list
         if taken > self.most:
             raise TraceCorrupt(_TOO_MUCH)
         return made
 
-    def map_hook(self, made: dict[Any, Any]) -> dict[Any, Any]:
+    def map_hook(self, made: dict[object, object]) -> dict[Any, Any]:
         """Take what a map takes, and what is in it but for lists and maps."""
         self.spend(_MAP + _PAIR * len(made))
         return made

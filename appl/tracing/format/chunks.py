@@ -56,7 +56,7 @@ def check(cuts: object, whole: Texts) -> None:
         raise ValueError("the chunks do not add up to the text")
 
 
-def rebuilt(cuts: Sequence[Any], whole: Texts) -> Iterator[Chunk]:
+def rebuilt(cuts: Sequence[object], whole: Texts) -> Iterator[Chunk]:
     """The chunks that ``lengths`` described, of checked lengths."""
     at = dict.fromkeys(whole, 0)
     for cut in cuts:

@@ -81,7 +81,7 @@ def unpack_uncounted(data: bytes) -> Iterator[Any]:
     return _records(data)
 
 
-def _records(data: bytes, **hooks: Any) -> Iterator[Any]:
+def _records(data: bytes, **hooks: object) -> Iterator[Any]:
     unpacker = msgpack.Unpacker(
         raw=False,
         unicode_errors="surrogatepass",
@@ -102,7 +102,7 @@ def _records(data: bytes, **hooks: Any) -> Iterator[Any]:
     raise ValueError("the last record is cut off")
 
 
-def _refuse(code: int, data: bytes) -> Any:
+def _refuse(code: int, data: bytes) -> object:
     raise ValueError(f"extension type {code} is not plain data")
 
 
@@ -131,7 +131,7 @@ def plain(value: object, depth: int = MAX_DEPTH) -> Any:
     )
 
 
-def _plain_dict(value: dict[Any, Any], depth: int) -> dict[str, Any]:
+def _plain_dict(value: dict[Any, Any], depth: int) -> dict[str, object]:
     for key in value:
         if type(key) is not str or key[:1] == "$" or len(key) >= 4096:
             return {_MAP: [[plain(k, depth), plain(v, depth)] for k, v in value.items()]}
@@ -160,7 +160,7 @@ def revive(value: object, big: Callable[[Any], str | bytes] | None = None, depth
     return value
 
 
-def _revive_dict(value: dict[str, Any], big: Any, depth: int) -> Any:
+def _revive_dict(value: dict[str, object], big: Any, depth: int) -> object:
     tag = next(iter(value), "")
     if tag[:1] != "$":
         return {key: revive(item, big, depth) for key, item in value.items()}

@@ -92,7 +92,7 @@ def identity(path: Path) -> str | None:
     return identity_in(header) if header is not None else None
 
 
-def identity_in(header: dict[str, Any]) -> str | None:
+def identity_in(header: dict[str, object]) -> str | None:
     """The name of the key that *header* gives."""
     privacy = header.get("privacy")
     found = privacy.get("key") if isinstance(privacy, dict) else None

@@ -16,7 +16,7 @@ UNREADABLE = "unreadable"
 
 
 @functools.lru_cache(maxsize=256)
-def _read(sampling: str) -> dict[str, Any]:
+def _read(sampling: str) -> dict[str, object]:
     try:
         found = json.loads(sampling)
         codec.plain(found)  # measures how deep it is

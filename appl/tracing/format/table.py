@@ -405,7 +405,7 @@ def as_record(fields: list[Any]) -> Any:
     return _unusual(kind, fields)
 
 
-def _unusual(kind: Kind, fields: list[Any]) -> Any:
+def _unusual(kind: Kind, fields: list[object]) -> Any:
     if len(fields) == len(kind._fields):
         return _new(kind, fields)
     known = fields[: len(kind._fields)]
@@ -417,7 +417,7 @@ def _unusual(kind: Kind, fields: list[Any]) -> Any:
 _R = TypeVar("_R", bound=Record)
 
 
-def chosen(arrays: Iterable[Any], kind: type[_R]) -> Iterator[_R]:
+def chosen(arrays: Iterable[object], kind: type[_R]) -> Iterator[_R]:
     """The records of *kind* among *arrays*, those that were masked or sealed as they are shown."""
     tag = tag_of(kind)
     for fields in map(unwrapped, arrays):

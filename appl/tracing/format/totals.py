@@ -219,7 +219,7 @@ class RunningTotals:
         return {"elapsed_us": self._earlier_us + took, "models": models}
 
 
-def with_known_cost(totals: dict[str, Any]) -> dict[str, Any]:
+def with_known_cost(totals: dict[str, object]) -> dict[str, Any]:
     """*totals* with a null cost if every cost in them is unknown."""
     nothing = not totals.get("cost") and totals.get("cost_unknown")
     return {**totals, "cost": None} if nothing else totals

@@ -77,7 +77,7 @@ def _copy(reading: BinaryIO, file: BinaryIO, veil: Veil, content: bool) -> None:
             raise TraceCorrupt(f"block {found.blocks} is not valid: {error!r}") from None
 
 
-def _gathered(veil: Veil, records: Iterator[Any]) -> Iterator[bytes]:
+def _gathered(veil: Veil, records: Iterator[object]) -> Iterator[bytes]:
     """Blocks of the *records* that *veil* lets through.
 
     What stands for a text may be longer than it was, so that a block may become several.
@@ -123,7 +123,7 @@ def _harmless(raw: bytes, content: bool) -> Iterator[object]:
         yield (MASKED, [_name(name) for name in names], kept) if names else kept
 
 
-def _cleaned(fields: list[Any], content: bool) -> Any:
+def _cleaned(fields: list[Any], content: bool) -> object:
     """The harmless part of a record; the filter refuses one that the table does not know."""
     kind = table.KINDS.get(fields[0])
     if kind is None or len(fields) > len(kind._fields):
@@ -163,7 +163,7 @@ def _last_part(path: str) -> str:
     return PurePath(path.replace("\\", "/")).name
 
 
-_CLEANED: dict[Content | None, Callable[[Any], Any]] = {
+_CLEANED: dict[Content | None, Callable[[Any], object]] = {
     Content.FACTS: _facts,
     Content.OWNER: lambda value: type(value)(),
     Content.PATH: _last_part,

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Literal
 
 from appl.tracing.reading.trace import jsonable
 
@@ -83,7 +83,7 @@ def _below(path: str, base: object) -> str:
     return path
 
 
-def _entry(header: Mapping[str, Any]) -> dict[str, str]:
+def _entry(header: Mapping[str, object]) -> dict[str, str]:
     entry = header.get("entry")
     if not isinstance(entry, dict):
         return {"program": str(header.get("program"))}

@@ -100,7 +100,7 @@ class ReferencedTexts(DecodingAllowance):
         super().__init__(most)
         self.texts: list[Any] = []
 
-    def map_hook(self, made: dict[Any, Any]) -> dict[Any, Any]:
+    def map_hook(self, made: dict[object, object]) -> dict[Any, Any]:
         text = made.get("$blob")
         if isinstance(text, list) and text:
             self.texts.append(text[0])
@@ -159,7 +159,7 @@ class LivenessPass(Pass):
     def _define(self, number: object) -> None:
         self._liveness.define(number, self._trace.records)
 
-    def _note_use(self, *numbers: Any) -> None:
+    def _note_use(self, *numbers: object) -> None:
         for number in numbers:
             self._liveness.use(number, self._trace.records)
 

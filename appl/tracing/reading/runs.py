@@ -158,7 +158,7 @@ def finished(path: Path) -> RunSummary | None:
         return None
 
 
-def _with_sums(summary: RunSummary, sums: dict[str, Any]) -> RunSummary:
+def _with_sums(summary: RunSummary, sums: dict[str, object]) -> RunSummary:
     """*summary* with the *sums* of its last record."""
     models = checked(dict, sums["models"]).items()
     summary.models = {checked(str, name): Totals.of_numbers(numbers) for name, numbers in models}

@@ -109,7 +109,7 @@ class StreamingReader:
         return self._values(lambda whole: whole.warnings, _Warnings)
 
     def _values(
-        self, of_whole: Callable[[Trace], Iterable[Any]], kind: Any, *options: Any
+        self, of_whole: Callable[[Trace], Iterable[Any]], kind: Any, *options: object
     ) -> Iterator[Any]:
         """The values of a tape, which is in memory, or those that a pass of *kind* finds."""
         if self._whole is not None:
@@ -117,7 +117,7 @@ class StreamingReader:
         elif kind.needs <= self._liveness.kinds:
             yield from self._pass(kind, *options)
 
-    def _pass(self, kind: Any, *options: Any) -> Iterator[Any]:
+    def _pass(self, kind: Any, *options: object) -> Iterator[object]:
         """Read the blocks of the first pass again; what is ready after each of them."""
         scan = TraceScan(self._file, salvage=self._salvage)
         builder = kind(Trace(self.trace.path), scan.allowance, self._liveness, *options)

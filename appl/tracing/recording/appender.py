@@ -70,7 +70,7 @@ class Appender(Recorder):
         """True if anything was written."""
         return self._begun
 
-    def _open(self, header: Mapping[str, Any], append: bool, reason: str) -> None:
+    def _open(self, header: Mapping[str, object], append: bool, reason: str) -> None:
         self._reason = reason
 
     def on_event(self, event: Event) -> None:

@@ -207,7 +207,7 @@ class EventEncoder:
             bytes: self._encoded,
         }
 
-    def encode(self, items: list[Any], failed: Callable[[str, Exception], None]) -> list[bytes]:
+    def encode(self, items: list[object], failed: Callable[[str, Exception], None]) -> list[bytes]:
         """The records of *items*, those that are encoded already included, as they are.
 
         What cannot be encoded is left out, and *failed* is told its name.
@@ -239,7 +239,7 @@ class EventEncoder:
         self._records.clear()
         self._size = 0
 
-    def _each(self, made: list[tuple[Any, ...]]) -> Iterator[bytes]:
+    def _each(self, made: list[tuple[object, ...]]) -> Iterator[bytes]:
         """Each of the records that can be packed; one of them cannot."""
         lost = dict[int, str]()
         for fields in made:
@@ -746,7 +746,7 @@ def _is_short(response: Response) -> bool:
     return size <= LONG_TEXT
 
 
-def _masked(fields: tuple[Any, ...], masks: list[str]) -> tuple[Any, ...]:
+def _masked(fields: tuple[object, ...], masks: list[str]) -> tuple[Any, ...]:
     return (MASKED, sorted(set(masks)), fields) if masks else fields
 
 

@@ -21,7 +21,7 @@ class Memo:
 
         self.find: Callable[[Any], int | None] = self.young.get
 
-    def _either(self, key: Any) -> int | None:
+    def _either(self, key: object) -> int | None:
         """The number that was written for *key*, which is young again."""
         found = self.young.get(key)
         if found is None and (found := self.old.get(key)) is not None:

@@ -219,12 +219,12 @@ class Veil:
         said = [self.text(each) if isinstance(each, str | dict) else None for each in args]
         return [actual, known, self.text(message), said, *facts]
 
-    def _calls(self, calls: Any) -> list[Any]:
+    def _calls(self, calls: Any) -> list[object]:
         return [[_name(id), _name(name), self.text(words)] for id, name, words in calls]
 
     # -- one method for each content: what is shown of a field ---------------------------------
 
-    def _facts(self, facts: Any, record: Record) -> Any:
+    def _facts(self, facts: Any, record: Record) -> object:
         _check_names(record.tag, facts, _HEADER)
         entry = facts.get("entry")
         if isinstance(entry, dict):
@@ -271,17 +271,17 @@ class Veil:
         told = {**kept, "redacted": sorted({*options} - _PARAMETERS)}
         return json.dumps(told, sort_keys=True)
 
-    def _answer(self, value: Any, end: EndRecord) -> Any:
+    def _answer(self, value: Any, end: EndRecord) -> object:
         if end.status != ANSWERED:
             return self._error(value, end)
         samples, usage, model, _, method, *rest = value
         return [[self._sample(sample) for sample in samples], usage, model, None, method, *rest]
 
-    def _about(self, about: Any, record: Record) -> Any:
+    def _about(self, about: Any, record: Record) -> object:
         _check_names(record.tag, about, _ABOUT)
         return about
 
-    def _sample(self, sample: Any) -> list[Any]:
+    def _sample(self, sample: Any) -> list[object]:
         text, reason, _, *more = sample
         if not more:
             return [self.text(text), reason, None]
@@ -366,6 +366,6 @@ def _marked(names: Sequence[str]) -> Sequence[str]:
     return sorted({*names, REDACTED}) if names else _REDACTED
 
 
-def _original(names: Sequence[str], fields: list[Any]) -> Any:
+def _original(names: Sequence[str], fields: list[object]) -> Any:
     """The record as it was before: masked, if a secret was in it."""
     return (MASKED, names, fields) if names else fields

@@ -140,7 +140,7 @@ class Recorder:
             )
         return Veil(head["privacy"]["mode"], key, redact)
 
-    def _filter(self, items: list[Any]) -> list[bytes]:
+    def _filter(self, items: list[object]) -> list[bytes]:
         """The records of a group as they are written."""
         found = self._masker.filter(self._encoder.encode(items, self._refused))
         return found if self._veil is None else self._veil.filter(found)
@@ -149,7 +149,7 @@ class Recorder:
         """*what* is not in the trace, so that recording has failed."""
         self._error = TraceWriteError(f"{what} cannot be recorded to {self.path}: {error}")
 
-    def _open(self, header: dict[str, Any], append: bool, reason: str) -> None:
+    def _open(self, header: dict[str, object], append: bool, reason: str) -> None:
         first = b"" if append else codec.pack(_header_row(codec.plain(self._header(header))))
         host = os.uname().nodename
         beginning = _process_row(
@@ -158,7 +158,7 @@ class Recorder:
         self.writer.append(first + codec.pack(beginning), wake=False)
         self.writer.write_now()
 
-    def _header(self, header: dict[str, Any]) -> dict[str, Any]:
+    def _header(self, header: dict[str, object]) -> dict[str, object]:
         hook = self._encoder.redact is not None
         redaction, entry = "hook" if hook else "full", header.get("entry")
         if hook and isinstance(entry, dict) and entry.get("argv"):

@@ -97,7 +97,7 @@ class Masker:
         self._shapes = shapes
         named = given if isinstance(given, Mapping) else _numbered(given)
         self._given = {each: name for name, each in named.items() if len(each) >= MIN_LENGTH}
-        self._seen: tuple[Any, Any, Any] = (None, None, None)
+        self._seen: tuple[Any, object, object] = (None, None, None)
         self._secrets = _Secrets({}, shapes)
         self.refresh()
 
@@ -155,7 +155,7 @@ class Masker:
             codec.pack(self._record(record)) for record in codec.unpack(item, unlimited())
         )
 
-    def _record(self, record: Any) -> Any:
+    def _record(self, record: Any) -> object:
         found: list[str] = []
         tag, *rest = record
         clean = self._clean(rest, found)
@@ -223,7 +223,7 @@ def _in_environment(environment: Mapping[bytes, bytes]) -> Iterator[tuple[str, s
             yield from values_in(os.fsdecode(name), told).items()
 
 
-def _without_tokens(fields: list[Any]) -> Any:
+def _without_tokens(fields: list[object]) -> Any:
     """A masked answer without its tokens, which spell out the secret piece by piece."""
     for end in table.chosen([fields], table.EndRecord):
         if end.status == ANSWERED:

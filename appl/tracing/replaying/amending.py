@@ -37,7 +37,7 @@ class Amendments:
         self.given: dict[str, dict[str, Any]] = {}
 
     @classmethod
-    def of(cls, trace: Trace, more: Mapping[str, Any] | None = None) -> Amendments:
+    def of(cls, trace: Trace, more: Mapping[str, object] | None = None) -> Amendments:
         """Those that *trace* was recorded with, and *more*."""
         recorded = trace.header.get(HEADER)
         known = dict(recorded) if isinstance(recorded, Mapping) else {}

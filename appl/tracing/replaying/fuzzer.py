@@ -16,7 +16,7 @@ import random
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from appl.backend import Emit, Request, Response
 from appl.errors import (
@@ -223,7 +223,7 @@ class Fuzzer(Sequencer):
             return live()
         return super().see(moment, lambda: self._drawn(moment, live))
 
-    def _drawn(self, moment: Moment, live: Callable[[], Any]) -> Any:
+    def _drawn(self, moment: Moment, live: Callable[[], object]) -> object:
         """An observation that was not recorded: the same for each run of the plan."""
         kind, dice = moment.kind, self._dice(moment)
         if kind not in _HARMLESS:

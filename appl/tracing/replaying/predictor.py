@@ -219,7 +219,7 @@ class Predictor(Rerunner):
         """An error has ended the program; what it was told may have led to that."""
         self._may_turn(self._read or self._late)
 
-    def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
+    def see(self, moment: Moment, live: Callable[[], object]) -> Any:
         if moment.kind == _INPUT and moment not in self._seen:
             return ""
         return super().see(moment, live)

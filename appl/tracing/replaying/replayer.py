@@ -45,11 +45,11 @@ class Replayer(Sequencer):
         """The backend for the run, with the profile of the recorded one."""
         return Nobody(profile_from(self.trace.header.get("profile")))
 
-    def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
+    def see(self, moment: Moment, live: Callable[[], object]) -> Any:
         """The recorded observation; *live* is not called. Raises ``DivergenceError``."""
         return super().see(moment, lambda: self._never_seen(moment))
 
-    def _never_seen(self, moment: Moment) -> Any:
+    def _never_seen(self, moment: Moment) -> object:
         if self._stuck is not None:
             raise self._stuck
         here = [o.kind for o in self.trace.observations if o.address == moment.address]

@@ -325,7 +325,7 @@ class Rerunner(Recall):
         timers[first].tell(None)
         return True
 
-    def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
+    def see(self, moment: Moment, live: Callable[[], object]) -> Any:
         seen = self._seen.get(moment)
         if seen is not None and self._is_open(moment, seen):
             return Live.see(self, moment, live)

@@ -213,7 +213,7 @@ class Sequencer(Live):
         self._parked: list[tuple[tuple[Any, ...], int, Go]] = []
         self._arrivals = itertools.count()
         self._lock = threading.Lock()
-        self._due: set[tuple[Any, ...]] = set()
+        self._due: set[tuple[object, ...]] = set()
         self._untold = Missing(told_in(self.trace, self._turns))
 
     # -- what subclasses decide
@@ -360,7 +360,7 @@ class Sequencer(Live):
         with self._lock:
             self._waiting.pop(moment, None)
 
-    def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
+    def see(self, moment: Moment, live: Callable[[], object]) -> Any:
         """The recorded observation, else the present one. Raises ``SecretInRecord``."""
         seen = self._seen.get(moment)
         if seen is None:
@@ -533,7 +533,7 @@ class Sequencer(Live):
 
     # -- the order
 
-    def park(self, turn: tuple[Any, ...], go: Go) -> None:
+    def park(self, turn: tuple[object, ...], go: Go) -> None:
         """Have *go* done in its *turn*."""
         with self._lock:
             heapq.heappush(self._parked, (turn, next(self._arrivals), go))

@@ -292,7 +292,7 @@ def _cuts(record: Record) -> list[tuple[int, int, int]]:
     return cast("list[tuple[int, int, int]]", cuts)
 
 
-def _fitted(cuts: list[tuple[int, int, int]], whole: Texts) -> list[Any]:
+def _fitted(cuts: list[tuple[int, int, int]], whole: Texts) -> list[object]:
     """*cuts*, of texts that may have been edited since: the last of each takes what is left."""
     left = {key: len(text) for key, text in whole.items()}
     last = {(sample, kind): at for at, (sample, kind, _) in enumerate(cuts)}
@@ -306,7 +306,9 @@ def _fitted(cuts: list[tuple[int, int, int]], whole: Texts) -> list[Any]:
     return found if not any(left.values()) else []
 
 
-def _attempt(number: Any, at: Any, error: Any, wait: Any, waited: Any = None) -> Attempt:
+def _attempt(
+    number: object, at: object, error: object, wait: object, waited: Any = None
+) -> Attempt:
     failed = None if error is None else error_from(error)
     waits = {checked(str, name): checked(int, spent) for name, spent in (waited or {}).items()}
     return Attempt(checked(int, number), optional(int, at), failed, optional(int, wait), waits)

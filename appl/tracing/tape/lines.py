@@ -57,12 +57,12 @@ def loaded(line: bytes, allowance: DecodingAllowance) -> Record:
     return record
 
 
-def _hooked(found: dict[str, Any]) -> Any:
+def _hooked(found: dict[str, object]) -> object:
     word = found.get(_FLOAT) if len(found) == 1 else None
     return _WORDS[word] if isinstance(word, str) and word in _WORDS else found
 
 
-def _refused(word: str) -> Any:
+def _refused(word: str) -> object:
     raise ValueError(f"{word} is not JSON")
 
 
@@ -75,7 +75,7 @@ def _text(value: str | bytes) -> Any:
     return value if isinstance(value, str) else {_BLOB: base64.b64encode(value).decode("ascii")}
 
 
-def _finite(value: object) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return {_FLOAT: "nan" if value != value else "inf" if value > 0 else "-inf"}
     if isinstance(value, list):

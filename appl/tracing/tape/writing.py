@@ -378,7 +378,7 @@ def _how_it_went(trace: Trace) -> Iterator[Record]:
         yield {"warning": message, "address": address}
 
 
-def _attempt(attempt: Any) -> list[Any]:
+def _attempt(attempt: Any) -> list[object]:
     failed = None if attempt.error is None else _error(attempt.error)
     waited = [attempt.waited] if attempt.waited else []
     return [attempt.number, attempt.at, failed, attempt.wait, *waited]
