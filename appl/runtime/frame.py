@@ -6,9 +6,10 @@ is the same under every schedule. ``FRAME`` is the only ``ContextVar`` of appl.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from asyncio import Task as AsyncTask
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol
 
@@ -127,6 +128,7 @@ class Frame(PromptWriter):
 
     __slots__ = (
         "__weakref__",
+        "_at_end",
         "_prune_at",
         "account",
         "asked_at",
@@ -160,6 +162,7 @@ class Frame(PromptWriter):
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.end: PromptNode | None = None
         self.ended = False
+        self._at_end: list[Callable[[], None]] | None = None
         self.shares = False
         self.counts: dict[str, int] = {}
         self.generations = 0
@@ -204,6 +207,28 @@ class Frame(PromptWriter):
     def finish(self) -> None:
         """End the activation: its part of the prompt is settled."""
         self.end, self.ended = self.prompt.tip, True
+        if self._at_end is not None:
+            self._tell_end()
+
+    def when_ended(self, act: Callable[[], None]) -> None:
+        """Have *act* called once when the activation has ended; from any thread."""
+        if self._at_end is None:
+            self._at_end = []
+        self._at_end.append(act)
+        if self.ended:  # perhaps meanwhile, on its own thread
+            self._tell_end()
+
+    def _tell_end(self) -> None:
+        while self._at_end:
+            with contextlib.suppress(IndexError):  # both threads may come here
+                self._at_end.pop()()
+
+    def root_of_prompt(self) -> Frame:
+        """The outermost frame that writes to the same prompt."""
+        frame = self
+        while frame.parent is not None and frame.parent.prompt is frame.prompt:
+            frame = frame.parent
+        return frame
 
     def tip(self) -> PromptNode | None:
         """The newest node that belongs to this activation."""

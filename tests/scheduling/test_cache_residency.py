@@ -63,7 +63,7 @@ def test_agents_that_read_their_answers_are_seldom_computed_again() -> None:
 def test_where_all_have_room_nobody_waits() -> None:
     @ppl
     def chat(number: int) -> Any:
-        f"{said(f'chat{number}', SHARED)}"
+        f"{said(f'chat{number}', 2 * SHARED)}"
         for turn in range(ROUNDS):
             with AIRole():
                 f"{gen(max_tokens=ACTION)}"
@@ -73,11 +73,11 @@ def test_where_all_have_room_nobody_waits() -> None:
     times = []
     for policy in ({}, {"warm": False, "order": "fifo"}):
         clock = VirtualClock()
-        server = RadixServer(clock, int(1.6 * 16 * (SHARED + ROUNDS * (ACTION + 2) + ACTION)))
+        server = RadixServer(clock, int(1.6 * 16 * (2 * SHARED + ROUNDS * (ACTION + 2) + ACTION)))
         with Run(server, policy=Policy(clock=clock, **policy)):  # type: ignore[arg-type]
             assert len(list(appl.map(chat, range(16), progress=False))) == 16
         times.append(clock.now())
-    assert times[0] == pytest.approx(times[1])
+    assert times[0] == pytest.approx(times[1], abs=3 * Policy().gather_s)  # a turn takes 70 ms
 
 
 def test_those_that_began_first_end_first() -> None:
@@ -125,7 +125,7 @@ def test_of_a_long_conversation_only_the_end_is_kept() -> None:
             isinstance(run.dispatch.scheduler, Scheduler)
             and run.dispatch.scheduler._ahead is not None
         )
-        assert len(run.dispatch.scheduler._ahead._room.residents._youngest) < 80
+        assert len(run.dispatch.scheduler._ahead._room.residency._worst) < 80
 
 
 def test_one_long_question_does_not_keep_the_short_ones_beside_it_waiting() -> None:

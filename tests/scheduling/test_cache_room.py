@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count
 from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,11 +18,10 @@ from appl.control.steering import Steering
 from appl.errors import BackendUnavailable, MalformedResponse
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
-from appl.runtime.scheduling.cache_residency import Residents
 from appl.runtime.scheduling.cache_room import Room, RoomTurn, _rooms
-from appl.runtime.scheduling.demand_forecast import DemandForecast
+from appl.runtime.scheduling.conversation_queue import ConversationQueue
 from appl.runtime.scheduling.placing import Placing
-from appl.runtime.scheduling.prefixes import Cache, Footprint
+from appl.runtime.scheduling.prefixes import Footprint
 from appl.runtime.scheduling.scheduler import Scheduler
 from appl.runtime.scheduling.traffic import Traffic
 from appl.runtime.scheduling.warming import PrefixFirst
@@ -153,9 +151,8 @@ def test_a_run_that_crashes_leaves_its_room_to_the_others() -> None:
             assert str(asked[0])
             raise ZeroDivisionError
         assert all([str(single(f"mine{at}")) for at in range(6)])
-        assert [*ahead_of(first.dispatch.scheduler)._room._users] == [
-            first.dispatch.scheduler._ahead
-        ]
+        ahead = ahead_of(first.dispatch.scheduler)
+        assert [*ahead._room._users] == [ahead._queue]
     assert server.clock.now() < 10
 
 
@@ -214,7 +211,7 @@ def test_a_run_that_crashes_before_anything_had_room_leaves_nothing_either() -> 
             ahead = ahead_of(second.dispatch.scheduler)
 
             async def parked() -> None:
-                while not ahead._parked:
+                while not (ahead._joined and len(ahead._queue)):
                     await asyncio.sleep(0)
 
             asyncio.run_coroutine_threadsafe(parked(), io_thread().loop).result(20)
@@ -222,7 +219,7 @@ def test_a_run_that_crashes_before_anything_had_room_leaves_nothing_either() -> 
             raise ZeroDivisionError
         server.moves = True
         assert str(mine)
-        assert not ahead._parked and not ahead._prints
+        assert not len(ahead._queue) and not ahead._prints
 
 
 def test_all_who_have_room_go_at_once_whichever_run_they_are_of() -> None:
@@ -358,7 +355,7 @@ def coming_at(placing: Any, name: str) -> int:
     """How many prompts are foreseen at the place *name*."""
     assert isinstance(placing, Placing)
     ahead = ahead_of(placing._schedulers[name])
-    return sum(len(each.coming) for each in ahead._forecast._seen.values())
+    return sum(len(each.coming) for each in ahead._queue._activations.values())
 
 
 @pytest.mark.parametrize("prefer", ["order", "cost", "latency"])
@@ -395,7 +392,7 @@ def test_the_same_holds_for_a_run_with_one_server() -> None:
         with pytest.raises(BackendUnavailable):
             str(agent(1))
         ahead = ahead_of(run.dispatch.scheduler)
-        assert not any(each.coming for each in ahead._forecast._seen.values())
+        assert not any(each.coming for each in ahead._queue._activations.values())
         assert not cast(Scheduler, run.dispatch.scheduler)._foreseen
 
 
@@ -403,7 +400,7 @@ def test_the_same_holds_for_a_run_with_one_server() -> None:
 
 
 class Prompt:
-    """A prompt of texts and of answers that are waited for, as forecast sees it."""
+    """A prompt of texts and of answers that are waited for, as the queue sees it."""
 
     def __init__(self, *parts: Any) -> None:
         self.nodes: list[Any] = []
@@ -413,70 +410,61 @@ class Prompt:
             self.nodes.append(node)
 
     def call(self, number: int, parts: int) -> Any:
-        request = SimpleNamespace(messages=SimpleNamespace(size=100, parent=None))
-        frame = SimpleNamespace(ended=False)
-        return SimpleNamespace(
-            address=f"/agent.0/gen.{number}", node=self.nodes[parts - 1], request=request,
-            sampling=SimpleNamespace(max_tokens=10), frame=lambda: frame,
-        )  # fmt: skip
+        class Asked:
+            address = f"/agent.0/gen.{number}"
+            request = SimpleNamespace(messages=SimpleNamespace(size=100, parent=None))
+            sampling = SimpleNamespace(max_tokens=10)
+            node, priority = self.nodes[parts - 1], 0
+
+            def frame(self) -> None:
+                """Its activation is over."""
+
+        return Asked()
 
 
 WAITED = object()
 PROMPT = Prompt("x" * 100, WAITED, "x" * 200, WAITED, "x" * 400)
 
 
-def footprint(tokens: int, answers: int = 10) -> Footprint:
-    return Footprint(range(tokens), (), answers)
+def queue_of(foresees: bool = True) -> ConversationQueue:
+    caching = SimpleNamespace(cache_tokens=1000, prompt_tokens=lambda _: range(50))
+    room, go = Room(foresees=foresees), lambda: True
+    return ConversationQueue(room, cast(Any, caching), VirtualClock(), go, foresees, ())
 
 
-def test_what_is_foreseen_is_the_longest_prompt_to_come() -> None:
-    forecast = DemandForecast(count())
-    forecast.foresee(PROMPT.call(1, 3))
-    forecast.foresee(PROMPT.call(2, 5))
-    first = footprint(50)  # for 100 letters
-    forecast.arrive(PROMPT.call(0, 1), first)
-    assert first.more == (700 // 2 + 2 * 10) - 60
+def known(queue: ConversationQueue) -> list[float]:
+    (activation,) = queue._activations.values()
+    return list(activation.who.known)
+
+
+def test_the_sizes_of_all_prompts_to_come_are_foreseen() -> None:
+    queue = queue_of()
+    queue.foresee(PROMPT.call(1, 3))
+    queue.foresee(PROMPT.call(2, 5))
+    queue.arrive(PROMPT.call(0, 1), Footprint(range(50), (), 10))  # for 100 letters
+    assert known(queue) == [300 / 2 + 10, 700 / 2 + 2 * 10]
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
 def test_what_is_taken_back_leaves_what_others_need(order: tuple[int, int]) -> None:
     calls = {1: PROMPT.call(1, 3), 2: PROMPT.call(2, 5)}
-    forecast, first, more = DemandForecast(count()), PROMPT.call(0, 1), []
+    queue = queue_of()
     for number in order:
-        forecast.foresee(calls[number])
-    each = footprint(50)
-    forecast.arrive(first, each)
-    for number in (2, 2, 1):
-        forecast.take_back(calls[number])
-        more.append(forecast.more(first, each))
-    assert more == [300 // 2 + 10 - 60, 300 // 2 + 10 - 60, 0]
+        queue.foresee(calls[number])
+    queue.take_back(calls[2])
+    queue.take_back(calls[2])
+    queue.arrive(PROMPT.call(0, 1), Footprint(range(50), (), 10))
+    assert known(queue) == [300 / 2 + 10]
 
 
-def test_what_is_kept_shrinks_with_what_is_taken_back() -> None:
-    cache, clock = Cache(), VirtualClock()
-    residents, forecast = Residents(cache, clock), DemandForecast(count())
-    later, first, each = PROMPT.call(1, 3), PROMPT.call(0, 1), footprint(50)
-    forecast.foresee(later)
-    forecast.arrive(first, each)
-    cache.admit(each)
-    residents.keep(forecast, first, each)
-    other = footprint(600 - 60 - 60)
-    assert not cache.fits(other, 666)
-    forecast.take_back(later)
-    residents.take_back(forecast, later)
-    assert each.more == 0 and cache.fits(other, 666)
-    residents.let_go()
-    assert cache.empty
+def test_without_foresight_nothing_is_known() -> None:
+    queue = queue_of(foresees=False)
+    queue.foresee(PROMPT.call(2, 5))
+    queue.arrive(PROMPT.call(0, 1), Footprint(range(50), (), 10))
+    assert known(queue) == []
 
 
-def test_without_foresight_growth_is_learned_only() -> None:
-    forecast, each = DemandForecast(count(), foresees=False), footprint(50)
-    forecast.foresee(PROMPT.call(2, 5))
-    forecast.arrive(PROMPT.call(0, 1), each)
-    assert each.more == 0
-
-
-def test_of_prompts_that_came_only_the_longest_is_remembered() -> None:
+def test_prompts_that_came_are_not_foreseen_any_more() -> None:
     @ppl
     def chat() -> str:
         answers = []
@@ -490,8 +478,8 @@ def test_of_prompts_that_came_only_the_longest_is_remembered() -> None:
     clock = VirtualClock()
     with Run(RadixServer(clock, 10**6), policy=Policy(clock=clock)) as run:
         assert str(chat())
-        seen = ahead_of(run.dispatch.scheduler)._forecast._seen
-        assert sum(len(each.coming) for each in seen.values()) <= 1
+        seen = ahead_of(run.dispatch.scheduler)._queue._activations
+        assert not any(each.coming for each in seen.values())
 
 
 class Odd(RadixServer):
@@ -512,4 +500,4 @@ def test_what_is_no_answer_ends_its_call_and_gives_back_its_room(samples: Any) -
         with pytest.raises(MalformedResponse, match="gave an answer that is none"):
             str(single("mine"))
         ahead = ahead_of(run.dispatch.scheduler)
-    assert ahead.admitted == 0 and not ahead._prints
+    assert ahead._queue.admitted == 0 and not ahead._prints

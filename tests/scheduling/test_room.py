@@ -227,11 +227,12 @@ def at_rest(scheduler: Scheduler | Placing, clock: VirtualClock) -> None:
         assert not list(scheduler.holdings())
         assert not (ahead.waiting or ahead.arrivals.gathering or scheduler._workers)
         assert not (ahead._late or ahead._held or len(ahead.arrivals) or ahead._prints)
-        assert ahead.admitted == 0 and not ahead._parked
         if ahead._joined:
+            queue = ahead._queue
+            assert queue.admitted == 0 and not (len(queue) or queue._activations or queue._by_call)
             room = ahead._room
             assert ahead._prefixes.empty and room.cache.empty
-            assert not (room._users or room._waiting or room.residents._kept)
+            assert not (room._users or room._waiting or room._kept or room.residency.held)
 
     arrived = Event()
     io_thread().send(arrived.set)  # behind what the ends of runs have sent

@@ -77,6 +77,7 @@ class CallRun(Protocol):
 class CallFrame(Protocol):
     """The activation that issues a call, as far as the call needs it."""
 
+    address: str
     generations: int
     account: Account | None
     ended: bool
@@ -87,6 +88,12 @@ class CallFrame(Protocol):
 
     def issue(self, name: str) -> str:
         """The address of the next *name* in this frame."""
+
+    def root_of_prompt(self) -> CallFrame:
+        """The outermost activation that writes to the same prompt."""
+
+    def when_ended(self, act: Callable[[], None]) -> None:
+        """Have *act* called once when the activation has ended."""
 
 
 class CallIdentity(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,9 @@ class Arrivals:
 
     def __len__(self) -> int:
         return len(self._unseen)
+
+    def __iter__(self) -> Iterator[Call]:
+        return iter(self._unseen)
 
     @property
     def busy(self) -> bool:

@@ -15,16 +15,17 @@ import os
 from collections.abc import Iterator
 from itertools import count
 from typing import Protocol
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from appl.runtime.concurrency.loop_thread import LoopThread, io_thread
-from appl.runtime.scheduling.cache_residency import Residents
-from appl.runtime.scheduling.demand_forecast import Age
-from appl.runtime.scheduling.prefixes import Cache
-from appl.runtime.scheduling.timers import Clock, LoopClock
+from appl.runtime.scheduling.prefixes import Cache, Footprint
+from appl.runtime.scheduling.residency import Conversation, Place, Residency
+from appl.runtime.scheduling.timers import Clock
+from appl.runtime.scheduling.turn_forecast import KindHistory
 
-RoomTurn = tuple[bool, int, Age]
-"""True if the run has something with the server, the negative priority, the age; smallest first."""
+RoomTurn = tuple[bool, int, Place]
+"""True if the run has something with the server, the negative priority, the place; smallest first.
+"""
 
 
 class RoomUser(Protocol):
@@ -44,12 +45,18 @@ class RoomUser(Protocol):
 
 
 class Room:
-    """The room in the cache of *whose* server, by *clock*, and the runs that wait for it."""
+    """The room in the cache of *whose* server, by *clock*, and the runs that wait for it.
 
-    def __init__(self, whose: object = None, clock: Clock | None = None) -> None:
+    *foresees* is the switch of ``Residency``.
+    """
+
+    def __init__(
+        self, whose: object = None, clock: Clock | None = None, foresees: bool = True
+    ) -> None:
         self._shared = whose, clock, io_thread()  # as long as this is there, so is what it is for
         self.cache = Cache()
-        self.residents = Residents(self.cache, clock or LoopClock())
+        self.residency = Residency(kinds=_history(whose), foresees=foresees)
+        self._kept: dict[Conversation, Footprint] = {}
         self.numbers: Iterator[int] = count()
         self._users: WeakSet[RoomUser] = WeakSet()
         self._waiting: dict[RoomUser, None] = {}
@@ -65,6 +72,27 @@ class Room:
         if not self._users:
             _forget(self)  # the server may have been restarted when it is asked the next time
         self.tell()
+
+    def measure(self, tokens: int) -> None:
+        """Note that the cache has *tokens*."""
+        self.residency.tokens = tokens
+
+    def keep(self, who: Conversation, each: Footprint, now: float) -> None:
+        """Keep the prompt *each* of *who*, which is busy elsewhere, as long as that pays."""
+        self._kept[who] = each
+        self.residency.rest(who, each.own, now)
+
+    def release(self, who: Conversation) -> None:
+        """Release what is kept for *who*, if anything is."""
+        each = self._kept.pop(who, None)
+        if each is not None:
+            self.cache.release(each)
+            self.residency.drop(who)
+
+    def sweep(self, now: float) -> None:
+        """Release what does not pay any more."""
+        for who in self.residency.lapsed(now):
+            self.release(who)
 
     @property
     def idle(self) -> bool:
@@ -104,6 +132,14 @@ class Room:
         return sorted(found, key=lambda each: each[0])
 
 
+_histories: WeakKeyDictionary[object, dict[str, KindHistory]] = WeakKeyDictionary()
+
+
+def _history(whose: object) -> dict[str, KindHistory]:
+    """The history of the conversations with *whose* server, in all runs of this process."""
+    return {} if whose is None else _histories.setdefault(whose, {})
+
+
 _rooms: WeakValueDictionary[tuple[int, ...], Room] = WeakValueDictionary()
 _watching_forks = False
 
@@ -116,13 +152,16 @@ def _watch_forks() -> None:
         os.register_at_fork(after_in_child=_rooms.clear)
 
 
-def room_of(whose: object, clock: Clock | None) -> Room:
-    """The room shared by all runs that ask *whose* server and measure time with *clock*."""
+def room_of(whose: object, clock: Clock | None, foresees: bool) -> Room:
+    """The room shared by all runs that ask *whose* server and measure time with *clock*.
+
+    *foresees* counts for the run that asks the server first.
+    """
     key = _key(whose, clock, io_thread())
     found = _rooms.get(key)
     if found is None:
         _watch_forks()
-        found = _rooms[key] = Room(whose, clock)
+        found = _rooms[key] = Room(whose, clock, foresees)
     return found
 
 

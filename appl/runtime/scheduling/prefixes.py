@@ -21,23 +21,20 @@ BLOCK = 32
 WORTH = 1024
 LEAST = 96
 UNKNOWN_CACHE = 2_000_000
-_FULL = 0.9
-"""The share of the cache that is planned for: the rest holds old prompts, which are dropped first.
-"""
 
 
 @dataclass(slots=True, eq=False)
 class Footprint:
     """The prompt of one call: its tokens, the blocks of them, and the tokens of its answers.
 
-    ``more`` tokens are expected to come after them. The first ``ahead`` blocks have been sent ahead
-    of it, whether or not they are still known.
+    The first ``ahead`` blocks have been sent ahead of it, whether or not they are still known.
+    ``own`` tokens were not held for others when it was admitted.
     """
 
     ids: Sequence[int]
     blocks: Sequence[int]
     answers: int
-    more: int = 0
+    own: int = 0
     ahead: int = 0
     admitted: bool = False
     counted: bool = field(default=True, repr=False)
@@ -45,7 +42,7 @@ class Footprint:
     @property
     def tail(self) -> int:
         """The number of tokens that stand, or will stand, behind the last block."""
-        return len(self.ids) - BLOCK * len(self.blocks) + self.answers + self.more
+        return len(self.ids) - BLOCK * len(self.blocks) + self.answers
 
 
 class Cache:
@@ -64,19 +61,18 @@ class Cache:
         """True if room is kept for nothing."""
         return not (self._used or self._tails)
 
+    @property
+    def used(self) -> int:
+        """The number of tokens that room is kept for."""
+        return BLOCK * len(self._used) + self._tails
+
+    def fresh(self, each: Footprint) -> int:
+        """The number of tokens of *each* that room is not kept for already."""
+        return BLOCK * sum(block not in self._used for block in each.blocks) + each.tail
+
     def fits(self, each: Footprint, tokens: int | None) -> bool:
         """True if a cache of *tokens* holds *each* besides all that was admitted."""
-        if tokens is None or each.admitted:
-            return True
-        room = int(_FULL * tokens)
-        # First an upper bound, as if nothing were shared, which costs nothing. Only near the limit
-        # are the blocks counted one by one.
-        most = BLOCK * (len(self._used) + len(each.blocks)) + self._tails
-        if most + each.tail <= room:
-            return True
-        fresh = sum(block not in self._used for block in each.blocks)
-        held = BLOCK * (len(self._used) + fresh) + self._tails + each.tail
-        return held <= room
+        return tokens is None or each.admitted or self.used + self.fresh(each) <= tokens
 
     def admit(self, each: Footprint) -> None:
         """Keep room for *each* until it is released."""
@@ -85,12 +81,6 @@ class Cache:
         each.admitted = True
         self._tails += each.tail
         self._used.update(each.blocks)
-
-    def expect(self, each: Footprint, more: int) -> None:
-        """Expect *more* tokens after *each*, in place of the number expected before."""
-        if each.admitted:
-            self._tails += more - each.more
-        each.more = more
 
     def release(self, each: Footprint) -> None:
         """Keep no room for *each* any more."""

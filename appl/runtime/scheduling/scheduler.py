@@ -224,7 +224,7 @@ class Scheduler:
         self.paused = False
         self._dispatcher.resume()
         if self._ahead is not None:
-            self._ahead.paused = False
+            self._ahead.resume()
         self._engage()
 
     def end(self) -> None:

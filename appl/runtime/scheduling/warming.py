@@ -8,25 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import heapq
 import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, count
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import PrefixCaching
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Value
 from appl.runtime.scheduling.arrivals import LARGE, Arrivals
-from appl.runtime.scheduling.cache_room import Room, RoomTurn, room_of
+from appl.runtime.scheduling.cache_room import Room, room_of
 from appl.runtime.scheduling.call_status import Why
-from appl.runtime.scheduling.demand_forecast import Age, DemandForecast
+from appl.runtime.scheduling.conversation_queue import ConversationQueue
 from appl.runtime.scheduling.order import Order
 from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.prefixes import Footprint, Prefixes
-from appl.runtime.scheduling.timers import LoopClock, Timer
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
 _WARMING_S = 60.0
 _PASSED = 64
 """The calls that had the server to themselves, of which as many are remembered."""
-_numbers = count()
-"""The order of calls that wait for room, of one program."""
 
 
 @dataclass(slots=True)
@@ -54,17 +50,15 @@ class PrefixFirst:
     idle. Calls whose common beginning is cold wait until it has been sent and computed.
 
     No more different prompts are handed out than the cache holds, together with those that go on
-    (see ``Residents``). While there are too many, the calls of programs that began first go first;
-    those of other runs that ask *whose* server are among them.
+    (see ``Residency``); those of other runs that ask *whose* server are among them.
 
     *go* is called when ``next`` may have something again; it returns true if ``next`` will be
-    asked. *probe* is awaited once, before the first prompt is looked at. ``admitted`` calls have
-    room; while ``paused`` none is handed out.
+    asked. *probe* is awaited once, before the first prompt is looked at.
     """
 
     _room: Room
     _prefixes: Prefixes
-    _forecast: DemandForecast
+    _queue: ConversationQueue
 
     def __init__(
         self,
@@ -77,22 +71,19 @@ class PrefixFirst:
     ) -> None:
         self._caching, self._order, self._go, self._policy = caching, order, go, policy
         self._whose = whose
-        self._joined = self.paused = False
+        self._joined = False
         self.arrivals = Arrivals(policy, probe, self._see, self._looked)
         self._passed: deque[weakref.ref[Call]] = deque(maxlen=_PASSED)
         self._late: list[Call] = []
         self._prints: dict[Call, Footprint] = {}
         self._held: dict[int, _HeldBack] = {}
         self._free: deque[Call] = deque()
-        self._parked: list[tuple[int, Age, int, Call]] = []
-        self._lapse: Timer | None = None
-        self.admitted = 0
         self._has_foreseen = False
 
     @property
     def waiting(self) -> bool:
         """True if there is a call to hand out that is not in the queue any more."""
-        return bool(self._free or self._parked)
+        return bool(self._free or (self._joined and len(self._queue)))
 
     def arrive(self, call: Call) -> None:
         """Look soon at *call*, which has been added to the ready queue."""
@@ -109,12 +100,11 @@ class PrefixFirst:
         """Note that *call* will arrive when all parts of its prompt are there."""
         self._join()
         self._has_foreseen = True
-        self._forecast.foresee(call)
+        self._queue.foresee(call)
 
     def take_back(self, call: Call) -> None:
         """Note that *call*, which was foreseen, will not arrive."""
-        self._forecast.take_back(call)
-        self._room.residents.take_back(self._forecast, call)
+        self._queue.take_back(call)
         self._room.tell()
 
     def next(self) -> Call | None:
@@ -132,16 +122,13 @@ class PrefixFirst:
                 self.over(call)
             elif each is None:
                 break
-            elif not self._has_room(call, each):
-                self._park(call, -next(_numbers))  # it was first, and stays first
-                self._room.wait(self)
-                return None
-            elif not self._hold(call, each):
+            elif self._queue.enters(call, each) and not self._hold(call, each):
                 self._prefixes.sent(each)
                 break
             call = self._take()
-        # Other runs wait for their turn, and this one has had its own.
-        if self._joined:
+        # Other runs wait for their turn, and this one has had its own; if it waits too, somebody's
+        # end wakes the first of all.
+        if self._joined and not len(self._queue):
             self._room.tell()
         return call
 
@@ -150,37 +137,24 @@ class PrefixFirst:
         each = self._prints.pop(call, None)
         if each is None:
             return
-        had_room, room = each.admitted, self._room
-        self.admitted -= had_room
         self._prefixes.sent(each)
-        if isinstance(call.outcome, Value):
-            room.cache.warmed(each.blocks, self._caching.cache_tokens)
-            room.residents.keep(self._forecast, call, each)
-        else:
-            room.cache.release(each)
-        if had_room:
-            room.tell()
+        answered = isinstance(call.outcome, Value)
+        if answered:
+            self._room.cache.warmed(each.blocks, self._caching.cache_tokens)
+        self._queue.over(call, each, answered)
 
     # -- beside other runs
 
-    def turn(self) -> RoomTurn | None:
-        """The turn of its next call that had no room; ``None`` when there is none."""
-        while self._parked and self._parked[0][-1].outcome is not None:
-            self.over(heapq.heappop(self._parked)[-1])
-        if not self._parked:
-            return None
-        priority, age, *_ = self._parked[0]
-        return self.admitted > 0, priority, age
-
-    def look(self) -> bool:
-        """Look soon for calls that may go; false when it cannot at present."""
-        return self._go()
-
     def pause(self) -> None:
         """Begin nothing from now on; other runs do not wait for what was to begin."""
-        self.paused = True
         if self._joined:
+            self._queue.paused = True
             self._room.tell()
+
+    def resume(self) -> None:
+        """Begin calls again."""
+        if self._joined:
+            self._queue.paused = False
 
     def leave(self) -> None:
         """Give back all room, as the run is over, and forget calls that ended before a look."""
@@ -190,29 +164,27 @@ class PrefixFirst:
         for call in [call for call in self._prints if call.outcome is not None]:
             self.over(call)
         self._free = deque(call for call in self._free if call.outcome is None)
-        self.turn()
         for each in self._prints.values():
             self._room.cache.release(each)
-        self.admitted = 0
-        self._room.residents.let_go(self._forecast)
-        if self._lapse is not None:
-            self._lapse.cancel()
-            self._lapse = None
-        self._room.leave(self)
+        self._queue.leave()
 
     def _join(self) -> None:
         """Ask for room together with the other runs that ask the same server."""
         if self._joined:
             return
         self._joined, whose, clock = True, self._whose, self._policy.clock
-        self._room = Room(None, clock) if whose is None else room_of(whose, clock)
+        foresees = self._policy.foresee
+        shared = whose is not None
+        self._room = room_of(whose, clock, foresees) if shared else Room(None, clock, foresees)
         self._prefixes = Prefixes(self._caching, self._room.cache)
-        self._forecast = DemandForecast(self._room.numbers, self._policy.foresee)
-        self._room.join(self)
+        self._queue = ConversationQueue(
+            self._room, self._caching, clock, self._go, foresees, self.arrivals
+        )
+        self._room.join(self._queue)
 
     def holdings(self) -> Iterator[tuple[Call, Why | None]]:
         """The calls neither in the queue nor with a worker; the reason if they may not go."""
-        for *_, call in sorted(self._parked):
+        for call in self._queue if self._joined else ():
             yield call, "cache"
         for call in chain(self._free, self._late):
             yield call, None
@@ -225,6 +197,7 @@ class PrefixFirst:
     def _see(self, call: Call) -> int:
         """Encode the prompt of *call*; returns the number of cold tokens that it begins with."""
         if call.outcome is not None or call.request is None:
+            self._queue.take_back(call)
             return 0
         if self._is_alone() and self._is_plain(call):
             self._passed.append(weakref.ref(call))
@@ -239,9 +212,10 @@ class PrefixFirst:
         try:
             each = self._prefixes.add(call.request)
         except Exception:  # a prompt that cannot be encoded: its attempt will say so
+            self._queue.take_back(call)
             return None
         self._prints[call] = each
-        self._forecast.arrive(call, each)
+        self._queue.arrive(call, each)
         return each
 
     # A call that has the server to itself shares its prompt with nobody, and room is not short. So
@@ -253,7 +227,7 @@ class PrefixFirst:
         latest = self._passed[-1]() if self._passed else None
         under_way = latest is not None and latest.outcome is None
         mine = under_way or self._prints or len(self.arrivals) or self._has_foreseen
-        return not mine and self._room.is_only(self) and self._room.cache.empty
+        return not mine and self._room.is_only(self._queue) and self._room.cache.empty
 
     def _is_plain(self, call: Call) -> bool:
         """True if no other call is waited for, to be compared with *call*."""
@@ -272,8 +246,7 @@ class PrefixFirst:
             each = self._enter(call)
             if each is not None:
                 self._prefixes.sent(each)
-                self.admitted += 1
-                self._room.cache.admit(each)
+                self._queue.let_in(call, each)
                 if call.outcome is not None:
                     self.over(call)
 
@@ -284,44 +257,17 @@ class PrefixFirst:
             return None
         if self._free:
             return self._free.popleft()
-        if not self._parked:
+        if not self._joined or not len(self._queue):
             return self._order.take()
         while (call := self._order.take()) is not None:
-            self._park(call, next(_numbers))
-        return heapq.heappop(self._parked)[-1]
-
-    def _park(self, call: Call, number: int) -> None:
-        """Have *call* wait for room: behind those of higher priority, and of older programs."""
-        age = self._forecast.age_of(call)
-        heapq.heappush(self._parked, (-call.priority, age, number, call))
-
-    def _has_room(self, call: Call, each: Footprint) -> bool:
-        """True if the cache has room for *call*; if not, ``go`` is called when it may have."""
-        if each.admitted:
-            return True
-        residents, age = self._room.residents, self._forecast.age_of(call)
-        residents.ask_again(self._forecast, call)  # first: it may need just the room that it kept
-        if not self._room.is_turn(self, (self.admitted > 0, -call.priority, age)):
-            return False
-        if residents.make_room(age, each, self._caching.cache_tokens):
-            return True
-        if self._room.idle:  # nobody is served by its waiting
-            residents.let_go()
-            return True
-        # Room that is kept for an activation which is busy elsewhere comes free by time alone.
-        lapses = residents.lapses()
-        if lapses is not None and self._lapse is None:
-            self._lapse = (self._policy.clock or LoopClock()).at(lapses, self._lapsed)
-        return False
-
-    def _lapsed(self) -> None:
-        self._lapse = None
-        self._go()
+            each = self._prints.get(call)
+            if each is None or call in self.arrivals:
+                return call
+            self._queue.wait(call, each)
+        return self._queue.take()
 
     def _hold(self, call: Call, each: Footprint) -> bool:
         """Keep *call* back if the beginning of its prompt is being computed, or should be first."""
-        self.admitted += not each.admitted
-        self._room.cache.admit(each)
         # A prompt may begin with several segments that are being computed. It waits for one of
         # them at a time, and comes here again when that is there.
         key = self._awaited(each)
