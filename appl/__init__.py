@@ -269,7 +269,9 @@ def _of_appl_0_2(name: str) -> object:
         return importlib.import_module(f"appl.{name}")
     if name in compat.WHERE:
         return getattr(importlib.import_module(compat.WHERE[name]), name)
-    raise AttributeError(f"module 'appl' has no attribute {name!r}")
+    errors = importlib.import_module("appl.errors")
+    hint = "" if name.startswith("_") else errors.nearest(name, __all__, 0.7)
+    raise AttributeError(f"module 'appl' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

@@ -385,6 +385,11 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
     ),
     ("TypeError", r"\bcoroutine\b", "a coroutine has to be awaited: write await before it"),
     (
+        "TypeError",
+        r"^(map|as_completed)\(\) missing 1 required positional argument: 'items'",
+        "write appl.map(f, items) or appl.as_completed(f, items), where f is not called",
+    ),
+    (
         "RuntimeError",
         r"^asyncio\.run\(\) cannot be called",
         "inside of an async def write await f(...) in place of asyncio.run(f(...))",

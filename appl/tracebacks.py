@@ -157,8 +157,9 @@ _NO_BUG = (ApplError, KeyboardInterrupt, RecursionError, MemoryError)
 
 
 def _raises(entry: TracebackType) -> bool:
-    """True if *entry* stands at code that reports the user's mistake."""
-    return dis.opname[entry.tb_frame.f_code.co_code[entry.tb_lasti]] in _RAISING
+    """True if *entry* stands at code that reports the user's mistake, or applies an operator."""
+    code = entry.tb_frame.f_code
+    return dis.opname[code.co_code[entry.tb_lasti]] in _RAISING or "op" in code.co_freevars
 
 
 _RAISING = frozenset({"RAISE_VARARGS", "RERAISE", "CALL_FUNCTION_EX"})

@@ -122,6 +122,47 @@ def main():
         ("outside of every prompt function", "write @ppl above `def main`"),
     ),
     Slip(
+        "as_completed is given answers",
+        """
+import appl
+from appl import gen, ppl
+
+@ppl
+def ask(q: str):
+    f"{q}?"
+    return gen()
+
+def main():
+    return list(appl.as_completed([ask("a")]))  # here
+""",
+        ("'items'", "appl.as_completed(f, items)"),
+    ),
+    Slip(
+        "an answer is taken for a dict",
+        """
+from appl import gen, ppl
+
+@ppl
+def ask(q: str):
+    f"{q}?"
+    return gen()
+
+def main():
+    return ask("a")["x"]  # here
+""",
+        ("string indices must be integers",),
+    ),
+    Slip(
+        "a name of appl is misspelt",
+        """
+import appl
+
+def main():
+    return appl.as_complete(str, [1])  # here
+""",
+        ("no attribute 'as_complete'", "did you mean 'as_completed'?"),
+    ),
+    Slip(
         "a message is made and not said",
         """
 from appl import SystemMessage, gen, ppl
