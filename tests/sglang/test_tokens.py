@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import random
 from functools import cache
 from pathlib import Path
@@ -281,3 +282,24 @@ def test_the_json_of_a_long_chat_is_the_list_of_its_ids_wherever_it_ends() -> No
         if role == "user":
             run = p.of(link)
             assert run.all_text().decode() == ",".join(map(str, run.all_ids()))
+
+
+def test_nothing_is_cut_where_the_vocabulary_has_tokens_of_several_words(tmp_path: Path) -> None:
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        source = json.loads((WEIGHTS / name).read_text("utf-8"))
+        if name == "tokenizer.json":
+            source["model"]["vocab"]["of\u0120the"] = len(source["model"]["vocab"]) + 1000
+        (tmp_path / name).write_text(json.dumps(source))
+    tokenizer = Listening(tmp_path)
+    tokenizer.said_after("<|user|>", "one side of the river")
+    assert tokenizer.heard == ["<|user|>one side of the river"]
+
+
+def test_a_word_that_was_said_before_is_not_encoded_again() -> None:
+    tokenizer = Listening(WEIGHTS)
+    for number in range(30):
+        tokenizer.said_after("<|user|>", f"{number}: one word after the other word")
+    tokenizer.heard.clear()
+    ids, _ = tokenizer.said_after("<|user|>", "30: the other word after one word")
+    assert sum(map(len, tokenizer.heard)) < 20
+    assert ids == ModelTokenizer(WEIGHTS).encode("<|user|>30: the other word after one word")

@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -36,13 +36,17 @@ MARK = "\ufdd0"
 _SEGMENTS = 4096
 _PIECES = 8192
 _PIECE = 512
-_PROOFS = 4
+_PROOFS = 16
+_WORDS = 1 << 16
+_WORD = 64
 _ANSWERS = 256
 _BLOCK = 16
 _HEARD = 1 << 20
 """The most tokens of answers that are kept for whoever hears them."""
 _HEAD = 8
-_BETWEEN_WORDS = re.compile(r"[A-Za-z0-9](?= [A-Za-z])")
+_BETWEEN_WORDS = re.compile(r"(?<=[A-Za-z0-9])(?= [A-Za-z])")
+_SPANS = re.compile("[A-Za-z0-9][ \u0120\u2581]")
+"""What a token of several words has: vocabularies write a space as it is, as Ġ, or as ▁."""
 
 
 class TokenRun(Sequence[int]):
@@ -168,7 +172,8 @@ class ModelTokenizer:
         self._pieces: dict[tuple[str, str], tuple[list[int], bytes]] = {}
         self._answers: dict[str, array[int]] = {}
         self._answered = 0
-        self._cuts = not any(" " in token.content for token in added.values())
+        self._known = _Words(self.encode)
+        self._cuts = _SPANS.search("\n".join(self._inner.get_vocab())) is None
         self._proofs = 0
         self._guard, self._guarded = "", 0
 
@@ -183,7 +188,7 @@ class ModelTokenizer:
     def encode_said(self, text: str) -> list[int]:
         """The ids of *text* that somebody said: special tokens written in it are text as well."""
         if not self.has_words(text):
-            return self.encode(text)
+            return self._in_words("", text)
         found: list[int] = self._blind.encode(clean(text), add_special_tokens=False).ids
         return found
 
@@ -230,9 +235,7 @@ class ModelTokenizer:
     def said_after(self, join: str, text: str) -> tuple[list[int], bytes]:
         """The ids of *text* that somebody said, after *join* of the template; and as JSON.
 
-        Long texts are encoded piece by piece, so that texts with a common beginning share the work:
-        they are cut before a space between words, which no token spans; the first of them are also
-        encoded as a whole, and unless that is the same, nothing is cut any more.
+        Long texts are kept piece by piece, so that texts with a common beginning share the work.
         """
         heard = self._heard(join, text)
         if heard is not None or not self._cuts or len(text) < 2 * _PIECE:
@@ -240,12 +243,6 @@ class ModelTokenizer:
             return ids, _as_json(ids)
         parts = [self._piece(join if not at else "", piece) for at, piece in enumerate(_cut(text))]
         ids = list(chain.from_iterable(part for part, _ in parts))
-        if self._proofs < _PROOFS:
-            self._proofs += 1
-            whole = self._said(join, text)
-            if whole != ids:
-                self._cuts = False
-                return whole, _as_json(whole)
         return ids, b"".join([part for _, part in parts])
 
     def _piece(self, join: str, text: str) -> tuple[list[int], bytes]:
@@ -260,7 +257,24 @@ class ModelTokenizer:
     def _said(self, join: str, text: str) -> list[int]:
         if self.has_words(text):
             return self.encode_marked(join + self.marked(text))
-        return self.encode(join + text)
+        return self._in_words(join, text)
+
+    def _in_words(self, join: str, text: str) -> list[int]:
+        """The ids of *text* after *join*, encoded word by word: most words were seen before.
+
+        It is cut before a space between words, where no token of the vocabulary spans both. The
+        first texts are also encoded at once, and unless that is the same, nothing is cut any more.
+        """
+        first, *words = _BETWEEN_WORDS.split(text) if self._cuts else (text,)
+        ids = self.encode(join + first)
+        if words:
+            ids.extend(chain.from_iterable(map(self._known.__getitem__, words)))
+            if self._proofs < _PROOFS:
+                self._proofs += 1
+                whole = self.encode(join + text)
+                self._cuts = self._cuts and whole == ids
+                return whole
+        return ids
 
     def guards(self, texts: Sequence[str]) -> bool:
         """See to it that *texts* can be encoded in segments; whether they can."""
@@ -270,6 +284,7 @@ class ModelTokenizer:
             self._guarded = len(self.encode(guard))
             self._guard = guard
             self._segments.clear()
+            self._known.clear()
             if all(map(list.__eq__, map(self.encode_marked, texts), whole)):
                 return True
         self._guard, self._guarded = "", 0
@@ -290,6 +305,21 @@ class ModelTokenizer:
         word = self._words.match(text)
         end = word.end() if word is not None else 0
         return self.encode(text[:end]) + self.encode_said(text[end:].replace(MARK, ""))
+
+
+class _Words(dict[str, list[int]]):
+    """The ids of words that were seen; *encode* says those of others."""
+
+    def __init__(self, encode: Callable[[str], list[int]]) -> None:
+        self._encode = encode
+
+    def __missing__(self, word: str) -> list[int]:
+        found = self._encode(word)
+        if len(word) <= _WORD:
+            if len(self) >= _WORDS:
+                self.clear()
+            self[word] = found
+        return found
 
 
 class Prompts:
@@ -503,8 +533,8 @@ def _cut(text: str) -> list[str]:
     """*text* in pieces; those of a common beginning are the same."""
     found, done = [], 0
     while (place := _BETWEEN_WORDS.search(text, done + _PIECE)) is not None:
-        found.append(text[done : place.start() + 1])
-        done = place.start() + 1
+        found.append(text[done : place.start()])
+        done = place.start()
     return [*found, text[done:]]
 
 
