@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import lru_cache
+from json.encoder import encode_basestring
 from typing import Any
 
 from appl.backend import Request, Sampling
@@ -128,7 +129,11 @@ def _single(link: Messages) -> tuple[bytes, Messages | None]:
 
 
 def _message(link: Messages) -> bytes:
-    return _bytes(_json(link.message.as_dict()))
+    message = link.message
+    if not message.bare:
+        return _bytes(_json(message.as_dict()))
+    # Most messages are no more than a role and a text, and there may be thousands of them.
+    return _bytes(f'{{"role":"{message.role}","content":{encode_basestring(message.content)}}}')
 
 
 def _options(sampling: Sampling, server: ServerKind) -> dict[str, str]:
