@@ -257,7 +257,7 @@ class MCPServer:
             return await link.call(name, arguments)
 
         shown = self._shown(name)
-        reader = _reader(shown, offered["parameters"])
+        reader = argument_reader(shown, offered["parameters"])
         return Tool(shown, offered["description"], invoke, offered["effect"], reader)
 
     def _close(self) -> ThreadFuture[None] | None:
@@ -395,7 +395,8 @@ class _Unchecked:
         return read_object(text)
 
 
-def _reader(name: str, schema: dict[str, Any]) -> Reads:
+def argument_reader(name: str, schema: dict[str, Any]) -> Reads:
+    """A reader of the arguments of tool *name*, which fit its *schema*."""
     try:
         return SchemaReader(name, schema)
     except ToolError:

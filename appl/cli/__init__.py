@@ -17,7 +17,7 @@ from appl.version import version
 
 __all__ = ["app", "main"]
 
-_SECTIONS = {
+SECTIONS = {
     "Everyone needs": {
         "init": ("appl.cli.init", "write a first program, its test and its settings"),
         "ask": ("appl.cli.ask:ask", "ask a model one question"),
@@ -50,7 +50,7 @@ def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> 
         context.exit()
 
 
-@appl_command("appl", cls=LazyGroup, sections=_SECTIONS, codes=exits.DESCRIPTION)
+@appl_command("appl", cls=LazyGroup, sections=SECTIONS, codes=exits.DESCRIPTION)
 @click.option(
     "--version",
     is_flag=True,

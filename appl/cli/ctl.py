@@ -104,7 +104,7 @@ def show(given: Options) -> int:
             limit, content = given.limit, given.content
             return _control().ask(live.path, "show", limit=limit, content=content)
 
-        _shows(given, look, _view_lines)
+        _shows(given, look, view_lines)
     return failure.code
 
 
@@ -170,7 +170,8 @@ def _list_lines(runs: list[dict[str, Any]]) -> Iterator[str]:
     yield from columns(rows)
 
 
-def _view_lines(view: dict[str, Any]) -> Iterator[str]:
+def view_lines(view: dict[str, Any]) -> Iterator[str]:
+    """Yields the lines that show a *view* of a live run."""
     words = late_import("appl.control.words")
     yield from (term_safe(line) for line in words.head(view))
     calls, backends = view.get("calls") or [], view.get("backends") or []

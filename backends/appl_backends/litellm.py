@@ -152,7 +152,7 @@ class LiteLLM:
 
     def _check_provider(self, model: str, who: str) -> None:
         provider = self._common.get("custom_llm_provider") or model.partition("/")[0]
-        if provider in _BLOCKING:
+        if provider in BLOCKING:
             raise Unsupported(
                 f"{who}: litellm asks {provider} so that no deadline can end it; use the backend "
                 "openai with its base_url if it speaks OpenAI's interface"
@@ -331,7 +331,7 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-_BLOCKING = frozenset(
+BLOCKING = frozenset(
     {"aiohttp_openai", "amazon_nova", "custom", "maritalk", "nlp_cloud", "oobabooga", "petals"}
 )
 """Providers that litellm asks by a blocking client, or by one that keeps no rule of ours."""

@@ -9,7 +9,7 @@ import pytest
 
 from appl.backend import Usage
 from appl.cli.display import EVERY_NS, PlainDisplay
-from appl.cli.trace.show import _sums
+from appl.cli.trace.show import sums_line
 from appl.errors import BackendError
 from appl.runtime.event import CallDispatched, CallEnded
 
@@ -280,8 +280,8 @@ def test_an_interrupted_run_that_is_replayed_says_that_resume_goes_on(project: P
 
 def test_calls_that_are_in_flight_are_counted_among_those_there_are() -> None:
     tokens = {"prompt_tokens": 3}
-    assert _sums({"in_flight": 2, "tokens": tokens}) == "2 in flight; 3 prompt tokens"
-    assert _sums({"answered": 0, "tokens": tokens}) == "none; 3 prompt tokens"
+    assert sums_line({"in_flight": 2, "tokens": tokens}) == "2 in flight; 3 prompt tokens"
+    assert sums_line({"answered": 0, "tokens": tokens}) == "none; 3 prompt tokens"
 
 
 def test_arguments_that_the_audited_program_does_not_take_are_wrong_usage(project: Project) -> None:

@@ -343,14 +343,14 @@ def test_what_a_run_says_reaches_no_terminal_raw(other: Any, tmp_path: Path) -> 
     run = other("prog.py:main")
     run.has(A, B)
     (live,) = live_runs()
-    from appl.cli.ctl import _view_lines
+    from appl.cli.ctl import view_lines
 
     evil = "\x1b]0;owned\x07\x1b[2J"
     view = data("show", "--content")
     view["run"] = view["calls"][0]["file"] = view["programs"][0]["name"] = evil
     view["calls"][0] |= {"call": evil, "prompt": evil, "error": {"type": evil, "message": evil}}
     view["backends"][0]["backend"] = evil
-    shown = "\n".join(_view_lines(view))
+    shown = "\n".join(view_lines(view))
     assert "\x1b" not in shown and "\x07" not in shown
     assert live.name
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from appl_backends.embedded.blas_threads import BlasThreads, _openblas
+from appl_backends.embedded.blas_threads import BlasThreads, openblas
 
 
 def test_the_setting_of_the_process_comes_back_also_when_limits_overlap() -> None:
-    library = _openblas()
+    library = openblas()
     if library is None:
         pytest.skip("NumPy's BLAS is not its bundled OpenBLAS")
     get, _ = library

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from appl.tracing import Trace, tape
 from appl.tracing.exporting import chrome, markdown
-from appl.tracing.exporting.chrome import _laned
+from appl.tracing.exporting.chrome import laned
 from appl.tracing.exporting.spans import ExportSpan
 from tests.housekeeping.conftest import made
 from tests.housekeeping.test_sharing import CANARY, PLACES, with_canaries
@@ -54,7 +54,7 @@ def test_no_two_spans_of_a_lane_overlap(times: list[tuple[int, int]]) -> None:
         for i, (at, for_) in enumerate(times)
     ]
     lanes: dict[int, int] = {}
-    for span, lane in _laned(spans):
+    for span, lane in laned(spans):
         assert lanes.get(lane, -1) <= span.start
         lanes[lane] = span.end
     peak = max(

@@ -17,7 +17,7 @@ from appl.errors import ConfigError
 from appl.session.entry import Entry, program_digests
 from appl.session.kept import kept
 from appl.session.ownership import recording_owner
-from appl.tracing.recording.secret import Masker
+from appl.tracing import Masker
 
 
 @pytest.fixture

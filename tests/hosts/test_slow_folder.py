@@ -12,8 +12,7 @@ import pytest
 import appl
 from appl import config
 from appl.session.session import Session, make_session
-from appl.tracing.reading.trace import Trace
-from appl.tracing.recording.recorder import Recorder
+from appl.tracing import Recorder, Trace
 
 PATIENCE_S = 60.0
 

@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 
 from appl.runtime.run import Run
-from appl.tracing import Trace
+from appl.tracing import Appender, Resumer, Trace
 from appl.tracing.explaining import costs
 from appl.tracing.format import block, codec, table
 from appl.tracing.keeping.row import RunRow, row_of
 from appl.tracing.reading import runs
-from appl.tracing.recording.appender import Appender
-from appl.tracing.replaying.resumer import Resumer
 from tests.housekeeping.test_costs_of_runs import POLICY, Provider, ends, recorded
 from tests.traces.programs import PROGRAMS
 

@@ -27,9 +27,8 @@ from appl.errors import (
 )
 from appl.runtime.run import Run
 from appl.testing import Allowance, Fake, Held, Log, Policy, Retries, calling
-from appl.tracing import Appender, Recorder, Replayer, Resumer, Trace, profile_data
+from appl.tracing import Appender, Recorder, Replayer, Resumer, Trace, profile_data, summary
 from appl.tracing.explaining.tally import Tally
-from appl.tracing.reading.runs import summary
 from appl.tracing.replaying.sequencer import AtEnd, Expectation, Now, Recorded, Verdict
 
 ONCE = Policy(retries=Retries(attempts=1), circuit=None)

@@ -123,9 +123,9 @@ def test_of_a_long_conversation_only_the_end_is_kept() -> None:
         assert str(chat())
         assert (
             isinstance(run.dispatch.scheduler, Scheduler)
-            and run.dispatch.scheduler._ahead is not None
+            and run.dispatch.scheduler.ahead is not None
         )
-        assert len(run.dispatch.scheduler._ahead._room.residency._worst) < 80
+        assert len(run.dispatch.scheduler.ahead.room.residency._worst) < 80
 
 
 def test_one_long_question_does_not_keep_the_short_ones_beside_it_waiting() -> None:

@@ -18,7 +18,7 @@ from appl.control.steering import Steering
 from appl.errors import BackendUnavailable, MalformedResponse
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
-from appl.runtime.scheduling.cache_room import Room, RoomTurn, _rooms
+from appl.runtime.scheduling.cache_room import Room, RoomTurn, open_rooms
 from appl.runtime.scheduling.conversation_queue import ConversationQueue
 from appl.runtime.scheduling.placing import Placing
 from appl.runtime.scheduling.prefixes import Footprint
@@ -54,8 +54,8 @@ def single(name: str, words: int = 5 * SEEN) -> Any:
 
 def ahead_of(scheduler: Any) -> PrefixFirst:
     assert isinstance(scheduler, Scheduler)
-    assert scheduler._ahead is not None
-    return scheduler._ahead
+    assert scheduler.ahead is not None
+    return scheduler.ahead
 
 
 @contextlib.contextmanager
@@ -91,7 +91,7 @@ def test_each_run_counting_for_itself_is_the_naive_twin() -> None:
         assert str(single("mine"))
         with second:
             assert str(single("its"))
-            rooms = {ahead_of(run.dispatch.scheduler)._room for run in (first, second)}
+            rooms = {ahead_of(run.dispatch.scheduler).room for run in (first, second)}
             assert len(rooms) == 2
 
 
@@ -152,7 +152,7 @@ def test_a_run_that_crashes_leaves_its_room_to_the_others() -> None:
             raise ZeroDivisionError
         assert all([str(single(f"mine{at}")) for at in range(6)])
         ahead = ahead_of(first.dispatch.scheduler)
-        assert [*ahead._room._users] == [ahead._queue]
+        assert [*ahead.room.users] == [ahead.queue]
     assert server.clock.now() < 10
 
 
@@ -187,7 +187,7 @@ def test_a_run_that_crashes_while_it_is_paused_leaves_nothing_either() -> None:
             assert server.warming.wait(20) and found
             raise ZeroDivisionError
         assert str(single("mine"))
-        room = ahead_of(first.dispatch.scheduler)._room
+        room = ahead_of(first.dispatch.scheduler).room
     assert room.cache.empty
 
 
@@ -211,7 +211,7 @@ def test_a_run_that_crashes_before_anything_had_room_leaves_nothing_either() -> 
             ahead = ahead_of(second.dispatch.scheduler)
 
             async def parked() -> None:
-                while not (ahead._joined and len(ahead._queue)):
+                while not (ahead.joined and len(ahead.queue)):
                     await asyncio.sleep(0)
 
             asyncio.run_coroutine_threadsafe(parked(), io_thread().loop).result(20)
@@ -219,7 +219,7 @@ def test_a_run_that_crashes_before_anything_had_room_leaves_nothing_either() -> 
             raise ZeroDivisionError
         server.moves = True
         assert str(mine)
-        assert not len(ahead._queue) and not ahead._prints
+        assert not len(ahead.queue) and not ahead.prints
 
 
 def test_all_who_have_room_go_at_once_whichever_run_they_are_of() -> None:
@@ -245,12 +245,12 @@ def test_the_last_run_to_end_forgets_the_server() -> None:
         assert str(single("mine"))
         with second:
             assert str(single("its"))
-        room = ahead_of(first.dispatch.scheduler)._room
-        assert room is ahead_of(second.dispatch.scheduler)._room
+        room = ahead_of(first.dispatch.scheduler).room
+        assert room is ahead_of(second.dispatch.scheduler).room
     with Run(server, policy=Policy(clock=server.clock)) as third:
         assert str(single("third"))
-        assert ahead_of(third.dispatch.scheduler)._room is not room
-    assert room.cache.empty and not [each for each in _rooms.values() if each is room]
+        assert ahead_of(third.dispatch.scheduler).room is not room
+    assert room.cache.empty and not [each for each in open_rooms.values() if each is room]
 
 
 def test_who_shares_limits_shares_room_and_who_has_another_clock_does_not() -> None:
@@ -260,13 +260,13 @@ def test_who_shares_limits_shares_room_and_who_has_another_clock_does_not() -> N
     rooms = []
     with Run(servers[0], policy=policy, traffic=traffic) as first:
         assert str(single("first"))
-        rooms.append(ahead_of(first.dispatch.scheduler)._room)
+        rooms.append(ahead_of(first.dispatch.scheduler).room)
         with Run(servers[1], policy=policy, traffic=traffic) as second:
             assert str(single("second"))
-            rooms.append(ahead_of(second.dispatch.scheduler)._room)
+            rooms.append(ahead_of(second.dispatch.scheduler).room)
         with Run(servers[0], policy=Policy()) as third:
             assert str(single("third"))
-            rooms.append(ahead_of(third.dispatch.scheduler)._room)
+            rooms.append(ahead_of(third.dispatch.scheduler).room)
     assert rooms[0] is rooms[1] is not rooms[2]
 
 
@@ -354,8 +354,8 @@ class Unreached(RadixServer):
 def coming_at(placing: Any, name: str) -> int:
     """How many prompts are foreseen at the place *name*."""
     assert isinstance(placing, Placing)
-    ahead = ahead_of(placing._schedulers[name])
-    return sum(len(each.coming) for each in ahead._queue._activations.values())
+    ahead = ahead_of(placing.schedulers[name])
+    return sum(len(each.coming) for each in ahead.queue.activations.values())
 
 
 @pytest.mark.parametrize("prefer", ["order", "cost", "latency"])
@@ -366,7 +366,7 @@ def test_what_goes_elsewhere_is_not_foreseen_any_more(prefer: str) -> None:
     with two_places(servers, either) as run:
         assert str(agent(1))
         assert coming_at(run.dispatch.scheduler, "a") == 0
-        assert not cast(Placing, run.dispatch.scheduler)._foreseen
+        assert not cast(Placing, run.dispatch.scheduler).foreseen
 
 
 def test_a_call_that_ends_before_it_is_asked_is_not_foreseen_any_more() -> None:
@@ -379,7 +379,7 @@ def test_a_call_that_ends_before_it_is_asked_is_not_foreseen_any_more() -> None:
         with pytest.raises(BackendUnavailable):
             str(agent(1))
         assert coming_at(run.dispatch.scheduler, "a") == 0
-        assert not cast(Placing, run.dispatch.scheduler)._foreseen
+        assert not cast(Placing, run.dispatch.scheduler).foreseen
 
 
 def test_the_same_holds_for_a_run_with_one_server() -> None:
@@ -392,8 +392,8 @@ def test_the_same_holds_for_a_run_with_one_server() -> None:
         with pytest.raises(BackendUnavailable):
             str(agent(1))
         ahead = ahead_of(run.dispatch.scheduler)
-        assert not any(each.coming for each in ahead._queue._activations.values())
-        assert not cast(Scheduler, run.dispatch.scheduler)._foreseen
+        assert not any(each.coming for each in ahead.queue.activations.values())
+        assert not cast(Scheduler, run.dispatch.scheduler).foreseen
 
 
 # -- forecast
@@ -433,7 +433,7 @@ def queue_of(foresees: bool = True) -> ConversationQueue:
 
 
 def known(queue: ConversationQueue) -> list[float]:
-    (activation,) = queue._activations.values()
+    (activation,) = queue.activations.values()
     return list(activation.who.known)
 
 
@@ -478,7 +478,7 @@ def test_prompts_that_came_are_not_foreseen_any_more() -> None:
     clock = VirtualClock()
     with Run(RadixServer(clock, 10**6), policy=Policy(clock=clock)) as run:
         assert str(chat())
-        seen = ahead_of(run.dispatch.scheduler)._queue._activations
+        seen = ahead_of(run.dispatch.scheduler).queue.activations
         assert not any(each.coming for each in seen.values())
 
 
@@ -500,4 +500,4 @@ def test_what_is_no_answer_ends_its_call_and_gives_back_its_room(samples: Any) -
         with pytest.raises(MalformedResponse, match="gave an answer that is none"):
             str(single("mine"))
         ahead = ahead_of(run.dispatch.scheduler)
-    assert ahead._queue.admitted == 0 and not ahead._prints
+    assert ahead.queue.admitted == 0 and not ahead.prints

@@ -213,26 +213,26 @@ def storm(seed: int, most: int, threads: bool, runs: int = 1, places: int = 1) -
 def at_rest(scheduler: Scheduler | Placing, clock: VirtualClock) -> None:
     """Nothing waits, nothing is under way, and no room is kept."""
     if isinstance(scheduler, Placing):
-        for each in scheduler._schedulers.values():
+        for each in scheduler.schedulers.values():
             at_rest(each, clock)
-        assert not scheduler._foreseen
+        assert not scheduler.foreseen
         return
 
     async def look() -> None:
         for _ in range(500):
             await asyncio.sleep(0)
             clock.advance()
-        ahead = scheduler._ahead
+        ahead = scheduler.ahead
         assert isinstance(ahead, PrefixFirst)
         assert not list(scheduler.holdings())
-        assert not (ahead.waiting or ahead.arrivals.gathering or scheduler._workers)
-        assert not (ahead._late or ahead._held or len(ahead.arrivals) or ahead._prints)
-        if ahead._joined:
-            queue = ahead._queue
-            assert queue.admitted == 0 and not (len(queue) or queue._activations or queue._by_call)
-            room = ahead._room
-            assert ahead._prefixes.empty and room.cache.empty
-            assert not (room._users or room._waiting or room._kept or room.residency.held)
+        assert not (ahead.waiting or ahead.arrivals.gathering or scheduler.workers)
+        assert not (ahead._late or ahead._held or len(ahead.arrivals) or ahead.prints)
+        if ahead.joined:
+            queue = ahead.queue
+            assert queue.admitted == 0 and not (len(queue) or queue.activations or queue._by_call)
+            room = ahead.room
+            assert ahead.prefixes.empty and room.cache.empty
+            assert not (room.users or room._waiting or room._kept or room.residency.held)
 
     arrived = Event()
     io_thread().send(arrived.set)  # behind what the ends of runs have sent

@@ -246,7 +246,7 @@ def test_a_run_that_ends_while_calls_are_gathered_leaves_nothing_under_way() -> 
     run = Run(server, policy=server.policy(gather_s=3600))
     scheduler = run.dispatch.scheduler
     assert isinstance(scheduler, Scheduler)
-    ahead = scheduler._ahead
+    ahead = scheduler.ahead
     assert ahead is not None
     before = io_thread().workers
 

@@ -15,7 +15,7 @@ import pytest
 from appl.errors import BackendError, BackendRefused, MalformedResponse, Unsupported
 from appl.testing import Fault, FaultServer
 from appl_backends.guard import guard_clients, question
-from appl_backends.litellm import _BLOCKING, LiteLLM
+from appl_backends.litellm import BLOCKING, LiteLLM
 from tests.providers.asking import JSON, KEY, closing, request
 
 ELSEWHERE = frozenset(
@@ -89,9 +89,9 @@ async def test_no_provider_of_litellm_is_followed_elsewhere_or_asked_twice(strea
                     assert isinstance(error, BackendRefused), (provider, error)
                     assert "not followed" in str(error) and KEY not in str(error)
                     refused.append(provider)
-                if provider in _BLOCKING:
+                if provider in BLOCKING:
                     assert isinstance(error, Unsupported), provider
-    assert len(refused) >= 80 and not {*refused} & _BLOCKING, len(refused)
+    assert len(refused) >= 80 and not {*refused} & BLOCKING, len(refused)
 
 
 async def test_what_any_provider_of_litellm_echoes_is_masked_and_asked_once() -> None:

@@ -118,7 +118,7 @@ def test_an_answer_that_cannot_be_stored_is_told_where_it_is_said_again(path: Pa
 
 def test_what_was_forgotten_and_what_an_earlier_process_heard_is_stored_again(path: Path) -> None:
     recorder = Recorder(path, {})
-    recorder._encoder._written.answers._limit = 1
+    recorder.encoder.written.answers.limit = 1
     chat(recorder, LONG + "a")
     chat(recorder, LONG + "b", of="q")
     chat(recorder, LONG + "c", of="r")

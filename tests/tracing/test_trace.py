@@ -179,14 +179,14 @@ def test_a_chain_of_100_000_messages_is_read_without_recursion(path: Path) -> No
 def test_forgetting_what_was_written_costs_bytes_and_nothing_else(path: Path) -> None:
     recorder = Recorder(path, {})
     for memo in (
-        recorder._encoder._written.messages,
-        recorder._encoder._written.nodes,
-        recorder._encoder._calls,
-        recorder._encoder._scopes,
-        recorder._encoder._params,
+        recorder.encoder.written.messages,
+        recorder.encoder.written.nodes,
+        recorder.encoder._calls,
+        recorder.encoder.scopes,
+        recorder.encoder.params,
     ):
-        memo._limit = 2
-    recorder._encoder._written.messages._most = 3
+        memo.limit = 2
+    recorder.encoder.written.messages.most = 3
     chains = [
         Messages.of([Message("user", f"q{i}"), Message("assistant", "a"), Message("user", "b")])
         for i in range(10)

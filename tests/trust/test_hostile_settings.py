@@ -26,8 +26,8 @@ import pytest
 
 import appl
 from appl.backend import installed
-from appl.cli import _SECTIONS, main
-from appl.cli.trace import _SECTIONS as _TRACE_SECTIONS
+from appl.cli import SECTIONS, main
+from appl.cli.trace import SECTIONS as TRACE_SECTIONS
 from appl.config import KEYS, load
 from appl.config.classes import BACKENDS, OPTIONS, SETTINGS, TABLES, needs
 from appl.config.schedule import TABLES as KEYS_OF_TABLES
@@ -274,9 +274,9 @@ _NO_SETTINGS = {"init", "graph", "ctl", "serve", "completion", "trust", "trace"}
 
 def commands() -> dict[str, list[str]]:
     """Each command that there is, with the words that start it."""
-    names = [name for rows in _SECTIONS.values() for name in rows]
+    names = [name for rows in SECTIONS.values() for name in rows]
     found = {name: _WORDS.get(name, [name]) for name in names if name not in _NO_SETTINGS}
-    for rows in _TRACE_SECTIONS.values():
+    for rows in TRACE_SECTIONS.values():
         found |= {name: _WORDS.get(name, ["trace", name, "RUN"]) for name in rows}
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from appl.cli.commands import LazyGroup, Options, appl_command, need_command
 
 _PACKAGE = "appl.cli.trace"
-_SECTIONS = {
+SECTIONS = {
     "Everyone needs": {
         "ls": (f"{_PACKAGE}.ls", "list the recorded runs, newest first"),
         "show": (f"{_PACKAGE}.show", "show a run, or one of its calls with its prompt"),
@@ -46,7 +46,7 @@ _SECTIONS = {
 }
 
 
-@appl_command("trace", cls=LazyGroup, sections=_SECTIONS, example="appl trace show last")
+@appl_command("trace", cls=LazyGroup, sections=SECTIONS, example="appl trace show last")
 def command(_: Options) -> int:
     """Look at recorded runs, run them again, explain, compare, test, share and keep them.
 

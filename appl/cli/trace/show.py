@@ -124,7 +124,7 @@ def _run_lines(found: Summary) -> Iterator[str]:
         f"  answers  {_who(head)}, seed {head.get('seed')}"
         + (f", git {head['git']}" if head.get("git") else "")
     )
-    yield f"  calls    {_sums(found.totals.as_data())}"
+    yield f"  calls    {sums_line(found.totals.as_data())}"
     if found.costs.reused.calls or not found.costs.is_free:
         yield f"  cost     {found.costs.line()}"
     if found.tools:
@@ -163,7 +163,8 @@ def _program(head: dict[str, object]) -> str:
     return f"{entry.get('file') or entry.get('kind')}{function} {words}".strip()
 
 
-def _sums(totals: dict[str, object]) -> str:
+def sums_line(totals: dict[str, object]) -> str:
+    """The sums of calls and tokens in *totals*, those that are there, as a line."""
     tokens = totals.get("tokens", totals)
     named = [
         f"{tokens[key]} {word}"

@@ -194,13 +194,15 @@ class LoopSteps:
     """The steps that a loop's hub takes as callbacks of the loop.
 
     ``runner`` is the greenlet of the loop while a step runs, ``scheduled`` is true while a step is
-    to come, ``hops`` counts the rounds for which the hub has let the loop settle.
+    to come, ``hops`` counts the rounds for which the hub has let the loop settle. ``rest`` says how
+    every program of the loop waits; ``None`` while one of them goes on.
     """
 
-    __slots__ = ("hops", "runner", "scheduled")
+    __slots__ = ("hops", "rest", "runner", "scheduled")
 
     def __init__(self) -> None:
         self.runner: greenlet | None = None
+        self.rest: Rest | None = None
         self.scheduled = False
         self.hops = 0
 
@@ -230,7 +232,6 @@ class Hub:
         self._outer: Strand | None = None
         self._interrupt: BaseException | None = None
         self._steps = LoopSteps()
-        self._rest: Rest | None = None
         self._saw_inbox = False  # empty, since this thread began to sleep
         self._handed: tuple[BaseException | None] | None = None
         self.stopped = False
@@ -278,12 +279,12 @@ class Hub:
 
     def stirs(self) -> None:
         """Note that a program is active here; watchers are told when all of them wait again."""
-        self._rest = None
+        self._steps.rest = None
         self.poke()
 
     def leaves(self) -> None:
         """Note that the hub's thread has nothing more to do."""
-        self._rest = "quiet"
+        self._steps.rest = "quiet"
 
     def rests(self) -> bool:
         """True if every program here waits; from any thread."""
@@ -296,8 +297,8 @@ class Hub:
             # it has looked, something may be there, and it will not sleep.
             return ("timed" if self._timers() else "quiet") if self._saw_inbox else None
         # A step that is to come delivers something. Who rings sets this flag, and the loop's thread
-        # sets ``_rest``, perhaps later: so neither may be overwritten by the other.
-        return None if self._steps.scheduled else self._rest
+        # sets ``rest``, perhaps later: so neither may be overwritten by the other.
+        return None if self._steps.scheduled else self._steps.rest
 
     def settle(self) -> None:
         """Have the loop say anew how it rests if the timers that it had are gone; from any thread.
@@ -457,7 +458,7 @@ class Hub:
                 return
         if self._steps.runner is None:
             self._sleep()
-        elif not self.on_sleep or self._rest is not None:
+        elif not self.on_sleep or self._steps.rest is not None:
             self._yield_to_loop(again=False)
         elif not self._settled():
             self._yield_to_loop(again=True)
@@ -465,7 +466,7 @@ class Hub:
             # One assignment says both that nothing is to run and whether timers are left, so that
             # no other thread sees the one without the other. It comes before the watchers are told,
             # who look at it from the I/O loop. On this thread no timer is between heap and queue.
-            self._rest = "timed" if self._timers() else "quiet"
+            self._steps.rest = "timed" if self._timers() else "quiet"
             for tell in self.on_sleep:
                 tell()
             self._yield_to_loop(again=False)
@@ -536,7 +537,7 @@ class Hub:
         # is at work further down on the same stack: one run of it is enough.
         nested = self._steps.runner is not None or self.asleep
         if not nested:
-            self._rest = None  # before the flag goes down: who looks must find one of both
+            self._steps.rest = None  # before the flag goes down: who looks must find one of both
         self._steps.scheduled = False  # now: what is posted from here on needs a step of its own
         if nested:
             return

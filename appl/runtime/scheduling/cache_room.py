@@ -58,18 +58,18 @@ class Room:
         self.residency = Residency(kinds=_history(whose), foresees=foresees)
         self._kept: dict[Conversation, Footprint] = {}
         self.numbers: Iterator[int] = count()
-        self._users: WeakSet[RoomUser] = WeakSet()
+        self.users: WeakSet[RoomUser] = WeakSet()
         self._waiting: dict[RoomUser, None] = {}
 
     def join(self, user: RoomUser) -> None:
         """Add *user*, which asks for room from now on."""
-        self._users.add(user)
+        self.users.add(user)
 
     def leave(self, user: RoomUser) -> None:
         """Remove *user*, which has given back its room; the last one forgets the server."""
-        self._users.discard(user)
+        self.users.discard(user)
         self._waiting.pop(user, None)
-        if not self._users:
+        if not self.users:
             _forget(self)  # the server may have been restarted when it is asked the next time
         self.tell()
 
@@ -98,11 +98,11 @@ class Room:
     def idle(self) -> bool:
         """True if nothing is with the server that comes to an end by itself."""
         # A paused run may have admitted calls that it does not begin: nothing of them ends.
-        return not any(user.admitted and not user.paused for user in self._users)
+        return not any(user.admitted and not user.paused for user in self.users)
 
     def is_only(self, user: RoomUser) -> bool:
         """True if no other run asks the server."""
-        return len(self._users) == 1 and user in self._users
+        return len(self.users) == 1 and user in self.users
 
     def wait(self, user: RoomUser) -> None:
         """Note that the next call of *user* has no room."""
@@ -140,7 +140,7 @@ def _history(whose: object) -> dict[str, KindHistory]:
     return {} if whose is None else _histories.setdefault(whose, {})
 
 
-_rooms: WeakValueDictionary[tuple[int, ...], Room] = WeakValueDictionary()
+open_rooms: WeakValueDictionary[tuple[int, ...], Room] = WeakValueDictionary()
 _watching_forks = False
 
 
@@ -149,7 +149,7 @@ def _watch_forks() -> None:
     global _watching_forks
     if not _watching_forks:
         _watching_forks = True
-        os.register_at_fork(after_in_child=_rooms.clear)
+        os.register_at_fork(after_in_child=open_rooms.clear)
 
 
 def room_of(whose: object, clock: Clock | None, foresees: bool) -> Room:
@@ -158,10 +158,10 @@ def room_of(whose: object, clock: Clock | None, foresees: bool) -> Room:
     *foresees* counts for the run that asks the server first.
     """
     key = _key(whose, clock, io_thread())
-    found = _rooms.get(key)
+    found = open_rooms.get(key)
     if found is None:
         _watch_forks()
-        found = _rooms[key] = Room(whose, clock, foresees)
+        found = open_rooms[key] = Room(whose, clock, foresees)
     return found
 
 
@@ -171,5 +171,5 @@ def _key(whose: object, clock: Clock | None, io: LoopThread) -> tuple[int, ...]:
 
 def _forget(room: Room) -> None:
     key = _key(*room._shared)
-    if _rooms.get(key) is room:
-        del _rooms[key]
+    if open_rooms.get(key) is room:
+        del open_rooms[key]

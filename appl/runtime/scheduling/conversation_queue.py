@@ -92,7 +92,7 @@ class ConversationQueue:
         self._room, self._caching, self._go = room, caching, go
         self._clock, self._foresees, self._unseen = clock or LoopClock(), foresees, unseen
         self._line = WaitingLine(room.residency)
-        self._activations: OrderedDict[str, _Activation] = OrderedDict()
+        self.activations: OrderedDict[str, _Activation] = OrderedDict()
         self._programs: OrderedDict[str, int] = OrderedDict()
         self._of: dict[Conversation, _Activation] = {}
         self._by_call: dict[Call, _Activation] = {}
@@ -147,7 +147,7 @@ class ConversationQueue:
             activation.calls -= 1
             self._has_come(activation, call)
         else:
-            activation = self._activations.get(_conversation_of(call))
+            activation = self.activations.get(_conversation_of(call))
         if activation is not None:
             self._end_if_over(activation)
 
@@ -209,7 +209,7 @@ class ConversationQueue:
 
     def _end_if_over(self, activation: _Activation) -> None:
         at = activation.address
-        if not activation.over or self._activations.get(at) is not activation:
+        if not activation.over or self.activations.get(at) is not activation:
             return
         if not any(_conversation_of(call) == at for call in self._unseen):
             self._forget(activation, finished=True)
@@ -349,7 +349,7 @@ class ConversationQueue:
 
     def leave(self) -> None:
         """Give back all room, as the run is over."""
-        for activation in list(self._activations.values()):
+        for activation in list(self.activations.values()):
             activation.waiting.clear()
             self._forget(activation, finished=False)
         self._left = True
@@ -366,9 +366,9 @@ class ConversationQueue:
         found = self._by_call.get(call)
         if found is None:
             address = _conversation_of(call)
-            found = self._activations.get(address)
+            found = self.activations.get(address)
             if found is None:
-                found = self._activations[address] = self._made(call, address)
+                found = self.activations[address] = self._made(call, address)
                 self._of[found.who] = found
             self._by_call[call] = found
             found.calls += 1
@@ -388,7 +388,7 @@ class ConversationQueue:
         """The rank of the nearest conversation around *address* that was let in."""
         while address:
             address = address.rpartition("/")[0]
-            around = self._activations.get(address)
+            around = self.activations.get(address)
             if around is not None and around.who.rank is not None:
                 return around.who.rank
         return None
@@ -397,7 +397,7 @@ class ConversationQueue:
         self._line.remove(activation.who)
         self._room.release(activation.who)
         self._room.residency.end(activation.who, finished and activation.who.turn > 0)
-        del self._activations[activation.address]
+        del self.activations[activation.address]
         del self._of[activation.who]
 
 

@@ -180,11 +180,11 @@ class Placing:
 
     def __init__(self, ways: Mapping[str, tuple[Scheduler, LegDispatcher]], models: Models) -> None:
         self._models = models
-        self._schedulers = {name: scheduler for name, (scheduler, _) in ways.items()}
+        self.schedulers = {name: scheduler for name, (scheduler, _) in ways.items()}
         self._ways = {name: way for name, (_, way) in ways.items()}
         self.ledger = next(iter(self._ways.values())).ledger  # they share it
         self._incomplete: set[Call] = set()
-        self._foreseen: dict[Call, Scheduler] = {}
+        self.foreseen: dict[Call, Scheduler] = {}
         self._took: dict[Spot, deque[float]] = {}
         self._asked: dict[Spot, tuple[float, int]] = {}  # when, and at which of all calls
         self._sent = 0
@@ -194,12 +194,12 @@ class Placing:
         if self.paused:
             io_thread().send(scheduler.pause)
         self._ways = {**self._ways, name: way}  # the loop may be going through the old one
-        self._schedulers = {**self._schedulers, name: scheduler}
+        self.schedulers = {**self.schedulers, name: scheduler}
 
     @property
     def busy(self) -> bool:
         """True if a call is on its way to a backend."""
-        return any(scheduler.busy for scheduler in self._schedulers.values())
+        return any(scheduler.busy for scheduler in self.schedulers.values())
 
     def admit(self, call: Call) -> None:
         """Take a call from its program; its backend is chosen when its prompt is complete."""
@@ -210,23 +210,23 @@ class Placing:
     def _foresee(self, call: Call) -> None:
         """Have the backend that *call* would go to now keep room for it, though it may change."""
         first = self._ranked(self._models.route(call.model), partial(_expected, call))[0]
-        scheduler = self._schedulers[first.backend]
+        scheduler = self.schedulers[first.backend]
         if scheduler.foresee(call):
-            self._foreseen[call] = scheduler
+            self.foreseen[call] = scheduler
             on_finish(call, self._goes_nowhere)
 
     def _place(self, call: Call) -> None:
         route, request = self._models.route(call.model), call.request
         assert request is not None
         leg = Leg(call, self, self._ranked(route, lambda: request))
-        foreseen = self._foreseen.pop(call, None)
-        if foreseen is not None and foreseen is not self._schedulers[leg.spot.backend]:
+        foreseen = self.foreseen.pop(call, None)
+        if foreseen is not None and foreseen is not self.schedulers[leg.spot.backend]:
             foreseen.take_back(call)
         self.send(leg)
 
     def _goes_nowhere(self, ended: Promise) -> None:
         """Take back the forecast of a call that has ended, perhaps before it was ready."""
-        foreseen = self._foreseen.pop(cast(Call, ended), None)
+        foreseen = self.foreseen.pop(cast(Call, ended), None)
         if foreseen is not None:
             foreseen.take_back(cast(Call, ended))
 
@@ -236,7 +236,7 @@ class Placing:
             self._took.pop(leg.spot, None)  # how it was then says little about how it is
         self._sent += 1
         self._asked[leg.spot] = self._ways[leg.spot.backend].now(), self._sent
-        self._schedulers[leg.spot.backend].ready(leg)
+        self.schedulers[leg.spot.backend].ready(leg)
 
     def recall(self, call: Call, response: Response, requests: int) -> None:
         """Note the answer that an earlier run has to *call*: see ``Dispatcher.recall``."""
@@ -251,7 +251,7 @@ class Placing:
 
     def holdings(self) -> Iterator[CallStatus]:
         """The status of every call that is not answered yet."""
-        for scheduler in self._schedulers.values():
+        for scheduler in self.schedulers.values():
             for each in scheduler.holdings():
                 call = each.call
                 yield dataclasses.replace(each, call=call.main) if isinstance(call, Leg) else each
@@ -259,27 +259,27 @@ class Placing:
 
     def loads(self) -> list[Load]:
         """The load of each backend."""
-        return [load for scheduler in self._schedulers.values() for load in scheduler.loads()]
+        return [load for scheduler in self.schedulers.values() for load in scheduler.loads()]
 
     @property
     def paused(self) -> bool:
         """True if no attempt is begun at present."""
-        return any(scheduler.paused for scheduler in self._schedulers.values())
+        return any(scheduler.paused for scheduler in self.schedulers.values())
 
     def pause(self) -> None:
         """Begin no attempt from now on; what is on its way goes on."""
-        for scheduler in self._schedulers.values():
+        for scheduler in self.schedulers.values():
             scheduler.pause()
 
     def resume(self) -> None:
         """Begin attempts again."""
-        for scheduler in self._schedulers.values():
+        for scheduler in self.schedulers.values():
             scheduler.resume()
 
     def resize(self, most: int) -> dict[str, int]:
         """Allow *most* attempts at once with each backend; returns the number by backend."""
         found: dict[str, int] = {}
-        for scheduler in self._schedulers.values():
+        for scheduler in self.schedulers.values():
             found |= scheduler.resize(most)
         return found
 
@@ -293,7 +293,7 @@ class Placing:
 
     def end(self) -> None:
         """End the work for the run, which is over; from any thread."""
-        for scheduler in self._schedulers.values():
+        for scheduler in self.schedulers.values():
             scheduler.end()
 
     def _ranked(self, route: Route, request: Callable[[], Request]) -> tuple[Spot, ...]:

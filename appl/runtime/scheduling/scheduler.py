@@ -47,63 +47,63 @@ class Scheduler:
         dispatcher.on_room = self._has_room
         clock = dispatcher.policy.clock
         self._now = clock.now if clock is not None else time.monotonic
-        self._ahead: PrefixFirst | None = None
+        self.ahead: PrefixFirst | None = None
         if caching is not None:
-            self._ahead = PrefixFirst(
+            self.ahead = PrefixFirst(
                 caching, order, self._engage, dispatcher.probed, dispatcher.policy, whose
             )
         self.paused = False
-        self._workers = 0
+        self.workers = 0
         self._starting = False
         self._incomplete: set[Call] = set()
-        self._foreseen: set[Call] = set()
+        self.foreseen: set[Call] = set()
         self._tasks: dict[asyncio.Task[None], Call | None] = {}
 
     @property
     def busy(self) -> bool:
         """True if a call is on its way to the backend."""
-        return self._starting or (self._ahead is not None and self._ahead.arrivals.busy)
+        return self._starting or (self.ahead is not None and self.ahead.arrivals.busy)
 
     def admit(self, call: Call) -> None:
         """Take a call from its program: it is ready, or waits for a part of its prompt."""
         when_prepared(call, self.ready, self._incomplete)
-        if self._ahead is None or call not in self._incomplete or call.outcome is not None:
+        if self.ahead is None or call not in self._incomplete or call.outcome is not None:
             return
         if call.request is not None:  # it waits for its run alone
             return
-        self._ahead.foresee(call)
-        self._foreseen.add(call)
+        self.ahead.foresee(call)
+        self.foreseen.add(call)
         on_finish(call, self._goes_nowhere)
 
     def _goes_nowhere(self, ended: Promise) -> None:
         """Take back the forecast of a call that has ended, perhaps before it was ready."""
         call = cast("Call", ended)
-        if call in self._foreseen:
-            self._foreseen.discard(call)
+        if call in self.foreseen:
+            self.foreseen.discard(call)
             self.take_back(call)
 
     def foresee(self, call: Call) -> bool:
         """Forecast *call*, which will be ready when its prompt is complete; false if of no use."""
-        if self._ahead is None:
+        if self.ahead is None:
             return False
-        self._ahead.foresee(call)
+        self.ahead.foresee(call)
         return True
 
     def take_back(self, call: Call) -> None:
         """Take back the forecast of *call*, which goes elsewhere, or nowhere."""
-        if self._ahead is not None:
-            self._ahead.take_back(call)
+        if self.ahead is not None:
+            self.ahead.take_back(call)
 
     def ready(self, call: Call) -> None:
         """Put *call*, which has its request, into the queue."""
         if self._dispatcher.connecting.needed:
             self._dispatcher.expect(call)
         self.order.add(call)
-        self._foreseen.discard(call)
-        if self._ahead is None:
+        self.foreseen.discard(call)
+        if self.ahead is None:
             self._engage()
         else:
-            self._ahead.arrive(call)
+            self.ahead.arrive(call)
 
     def recall(self, call: Call, response: Response, requests: int) -> None:
         """Note the answer that an earlier run has to *call*: see ``Dispatcher.recall``."""
@@ -111,7 +111,7 @@ class Scheduler:
 
     def _engage(self) -> bool:
         """Start one more worker if there is work and room; true if one will look for work."""
-        ahead = self._ahead
+        ahead = self.ahead
         if self.paused or (ahead is not None and ahead.arrivals.gathering):
             return False
         # One worker at a time is started. It starts the next one itself when it has found work, so
@@ -121,10 +121,10 @@ class Scheduler:
         if not (len(self.order) or (ahead is not None and ahead.waiting)):
             return False
         limit = self._dispatcher.limit
-        if limit is not None and self._workers >= limit:
+        if limit is not None and self.workers >= limit:
             return False
         self._starting = True
-        self._workers += 1
+        self.workers += 1
         io = io_thread()
         io.workers += 1  # so that the loop is not lent while a request is under way
         # An empty context: a worker serves the calls of many programs, and must keep none of them.
@@ -137,7 +137,7 @@ class Scheduler:
 
     async def _work(self) -> None:
         self._starting = False
-        io, ahead = io_thread(), self._ahead
+        io, ahead = io_thread(), self.ahead
         take = self.order.take if ahead is None else ahead.next
         try:
             while not self.paused and (call := take()) is not None:
@@ -147,7 +147,7 @@ class Scheduler:
                 if ahead is not None:
                     ahead.over(call)
         finally:
-            self._workers -= 1
+            self.workers -= 1
             io.workers -= 1
             del self._tasks[cast("asyncio.Task[None]", asyncio.current_task())]
 
@@ -181,7 +181,7 @@ class Scheduler:
         for call in self._tasks.values():
             if call is not None and call.outcome is None:
                 yield dispatcher.holding(call)
-        ahead, name, number = self._ahead, dispatcher.name, 0
+        ahead, name, number = self.ahead, dispatcher.name, 0
         for call, why in ahead.holdings() if ahead is not None else ():
             if call.outcome is None:
                 number += why is None
@@ -200,12 +200,12 @@ class Scheduler:
         """The reason for which number *number* of the queue is not sent."""
         if self.paused:
             return "paused"
-        if self._ahead is not None and self._ahead.arrivals.probing:
+        if self.ahead is not None and self.ahead.arrivals.probing:
             return "connect"
-        if self._ahead is not None and self._ahead.arrivals.gathering:
+        if self.ahead is not None and self.ahead.arrivals.gathering:
             return "gathering"
         limit = self._dispatcher.limit
-        full = limit is not None and self._workers >= limit
+        full = limit is not None and self.workers >= limit
         return (self._dispatcher.stuck_for or "slot") if full and number == 1 else "turn"
 
     def loads(self) -> list[Load]:
@@ -216,21 +216,21 @@ class Scheduler:
         """Begin no attempt from now on; what is on its way goes on."""
         self.paused = True
         self._dispatcher.pause()
-        if self._ahead is not None:
-            self._ahead.pause()
+        if self.ahead is not None:
+            self.ahead.pause()
 
     def resume(self) -> None:
         """Begin attempts again."""
         self.paused = False
         self._dispatcher.resume()
-        if self._ahead is not None:
-            self._ahead.resume()
+        if self.ahead is not None:
+            self.ahead.resume()
         self._engage()
 
     def end(self) -> None:
         """End the work for the run, which is over; from any thread."""
-        if self._ahead is not None:
-            io_thread().send(self._ahead.leave)
+        if self.ahead is not None:
+            io_thread().send(self.ahead.leave)
 
     def resize(self, most: int) -> dict[str, int]:
         """Allow *most* attempts at once; returns the number by backend."""

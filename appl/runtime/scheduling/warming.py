@@ -56,9 +56,9 @@ class PrefixFirst:
     asked. *probe* is awaited once, before the first prompt is looked at.
     """
 
-    _room: Room
-    _prefixes: Prefixes
-    _queue: ConversationQueue
+    room: Room
+    prefixes: Prefixes
+    queue: ConversationQueue
 
     def __init__(
         self,
@@ -71,11 +71,11 @@ class PrefixFirst:
     ) -> None:
         self._caching, self._order, self._go, self._policy = caching, order, go, policy
         self._whose = whose
-        self._joined = False
+        self.joined = False
         self.arrivals = Arrivals(policy, probe, self._see, self._looked)
         self._passed: deque[weakref.ref[Call]] = deque(maxlen=_PASSED)
         self._late: list[Call] = []
-        self._prints: dict[Call, Footprint] = {}
+        self.prints: dict[Call, Footprint] = {}
         self._held: dict[int, _HeldBack] = {}
         self._free: deque[Call] = deque()
         self._has_foreseen = False
@@ -83,7 +83,7 @@ class PrefixFirst:
     @property
     def waiting(self) -> bool:
         """True if there is a call to hand out that is not in the queue any more."""
-        return bool(self._free or (self._joined and len(self._queue)))
+        return bool(self._free or (self.joined and len(self.queue)))
 
     def arrive(self, call: Call) -> None:
         """Look soon at *call*, which has been added to the ready queue."""
@@ -100,18 +100,18 @@ class PrefixFirst:
         """Note that *call* will arrive when all parts of its prompt are there."""
         self._join()
         self._has_foreseen = True
-        self._queue.foresee(call)
+        self.queue.foresee(call)
 
     def take_back(self, call: Call) -> None:
         """Note that *call*, which was foreseen, will not arrive."""
-        self._queue.take_back(call)
-        self._room.tell()
+        self.queue.take_back(call)
+        self.room.tell()
 
     def next(self) -> Call | None:
         """The next call to send; ``None`` when there is none, or none that there is room for."""
         call = self._take()
         while call is not None:
-            each = self._prints.get(call)
+            each = self.prints.get(call)
             # It came while others were looked at. It waits for its own look: else it would go out
             # before it is known that others share its beginning.
             if call in self.arrivals:
@@ -122,69 +122,69 @@ class PrefixFirst:
                 self.over(call)
             elif each is None:
                 break
-            elif self._queue.enters(call, each) and not self._hold(call, each):
-                self._prefixes.sent(each)
+            elif self.queue.enters(call, each) and not self._hold(call, each):
+                self.prefixes.sent(each)
                 break
             call = self._take()
         # Other runs wait for their turn, and this one has had its own; if it waits too, somebody's
         # end wakes the first of all.
-        if self._joined and not len(self._queue):
-            self._room.tell()
+        if self.joined and not len(self.queue):
+            self.room.tell()
         return call
 
     def over(self, call: Call) -> None:
         """Note that *call* has ended."""
-        each = self._prints.pop(call, None)
+        each = self.prints.pop(call, None)
         if each is None:
             return
-        self._prefixes.sent(each)
+        self.prefixes.sent(each)
         answered = isinstance(call.outcome, Value)
         if answered:
-            self._room.cache.warmed(each.blocks, self._caching.cache_tokens)
-        self._queue.over(call, each, answered)
+            self.room.cache.warmed(each.blocks, self._caching.cache_tokens)
+        self.queue.over(call, each, answered)
 
     # -- beside other runs
 
     def pause(self) -> None:
         """Begin nothing from now on; other runs do not wait for what was to begin."""
-        if self._joined:
-            self._queue.paused = True
-            self._room.tell()
+        if self.joined:
+            self.queue.paused = True
+            self.room.tell()
 
     def resume(self) -> None:
         """Begin calls again."""
-        if self._joined:
-            self._queue.paused = False
+        if self.joined:
+            self.queue.paused = False
 
     def leave(self) -> None:
         """Give back all room, as the run is over, and forget calls that ended before a look."""
-        if not self._joined:
+        if not self.joined:
             return
         self.arrivals.hasten()
-        for call in [call for call in self._prints if call.outcome is not None]:
+        for call in [call for call in self.prints if call.outcome is not None]:
             self.over(call)
         self._free = deque(call for call in self._free if call.outcome is None)
-        for each in self._prints.values():
-            self._room.cache.release(each)
-        self._queue.leave()
+        for each in self.prints.values():
+            self.room.cache.release(each)
+        self.queue.leave()
 
     def _join(self) -> None:
         """Ask for room together with the other runs that ask the same server."""
-        if self._joined:
+        if self.joined:
             return
-        self._joined, whose, clock = True, self._whose, self._policy.clock
+        self.joined, whose, clock = True, self._whose, self._policy.clock
         foresees = self._policy.foresee
         shared = whose is not None
-        self._room = room_of(whose, clock, foresees) if shared else Room(None, clock, foresees)
-        self._prefixes = Prefixes(self._caching, self._room.cache)
-        self._queue = ConversationQueue(
-            self._room, self._caching, clock, self._go, foresees, self.arrivals
+        self.room = room_of(whose, clock, foresees) if shared else Room(None, clock, foresees)
+        self.prefixes = Prefixes(self._caching, self.room.cache)
+        self.queue = ConversationQueue(
+            self.room, self._caching, clock, self._go, foresees, self.arrivals
         )
-        self._room.join(self._queue)
+        self.room.join(self.queue)
 
     def holdings(self) -> Iterator[tuple[Call, Why | None]]:
         """The calls neither in the queue nor with a worker; the reason if they may not go."""
-        for call in self._queue if self._joined else ():
+        for call in self.queue if self.joined else ():
             yield call, "cache"
         for call in chain(self._free, self._late):
             yield call, None
@@ -197,25 +197,25 @@ class PrefixFirst:
     def _see(self, call: Call) -> int:
         """Encode the prompt of *call*; returns the number of cold tokens that it begins with."""
         if call.outcome is not None or call.request is None:
-            self._queue.take_back(call)
+            self.queue.take_back(call)
             return 0
         if self._is_alone() and self._is_plain(call):
             self._passed.append(weakref.ref(call))
             return 0
         self._catch_up()
         each = self._enter(call)
-        return 0 if each is None or _holds_an_answer(call) else self._prefixes.cold(each)
+        return 0 if each is None or _holds_an_answer(call) else self.prefixes.cold(each)
 
     def _enter(self, call: Call) -> Footprint | None:
         """Count the prompt of *call* among those that wait, and learn from it."""
         assert call.request is not None
         try:
-            each = self._prefixes.add(call.request)
+            each = self.prefixes.add(call.request)
         except Exception:  # a prompt that cannot be encoded: its attempt will say so
-            self._queue.take_back(call)
+            self.queue.take_back(call)
             return None
-        self._prints[call] = each
-        self._queue.arrive(call, each)
+        self.prints[call] = each
+        self.queue.arrive(call, each)
         return each
 
     # A call that has the server to itself shares its prompt with nobody, and room is not short. So
@@ -226,8 +226,8 @@ class PrefixFirst:
         """True if nothing else is with the server, has room there or is known to come."""
         latest = self._passed[-1]() if self._passed else None
         under_way = latest is not None and latest.outcome is None
-        mine = under_way or self._prints or len(self.arrivals) or self._has_foreseen
-        return not mine and self._room.is_only(self._queue) and self._room.cache.empty
+        mine = under_way or self.prints or len(self.arrivals) or self._has_foreseen
+        return not mine and self.room.is_only(self.queue) and self.room.cache.empty
 
     def _is_plain(self, call: Call) -> bool:
         """True if no other call is waited for, to be compared with *call*."""
@@ -245,8 +245,8 @@ class PrefixFirst:
         for call in [call for ref in passed if (call := ref()) is not None]:
             each = self._enter(call)
             if each is not None:
-                self._prefixes.sent(each)
-                self._queue.let_in(call, each)
+                self.prefixes.sent(each)
+                self.queue.let_in(call, each)
                 if call.outcome is not None:
                     self.over(call)
 
@@ -257,14 +257,14 @@ class PrefixFirst:
             return None
         if self._free:
             return self._free.popleft()
-        if not self._joined or not len(self._queue):
+        if not self.joined or not len(self.queue):
             return self._order.take()
         while (call := self._order.take()) is not None:
-            each = self._prints.get(call)
+            each = self.prints.get(call)
             if each is None or call in self.arrivals:
                 return call
-            self._queue.wait(call, each)
-        return self._queue.take()
+            self.queue.wait(call, each)
+        return self.queue.take()
 
     def _hold(self, call: Call, each: Footprint) -> bool:
         """Keep *call* back if the beginning of its prompt is being computed, or should be first."""
@@ -272,7 +272,7 @@ class PrefixFirst:
         # them at a time, and comes here again when that is there.
         key = self._awaited(each)
         if key is None:
-            end = self._prefixes.segment(each)
+            end = self.prefixes.segment(each)
             if not end:
                 return False
             key = each.blocks[end - 1]
@@ -294,15 +294,15 @@ class PrefixFirst:
         assert call.request is not None
         try:
             async with asyncio.timeout(_WARMING_S):
-                await self._caching.warm(call.request, self._prefixes.shared(each, end))
+                await self._caching.warm(call.request, self.prefixes.shared(each, end))
         except Exception:
             pass  # the calls themselves will say what is wrong
         # In every case, or the calls would wait for ever: they are sent without it if need be.
         finally:
-            self._room.cache.warmed(each.blocks[:end], self._caching.cache_tokens)
+            self.room.cache.warmed(each.blocks[:end], self._caching.cache_tokens)
             held = self._held.pop(each.blocks[end - 1]).calls
             for one in held:
-                its = self._prints.get(one)
+                its = self.prints.get(one)
                 if its is not None:  # its run is not over
                     # Noted with the call: if the cache has dropped the blocks by then, they are
                     # not sent ahead of it a second time.

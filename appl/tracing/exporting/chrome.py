@@ -38,7 +38,7 @@ def _events(spans: list[ExportSpan], zero: int) -> Iterator[dict[str, object]]:
         yield {**about, "args": {"name": name}}
     places: dict[bytes, dict[str, object]] = {}
     for process, group in _grouped(spans).items():
-        for span, lane in _laned(group):
+        for span, lane in laned(group):
             at = {"pid": process, "tid": lane, "ts": (span.start - zero) / 1000}
             places[span.identity] = {**at, "end": (span.end - zero) / 1000}
             shown = (
@@ -92,7 +92,7 @@ def _process(span: ExportSpan) -> int:
     return _TOOLS if operation == names.EXECUTE_TOOL else _SCOPES
 
 
-def _laned(spans: list[ExportSpan]) -> Iterator[tuple[ExportSpan, int]]:
+def laned(spans: list[ExportSpan]) -> Iterator[tuple[ExportSpan, int]]:
     """Yields each span with the first line that is free when it starts."""
     free: list[int] = []
     busy: list[tuple[int, int]] = []

@@ -63,7 +63,7 @@ class Appender(Recorder):
         resumer.on_live = self._record
         trace = resumer.trace
         took = round(trace.seconds() * 1e6)
-        self._encoder.totals = RunningTotals(trace.totals_by_model(), took)
+        self.encoder.totals = RunningTotals(trace.totals_by_model(), took)
 
     @property
     def begun(self) -> bool:

@@ -185,10 +185,10 @@ class EventEncoder:
         self._size = self._inline = 0
         self._failed: Callable[[str, Exception], None] = _unexpected
         self._ids = itertools.count(1)
-        self._written = WrittenContent()
+        self.written = WrittenContent()
         self._mark = object()
         self._firsts: dict[str, int] = {}
-        self._params, self._scopes, self._calls = Memo(), Memo(), Memo(1 << 17)
+        self.params, self.scopes, self._calls = Memo(), Memo(), Memo(1 << 17)
         self._last_params: tuple[Sampling | None, str, int] = (None, "", 0)
         self._handlers: dict[type, Callable[[Any], None]] = {
             ScopeEntered: self._scope,
@@ -252,7 +252,7 @@ class EventEncoder:
             except Exception as error:
                 self._failed(f"a record {fields[0]}", error)
                 if isinstance(kept, table.EndRecord) and type(kept.call) is int:
-                    lost |= self._written.answers.without(kept.call)
+                    lost |= self.written.answers.without(kept.call)
 
     def first_chunk(self, address: str, at: int) -> None:
         """A chunk came; they are written when the call has ended, as they may yet be a secret."""
@@ -273,7 +273,7 @@ class EventEncoder:
 
     def _scope(self, event: ScopeEntered) -> None:
         number = next(self._ids)
-        parent: int | str = self._scopes.find(event.parent) or event.parent
+        parent: int | str = self.scopes.find(event.parent) or event.parent
         name = event.address.rpartition("/")[2] if event.parent else event.address
         if f"{event.parent}/{name}" != event.address:
             parent, name = "", event.address
@@ -284,18 +284,18 @@ class EventEncoder:
         about = codec.shortened(event.metadata, big) if event.metadata else None
         fields = _scope_row(number, parent, name, event.name, file, event.line, at, about)
         self._records.append(_masked(fields, masks))
-        self._scopes.put(event.address, number)
+        self.scopes.put(event.address, number)
 
     def _file(self, file: str | None) -> int | None:
         return None if file is None else self._file_id(file)
 
     def _file_id(self, file: str) -> int:
         """The number of *file*, which may be new."""
-        number = self._written.texts.find(file)
+        number = self.written.texts.find(file)
         if number is None:
             number = next(self._ids)
             self._records.append(_file_row(number, file))
-            self._written.texts.put(file, number)
+            self.written.texts.put(file, number)
         return number
 
     def _started(self, event: CallStarted) -> None:
@@ -312,7 +312,7 @@ class EventEncoder:
         number = next(self._ids)
         at = (event.at - self._began) // 1000
         self._records.append(_start_row(
-            number, self._scopes.find(scope) or scope, name,
+            number, self.scopes.find(scope) or scope, name,
             request.ordinal, event.kind, prompt, params, request.n, request.sample, request.digest,
             edges, file, event.line, at, request.timeout,
         ))  # fmt: skip
@@ -344,7 +344,7 @@ class EventEncoder:
 
     def _node(self, link: Messages, said: tuple[RoleName, str], parent: int | None) -> int:
         """The number of *link*, whose last message has a role and a short text alone."""
-        message, number = self._written.messages.find(said), None
+        message, number = self.written.messages.find(said), None
         is_new = message is None
         if message is None:
             message = self._short(said)
@@ -352,17 +352,17 @@ class EventEncoder:
         origins = self._origins(spans) if spans else None
         key = (parent, message, *origins) if origins else (parent, message)
         if not is_new:
-            number = self._written.nodes.find(key)
+            number = self.written.nodes.find(key)
         if number is None:
             number = next(self._ids)
             self._records.append(_prompt_row(number, parent, message, link.digest, origins))
-            self._written.nodes.put(key, number)
+            self.written.nodes.put(key, number)
         return number
 
     def _known_node(self, link: Messages, said: Message | None, parent: int | None) -> int:
         """The same for a message that is long or goes on: it is known again by its digest."""
         key = link.digest, link.trail
-        number = self._written.nodes.find(key)
+        number = self.written.nodes.find(key)
         if number is None:
             origins: list[Any] | None = None
             if said is not None:
@@ -372,7 +372,7 @@ class EventEncoder:
                 message = self._message(link.message) if self._whole else self._longer(link)
             number = next(self._ids)
             self._records.append(_prompt_row(number, parent, message, key[0], origins))
-            self._written.nodes.put(key, number)
+            self.written.nodes.put(key, number)
         return number
 
     def _longer(self, link: Messages) -> int:
@@ -380,18 +380,18 @@ class EventEncoder:
         self._inline = 0
         rope = link.rope
         later: list[Rope] = []
-        while rope.base is not None and rope not in self._written.ropes:
+        while rope.base is not None and rope not in self.written.ropes:
             later.append(rope)
             rope = rope.base
         later.reverse()
         added = "".join(each.added for each in later)
         if self._straddles(rope, added):
             return self._message(link.message)
-        base = self._written.ropes.get(rope)
+        base = self.written.ropes.get(rope)
         if base is None:
             first = Message(link.outline.role, str(rope), name=link.outline.name)
             base = self._message(first)
-            self._written.ropes.put(rope, base)
+            self.written.ropes.put(rope, base)
             later.insert(0, rope)  # of the message that goes on, the origins are told here
         masks: list[str] = []
         more = self._more(link.outline, masks) if not link.outline.bare else {}
@@ -401,7 +401,7 @@ class EventEncoder:
         number, stored = next(self._ids), self._long(added, masks)
         fields = _longer_row(number, base, stored, more or None)
         self._records.append(_masked(fields, masks))
-        self._written.ropes.put(link.rope, number)
+        self.written.ropes.put(link.rope, number)
         return number
 
     def _origins(self, spans: Spans) -> list[Any] | None:
@@ -422,20 +422,20 @@ class EventEncoder:
         if not isinstance(origin, tuple):
             return self._call(origin) if origin is not None else None
         key = (id(origin[0]), origin[1])
-        known = self._written.sites.get(key)
+        known = self.written.sites.get(key)
         if known is None:
             file, line = line_of(origin) or ("", 0)
             known = origin[0], self._line(file, line)  # held, so that its id stays its own
-            self._written.sites[key] = known
+            self.written.sites[key] = known
         return known[1]
 
     def _line(self, file: str, line: int) -> int:
-        number = self._written.lines.get((file, line))
+        number = self.written.lines.get((file, line))
         if number is None:
             of = self._file_id(file)
             number = next(self._ids)
             self._records.append(_line_row(number, of, line))
-            self._written.lines[file, line] = number
+            self.written.lines[file, line] = number
         return number
 
     def _straddles(self, rope: Rope, added: str) -> bool:
@@ -447,31 +447,31 @@ class EventEncoder:
         content = message.content
         if len(content) <= _SHORT_TEXT and message.bare:
             said = message.role, content
-            return self._written.messages.find(said) or self._short(said)
+            return self.written.messages.find(said) or self._short(said)
         key = (digest_of(*message.fields()),)
-        number = self._written.messages.find(key)
+        number = self.written.messages.find(key)
         if number is None:
-            answer = self._written.answers.find(content) if message.bare else None
+            answer = self.written.answers.find(content) if message.bare else None
             number = next(self._ids)
             if answer is not None and message.role == "assistant":
                 self._records.append(_message_row(number, "assistant", answer))
             else:
                 self._records.append(self._unusual(number, message))
-            self._written.messages.put(key, number)
+            self.written.messages.put(key, number)
         return number
 
     def _short(self, said: tuple[RoleName, str]) -> int:
         """The number of a new message that has a role and a short text alone."""
         role, content = said
         number = next(self._ids)
-        answer = self._written.answers.find(content) if role == "assistant" else None
+        answer = self.written.answers.find(content) if role == "assistant" else None
         if answer is not None:
             self._records.append(_message_row(number, role, answer))
         elif self.redact is None:
             self._records.append(_message_row(number, role, content))
         else:
             self._records.append(self._unusual(number, Message(role, content)))
-        self._written.messages.put(said, number)
+        self.written.messages.put(said, number)
         return number
 
     def _unusual(self, number: int, message: Message) -> tuple[Any, ...]:
@@ -502,7 +502,7 @@ class EventEncoder:
 
     def _medium(self, medium: Media) -> int:
         """The number of an image or a sound, which is written once however often it is said."""
-        number = self._written.media.find(medium.digest)
+        number = self.written.media.find(medium.digest)
         if number is None:
             masks: list[str] = []
             data = self._long(medium.data, masks)
@@ -510,7 +510,7 @@ class EventEncoder:
             about = medium.kind, medium.url, data, medium.mime, medium.detail
             fields = _medium_row(number, *about)
             self._records.append(_masked(fields, masks))
-            self._written.media.put(medium.digest, number)
+            self.written.media.put(medium.digest, number)
         return number
 
     def redacted(self, message: Message, masks: list[str]) -> Message:
@@ -549,14 +549,14 @@ class EventEncoder:
 
     def _parameters(self, request: Request) -> int:
         key = (request.model, request.sampling.canonical())
-        number = self._params.find(key)
+        number = self.params.find(key)
         if number is None:
             self._inline = 0
             number = next(self._ids)
             masks: list[str] = []
             stored = self._long(key[1], masks)
             self._records.append(_masked(_parameters_row(number, request.model, stored), masks))
-            self._params.put(key, number)
+            self.params.put(key, number)
         self._last_params = request.sampling, request.model, number
         return number
 
@@ -604,7 +604,7 @@ class EventEncoder:
         ended = _end_row(call or address, record.ANSWERED, data, at, lengths, None, about)
         self._records.append(ended)
         if call is not None and len(text) > _TINY and not self._whole:
-            self._written.answers.put(text, call)
+            self.written.answers.put(text, call)
 
     def _ended_otherwise(self, event: CallEnded, response: Response) -> None:
         """An answer that is long, or is redacted."""
@@ -685,7 +685,7 @@ class EventEncoder:
         arguments = self._long(self._arguments(event, masks), masks)
         fields = _tool_start_row(
             number,
-            self._scopes.find(scope) or scope,
+            self.scopes.find(scope) or scope,
             leaf,
             event.name,
             arguments,

@@ -15,7 +15,7 @@ class Memo:
     """A bounded map from a key to the number of its record, which forgets the least used half."""
 
     def __init__(self, limit: int = _REMEMBERED) -> None:
-        self._limit = limit
+        self.limit = limit
         self.young: dict[Any, int] = {}
         self.old: dict[Any, int] = {}
 
@@ -29,7 +29,7 @@ class Memo:
         return found
 
     def put(self, key: Any, number: int) -> None:
-        if len(self.young) >= self._limit:
+        if len(self.young) >= self.limit:
             self._forget()
         self.young[key] = number
 
@@ -40,11 +40,11 @@ class Memo:
 class MessageMemo(Memo):
     """The same of messages, by role and text, or by their digest: bounded in characters too."""
 
-    _size, _most = 0, _REMEMBERED_TEXT
+    _size, most = 0, _REMEMBERED_TEXT
 
     def put(self, key: Any, number: int) -> None:
         self._size += len(key[-1])
-        if self._size > self._most or len(self.young) >= self._limit:
+        if self._size > self.most or len(self.young) >= self.limit:
             self._size = 0
             self._forget()
         self.young[key] = number
@@ -57,7 +57,7 @@ class AnswerMemo(Memo):
 
     def put(self, key: str, number: int) -> None:
         self._size += len(key)
-        if self._size > _REMEMBERED_TEXT or len(self.young) >= self._limit:
+        if self._size > _REMEMBERED_TEXT or len(self.young) >= self.limit:
             self._size = 0
             self._forget()
         self.young[key] = number

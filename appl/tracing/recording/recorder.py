@@ -96,7 +96,7 @@ class Recorder:
         self._masker = Masker(secrets, shapes=shapes)
         self._veil = self._veiled(append, privacy, home or folders.home(), redact)
         self._began, self._wall = time.monotonic_ns(), time.time_ns()
-        self._encoder = EventEncoder(
+        self.encoder = EventEncoder(
             self._began,
             self._masker,
             redact if self._veil is None else None,
@@ -142,7 +142,7 @@ class Recorder:
 
     def _filter(self, items: list[object]) -> list[bytes]:
         """The records of a group as they are written."""
-        found = self._masker.filter(self._encoder.encode(items, self._refused))
+        found = self._masker.filter(self.encoder.encode(items, self._refused))
         return found if self._veil is None else self._veil.filter(found)
 
     def _refused(self, what: str, error: Exception) -> None:
@@ -159,11 +159,11 @@ class Recorder:
         self.writer.write_now()
 
     def _header(self, header: dict[str, object]) -> dict[str, object]:
-        hook = self._encoder.redact is not None
+        hook = self.encoder.redact is not None
         redaction, entry = "hook" if hook else "full", header.get("entry")
         if hook and isinstance(entry, dict) and entry.get("argv"):
             words = [
-                self._encoder.redacted(Message("user", str(w)), []).content for w in entry["argv"]
+                self.encoder.redacted(Message("user", str(w)), []).content for w in entry["argv"]
             ]
             header = {**header, "entry": {**entry, "argv": words}}
         private = {} if self._veil is None else {"privacy": self._veil.about()}
@@ -183,7 +183,7 @@ class Recorder:
             if weigh is not None:
                 self.writer.append(event if hold is None else hold(event), weigh(event))
             elif isinstance(event, ChunkArrived):
-                self._encoder.first_chunk(event.address, event.at)
+                self.encoder.first_chunk(event.address, event.at)
             elif isinstance(event, RunEnded):
                 self._ended = event
             else:
@@ -213,7 +213,7 @@ class Recorder:
     @property
     def totals(self) -> Totals:
         """The sums over what was encoded so far; over the whole run once it is closed."""
-        return self._encoder.totals.whole
+        return self.encoder.totals.whole
 
     @property
     def masker(self) -> Masker:
@@ -279,7 +279,7 @@ class Recorder:
     def _unsaved(self) -> str:
         """The records that are lost if the process ends now, in words."""
         records, names = 0, list[str]()
-        known = self._encoder.addresses()
+        known = self.encoder.addresses()
         for item in self.writer.unsaved():
             if isinstance(item, bytes) and len(item) > codec.MAX_RAW:  # why it is not saved
                 records += 1

@@ -36,7 +36,7 @@ class BlasThreads:
 
     def __init__(self, count: int | None) -> None:
         self._count = count or 0
-        self._library = _openblas() if count else None
+        self._library = openblas() if count else None
 
     def __enter__(self) -> None:
         if self._library is not None:
@@ -60,7 +60,7 @@ class BlasThreads:
 Library = tuple[Callable[[], int], Callable[[int], None]]
 
 
-def _openblas() -> Library | None:
+def openblas() -> Library | None:
     """The two functions of the OpenBLAS that is already loaded for NumPy: get and set."""
     for path in _bundled():
         with contextlib.suppress(OSError):
