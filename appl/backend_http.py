@@ -127,15 +127,15 @@ def too_long(who: str, most: int = ANSWER_BYTES) -> MalformedResponse:
 def read_json(body: bytes | str) -> Any:
     """The JSON value in *body*. Raises ``ValueError`` if it is none, too deep or too large."""
     data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
-    sizes = [data.count(bracket) for bracket in (b"[", b"{", b",")]
-    if len(data) > ANSWER_BYTES or sum(sizes) > PARTS:
+    levels = data.count(b"[") + data.count(b"{")
+    if len(data) > ANSWER_BYTES or levels + data.count(b",") > PARTS:
         raise ValueError(f"JSON of more than {ANSWER_BYTES >> 20} MiB or {PARTS} parts")
     value = _NOTHING
     with suppress(ValueError, RecursionError):  # these would keep the text
         value = json.loads(body)
     if value is _NOTHING:
         raise ValueError("no JSON, or JSON that is nested too deeply")
-    if sizes[0] + sizes[1] > LEVELS and _is_deep(value):
+    if levels > LEVELS and _is_deep(value):
         raise ValueError(f"JSON that is nested more than {LEVELS} levels deep")
     return value
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from appl.backend import Chunk, Response, Sample, Usage
+from appl.backend import Chunk, Response, Sample, Sampling, Usage
 from appl.errors import (
     AuthenticationFailed,
     BackendBusy,
@@ -235,6 +235,14 @@ def test_a_long_chat_is_sent_whole_in_its_order_whatever_was_kept_of_it(count: i
             asked.messages = messages
             sent = json.loads(b"".join(body_of(asked, "m", server)))["messages"]
             assert [each["content"] for each in sent] == wanted
+
+
+def test_half_of_a_surrogate_pair_in_an_option_is_sent_as_an_escape() -> None:
+    asked = request()
+    asked.messages = Messages(None, Message("user", "half \udc4d"))
+    asked.sampling = Sampling(max_tokens=4, stop=("half \ud83d",))
+    sent = json.loads(b"".join(body_of(asked, "m", server_for("other", None, (), ()))))
+    assert sent["stop"] == ["half \ud83d"] and sent["messages"][0]["content"] == "half \udc4d"
 
 
 # -- keys and addresses

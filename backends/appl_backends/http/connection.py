@@ -164,7 +164,7 @@ class Connection(asyncio.Protocol):
         if piece:
             self._body.append(piece)
             self._size += len(piece)
-            if self._size > self._limit and not self._cut():
+            if self._size > min(self._most, ERROR_BYTES) and not self._fits():
                 return
         if self._streams or self.answer.complete:
             self._wake()
@@ -228,26 +228,22 @@ class Connection(asyncio.Protocol):
         if self.transport is not None:
             self.transport.abort()
 
-    def _cut(self) -> bool:
-        """End a body that is too long; true if its beginning will do, as that of an error does."""
-        if self.answer.ok:
-            self._fail(TooLong(self._limit))
-            return False
-        self.answer.complete, self.answer.keeps = True, False
-        return True
-
-    @property
-    def _limit(self) -> int:
-        """The most bytes of the present body."""
+    def _fits(self) -> bool:
+        """End a body that is too long; true if what has come will do, as that of an error does."""
         if not self.answer.ok:
-            return ERROR_BYTES
+            if self._size > ERROR_BYTES:
+                self.answer.complete, self.answer.keeps = True, False
+            return True
         events = not self._streams or "event-stream" in self.answer.content_type
-        return self._most if events else ANSWER_BYTES
+        limit = self._most if events else ANSWER_BYTES
+        if self._size > limit:
+            self._fail(TooLong(limit))
+        return self._size <= limit
 
     def _begin(self, data: bytes, most: int, *, streams: bool) -> None:
         self.answer, self._body, self._failed = Answer(), [], None
         self._busy, self._streams, self._size, self._most = True, streams, 0, most
-        if not self.is_open or self.transport is None:
+        if self.transport is None or self.transport.is_closing():
             raise Broken("the server closed it", begun=False, unsent=True)
         self.transport.write(data)
 

@@ -94,13 +94,15 @@ class Pool:
 
     def _free(self, connection: Connection) -> None:
         """Hand over a connection without a request to the next who waits, or keep it."""
-        waiter = self._next() if connection.is_open else None
+        is_open = connection.is_open
+        waiter = self._next() if is_open and self._waiting else None
         if waiter is not None:
             waiter.set_result(connection)
-        elif connection.is_open and self._is_kept:
+        elif is_open and self._is_kept:
             connection.idle_since = time.monotonic()
             self._idle.append(connection)
-            self._sweep_later()
+            if not self._is_swept:
+                self._sweep_later()
         else:
             self._drop(connection)
             self._make_connections()
@@ -165,9 +167,8 @@ class Pool:
     # -- closing
 
     def _sweep_later(self) -> None:
-        if not self._is_swept:
-            self._is_swept = True
-            self.loop.call_later(KEEP_S, self._sweep_again, context=Context())
+        self._is_swept = True
+        self.loop.call_later(KEEP_S, self._sweep_again, context=Context())
 
     def _sweep_again(self) -> None:
         self._is_swept = False

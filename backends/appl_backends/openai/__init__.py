@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import cached_property
 
 from appl.backend import Emit, Profile, Request, Response, check_media
 from appl.backend_http import asked_of, check_url, host_of
@@ -81,6 +82,7 @@ class OpenAI:
         self.prices = Prices(prices or {}, self._settings.seller)
         self._connection = ServerConnection(self._settings)
         self._only: str | None = None
+        self._names: dict[str, str] = {}
         self._profile = Profile(
             name, self._server.features, OPTIONS, tuple(models), model, concurrency
         )
@@ -140,13 +142,16 @@ class OpenAI:
         """Close the connections."""
         await self._connection.aclose()
 
-    @property
+    @cached_property
     def _secrets(self) -> tuple[str, ...]:
         return self._settings.secrets
 
     def _who(self, model: str) -> str:
-        url = self._settings.azure_endpoint or self._settings.base_url or "https://api.openai.com"
-        return asked_of(self._profile.name, model, url)
+        if model not in self._names:
+            settings = self._settings
+            url = settings.azure_endpoint or settings.base_url or "https://api.openai.com"
+            self._names[model] = asked_of(self._profile.name, model, url)
+        return self._names[model]
 
     async def _default_model(self) -> str:
         """The only model that the server has. Raises ``ModelNotFound`` when there are several."""

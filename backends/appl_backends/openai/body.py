@@ -69,13 +69,13 @@ def body_of(
     fields |= _continued(request.messages, server)
     for name, value in sampling.extra:
         fields |= _table(value) if name == "extra_body" else {name: _json(value)}
-    pieces = [b"{"]
+    pieces, written = [b"{"], list[str]()
     for name, text in fields.items():
-        pieces.append(_bytes(f'"{name}":{text}'))
-        pieces += messages if not text else ()
-        pieces.append(b",")
-    pieces[-1] = b"}"
-    return pieces
+        written.append(f'"{name}":{text}')
+        if not text:  # the messages stand here
+            pieces += (_bytes(",".join(written)), *messages)
+            written = [""] if len(fields) > 1 else []
+    return [*pieces, _bytes(",".join(written)), b"}"]
 
 
 def asks_for_any_object(sampling: Sampling, prompt: str) -> bool:
@@ -273,7 +273,4 @@ _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def _bytes(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can hold
-        return json.dumps(json.loads(text), separators=(",", ":")).encode()
+    return text.encode(errors="backslashreplace")  # a surrogate, as JSON escapes it

@@ -31,7 +31,7 @@ class Prices(Mapping[str, Price]):
         Own prices are by the name that was *asked* for, or else by that of the model that answered;
         the seller is paid for the model that answered.
         """
-        own = self._named(asked) or self._named(response.model)
+        own = (self._named(asked) or self._named(response.model)) if self._own else None
         cost = None if own is None else own.cost(response.usage)
         if cost is not None or response.cost is not None:
             return response.cost if cost is None else cost

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from appl.backend import Sample, TokenLogprob, Usage
-from appl.backend_check import WrongField, count_in, number_in, text_in
+from appl.backend_check import MOST, WrongField, count_in, number_in, text_in
 from appl.backend_http import error_of_payload, excerpt
 from appl.errors import BackendUnavailable, MalformedResponse
 
@@ -52,8 +52,8 @@ def _fields(answer: Mapping[str, Any], kind: Any) -> None:
     ids = answer["output_ids"]
     if not isinstance(ids, list) or not {int}.issuperset(map(type, ids)):
         raise WrongField("output_ids must be a list of whole numbers")
-    for each in (min(ids, default=0), max(ids, default=0)):
-        count_in(each, "a token id")
+    if ids and not 0 <= min(ids) <= max(ids) <= MOST:
+        raise WrongField(f"a token id must be from 0 to {MOST}")
     meta = answer["meta_info"]
     for name in ("prompt_tokens", "completion_tokens", "cached_tokens"):
         count_in(meta.get(name), name)
@@ -116,6 +116,9 @@ def is_cut(answer: Mapping[str, Any]) -> bool:
 def usage(found: Sequence[Mapping[str, Any]]) -> Usage:
     """The tokens of several answers to one prompt."""
     metas = [each["meta_info"] for each in found]
+    if len(metas) == 1:
+        said = metas[0].get
+        return Usage(said("prompt_tokens"), said("completion_tokens") or 0, said("cached_tokens"))
     cached = [meta.get("cached_tokens") for meta in metas]
     return Usage(
         metas[0].get("prompt_tokens"),

@@ -296,7 +296,7 @@ class SGLang:
         rid = self._rid()
         parameters = self._parameters(ready, request, prompt)
         body = self._body(ready, request, prompt, rid, parameters)
-        found = await self._asked(rid, self._wire.post("/generate", body))
+        found = await self._asked(rid, self._wire.exchange("POST", "/generate", body))
         prompt.computed(prompt.size)
         return found
 

@@ -237,7 +237,7 @@ class ModelTokenizer:
 
         Long texts are kept piece by piece, so that texts with a common beginning share the work.
         """
-        heard = self._heard(join, text)
+        heard = self._heard(join, text) if text in self._answers else None
         if heard is not None or not self._cuts or len(text) < 2 * _PIECE:
             ids = self._said(join, text) if heard is None else heard
             return ids, _as_json(ids)
@@ -335,10 +335,11 @@ class Prompts:
         self.segmented = tokenizer.guards(_samples(template))
         key = ("sglang", tokenizer.fingerprint, hash(template.source))
         self._asked_key, self._closed_key, self._said_key = (*key, 0), (*key, 1), (*key, 2)
-        self._opening: list[int] = []
+        self._opening, self._opening_text = list[int](), b""
         self._end = self._ends()
         if self._layout is not None:
             self._opening = tokenizer.encode(self._layout.opening)
+            self._opening_text = _as_json(self._opening)
         self.incremental = self.segmented and self._layout is not None and self._adds_up()
 
     def known(self, messages: Messages | None, tools: tuple[str, ...] = ()) -> TokenRun | None:
@@ -435,7 +436,9 @@ class Prompts:
         if role != "user" and not begun(messages):
             return None
         closed = self._closed(messages)
-        return TokenRun(closed, self._opening) if role == "user" and closed is not None else closed
+        if role != "user" or closed is None:
+            return closed
+        return TokenRun(closed, self._opening, self._opening_text)
 
     def _closed(self, messages: Messages) -> TokenRun | None:
         """The tokens up to the end of the last message's text; ``None`` if one does not fit."""
