@@ -83,7 +83,7 @@ class PrefixFirst:
     @property
     def waiting(self) -> bool:
         """True if there is a call to hand out that is not in the queue any more."""
-        return bool(self._free or (self.joined and len(self.queue)))
+        return bool(self._free or (self.prints and len(self.queue)))
 
     def arrive(self, call: Call) -> None:
         """Look soon at *call*, which has been added to the ready queue."""
@@ -128,7 +128,7 @@ class PrefixFirst:
             call = self._take()
         # Other runs wait for their turn, and this one has had its own; if it waits too, somebody's
         # end wakes the first of all.
-        if self.joined and not len(self.queue):
+        if self.joined and not (self.prints and len(self.queue)):
             self.room.tell()
         return call
 
@@ -257,7 +257,7 @@ class PrefixFirst:
             return None
         if self._free:
             return self._free.popleft()
-        if not self.joined or not len(self.queue):
+        if not (self.prints and len(self.queue)):  # only counted calls wait there
             return self._order.take()
         while (call := self._order.take()) is not None:
             each = self.prints.get(call)
