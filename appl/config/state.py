@@ -37,7 +37,7 @@ def read_private(name: str) -> bytes | None:
 
 
 def private_identity(name: str) -> tuple[object, ...] | None:
-    """What the folder and the file *name* below it are now; ``None`` if one of them is missing.
+    """The state of the folder and of its file *name*; ``None`` if one of them is missing.
 
     While it stays the same, so do the content of the file and the result of all checks.
     """

@@ -178,7 +178,7 @@ def make_backend(
 
 @kept
 def _factory_name(config: Config, backend: str, known: Installed) -> tuple[str, bool]:
-    """What makes *backend*, and whether it takes the backend's name; its settings are checked.
+    """The factory of *backend*, and True if it takes the backend's name; checks its settings.
 
     *known* are the installed backends. Raises ``BackendNotFound`` or ``ConfigError``.
     """

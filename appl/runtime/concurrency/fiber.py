@@ -291,7 +291,7 @@ class Hub:
         return self.rest() is not None
 
     def rest(self) -> Rest | None:
-        """How every program here waits, as of one moment, or ``None``; from any thread."""
+        """The way in which all programs here wait at one moment, or ``None``; from any thread."""
         if self.asleep:
             # A thread that falls asleep sets its flag before it looks for what was posted. Until
             # it has looked, something may be there, and it will not sleep.

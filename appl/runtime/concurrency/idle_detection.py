@@ -184,7 +184,7 @@ class IdleDetection:
         return bool(getattr(io_thread().loop, "_ready", None))
 
     def _still(self) -> Rest | None:
-        """How all programs rest; ``None`` if one may go on.
+        """The way in which all programs rest; ``None`` if one may go on.
 
         They are looked at twice, as one may wake another and rest in between. A hub that was woken
         and rests again has taken a turn more at the second look. A thread may end between the two
@@ -218,7 +218,7 @@ class IdleDetection:
         return look
 
     def _rest_of(self, hub: Hub) -> Rest | None:
-        """How *hub* rests; that of a thread which is in a loop now leaves it to the loop's hub."""
+        """The rest of *hub*; a thread that is in a loop now leaves it to the loop's hub."""
         rest = hub.rest()
         return "quiet" if rest is None and hub.loop is None and self._in_loop(hub.thread) else rest
 

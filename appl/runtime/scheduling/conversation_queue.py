@@ -375,7 +375,7 @@ class ConversationQueue:
         return found
 
     def _made(self, call: Call, address: str) -> _Activation:
-        """What has not been seen: a newcomer, unless one around it was let in."""
+        """An activation not seen before: a newcomer, unless one around it was let in."""
         program, numbers = program_of(call), self._room.numbers
         if program not in self._programs:
             self._programs[program] = next(numbers)

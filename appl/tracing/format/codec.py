@@ -24,7 +24,7 @@ _NIL = b"\xc0"
 
 
 class Plain(dict[str, Any]):
-    """What ``plain`` returned, which it takes as it is when a process records it again."""
+    """A value that ``plain`` returned; a process that records it again takes it as it is."""
 
 
 _AS_IT_IS = frozenset((type(None), bool, float, str, bytes, Plain))

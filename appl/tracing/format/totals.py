@@ -34,7 +34,7 @@ class EndedCall(Protocol):
 
     @property
     def source(self) -> str | None:
-        """How another run answered for it, if one did."""
+        """The way in which another run answered for it, if one did."""
 
 
 def _no_tokens() -> dict[str, int]:
