@@ -51,11 +51,15 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class ToolRequest:
-    """A tool that is to be run; a caller that cannot wait is told its end ``at_once``."""
+    """A tool that is to be run; a caller that cannot wait is told its end ``at_once``.
+
+    ``may_ask`` tells if its code may ask a model itself.
+    """
 
     name: str
     arguments: str
     at_once: bool
+    may_ask: Callable[[], bool] = lambda: True
 
 
 class Programs(Protocol):

@@ -6,6 +6,8 @@ and prints the faults as JSON.
 ``python -m tests.mixed killed FOLDER SEED…`` records programs there in processes that are killed,
 and prints which were.
 
+``python -m tests.mixed predictions FIRST LAST`` judges predictions of edited programs alone.
+
 ``python -m tests.mixed hunt WAY FEATURE FIRST N`` says which of N programs with FEATURE is wrong first.
 """
 
@@ -17,9 +19,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .census import elsewhere
+from .census import against_plain, chosen, edited_and_rerun, elsewhere
 from .hunting import hunted
 from .kills import killed
+from .predicting import Predictions
 from .spread import Judged, judged
 
 
@@ -41,6 +44,21 @@ def main(first: int, last: int) -> int:
     return 1 if found.faults else 0
 
 
+def predictions(first: int, last: int) -> int:
+    """Judge the predictions for the programs of these seeds; 1 when one is wrong."""
+    every = Predictions()
+    with tempfile.TemporaryDirectory() as folder:
+        for number, seed in enumerate(chosen(first, last), 1):
+            against_plain(seed, seed, Path(folder))
+            found = edited_and_rerun(Path(folder), [seed])
+            every += found.predictions
+            for fault in (*found.faults, *found.predictions.wrong):
+                print(fault, flush=True)
+            if number % 50 == 0 or seed == last:
+                print(f"{first}..{seed}: {number} edited programs: {every}", flush=True)
+    return 1 if every.wrong else 0
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "elsewhere":
         again = elsewhere(Path(sys.argv[2]), [int(seed) for seed in sys.argv[3:]])
@@ -51,6 +69,8 @@ if __name__ == "__main__":
     elif sys.argv[1] == "killed":
         print(json.dumps(killed(Path(sys.argv[2]), [int(seed) for seed in sys.argv[3:]])))
         code = 0
+    elif sys.argv[1] == "predictions":
+        code = predictions(int(sys.argv[2]), int(sys.argv[3]))
     elif sys.argv[1] == "hunt":
         number = hunted(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
         print("none is wrong" if number is None else f"disagrees: {number}")

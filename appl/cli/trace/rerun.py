@@ -7,6 +7,7 @@ new.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from appl.cli import parameters
@@ -21,11 +22,12 @@ from appl.errors import InvalidOption
 from appl.session.blocks import settled
 from appl.session.entry import changed_files
 from appl.session.rerunning import prediction_session, rerun_session
+from appl.session.sealing import sealed
 from appl.session.session import Session, shown
 from appl.tracing import Trace
-from appl.tracing.explaining.prediction import prediction_of
+from appl.tracing.explaining.prediction import Rehearsal, prediction_of, rehearsal_of
 from appl.tracing.explaining.rerun_report import RerunReport
-from appl.tracing.replaying.predictor import Predictor
+from appl.tracing.replaying.predictor import BrokenOff, Predictor
 from appl.tracing.replaying.rerunner import Rerunner
 
 _WIDTH = 200
@@ -82,7 +84,7 @@ def command(given: Options) -> int:
             "keep_failures": given.keep_failures,
         }
         if given.dry_run:
-            _predict(Predictor(trace, **options), program, given)
+            _predict(lambda number: Predictor(trace, rehearsal=number, **options), program, given)
         else:
             _rerun(Rerunner(trace, **options), program, given, failure)
     return failure.code
@@ -107,22 +109,40 @@ def _note_changes(trace: Trace) -> None:
 
 
 def _predict(
-    predictor: Predictor, program: recorded_program.RecordedProgram, given: Options
+    predictor: Callable[[int], Predictor], program: recorded_program.RecordedProgram, given: Options
 ) -> None:
-    error: Exception | None = None
-    try:
-        with to_stderr(True):
-            program.run(lambda: prediction_session(predictor, settings_of(given)))
-    except Exception as stopped:  # a guess may not suit the program
-        error = stopped
+    first = predictor(0)
+    with to_stderr(True):
+        error = _performed(first, program, given)
     if isinstance(error, InvalidOption) and given.sets:
         raise UsageError(str(error)) from None  # what was to be set, and no guess, is wrong
-    found = prediction_of(predictor, error)
-    _check_used(predictor)
+    found = prediction_of(first, error)
+    _check_used(first)
+    found.rehearse(lambda number: _rehearsed(predictor(number), program, given))
     if given.json:
         out(as_json(found.as_data()))
     else:
         out("\n".join(one_line(line, _WIDTH) for line in found.lines()))
+
+
+def _rehearsed(
+    predictor: Predictor, program: recorded_program.RecordedProgram, given: Options
+) -> Rehearsal:
+    """A rehearsal of the program, which touches nothing."""
+    with sealed() as seal:
+        error = _performed(predictor, program, given)
+    return rehearsal_of(predictor, error, seal.touched)
+
+
+def _performed(
+    predictor: Predictor, program: recorded_program.RecordedProgram, given: Options
+) -> BaseException | None:
+    """Run the program; return what has ended it, as a guess may not suit it."""
+    try:
+        program.run(lambda: prediction_session(predictor, settings_of(given)))
+    except (Exception, BrokenOff) as stopped:
+        return stopped
+    return None
 
 
 def _rerun(

@@ -65,12 +65,13 @@ class EffectTask(Task):
             self.run.reporter.emit(ToolStarted(self.address, name, arguments, effect, *place, at))
 
     def expect(
-        self, name: str, arguments: str, at_once: bool, start: Callable[[Context], None]
-    ) -> None:
+        self, name: str, arguments: str, at_once: bool, start: Callable[[Context], None],
+        may_ask: Callable[[], bool] = lambda: True,
+    ) -> None:  # fmt: skip
         """Have *start* called, now or later, unless the world knows the end of the function."""
         self._held = True  # before: it may be begun at once, on the I/O loop
         moment, end = Moment(self.address, "tool"), self.conclude if at_once else self.finish
-        about = ToolRequest(name, arguments, at_once)
+        about = ToolRequest(name, arguments, at_once, may_ask)
         live = self._live(start)
         try:
             self.run.outside.expect(

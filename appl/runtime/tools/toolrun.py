@@ -33,6 +33,7 @@ from appl.runtime.frame import Frame
 from appl.runtime.resolve import aresolve, resolve
 from appl.runtime.tools.arguments import BadArguments, shown
 from appl.runtime.tools.effecttask import ENDING, THROUGH, EffectTask
+from appl.runtime.tools.reach import may_ask
 from appl.runtime.tools.signature import place_of
 from appl.runtime.tools.tool import Tool
 from appl.runtime.world import Moment
@@ -129,7 +130,9 @@ class ToolRun(EffectTask):
         if effect == "program":
             start(context_for(self.frame))
         else:
-            self.expect(name, text, here_now or effect == "refused", start)
+            function = self.tool.func if self.tool is not None else None
+            at_once = here_now or effect == "refused"
+            self.expect(name, text, at_once, start, lambda: may_ask(function))
 
     def _read(self, known: Sequence[str]) -> tuple[dict[str, object], str]:
         """The arguments of the call, or its error."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 from appl.backend import Emit, Request, Response
 from appl.errors import (
+    ApplError,
     BackendBusy,
     BackendError,
     BackendTimeout,
@@ -135,7 +136,7 @@ class Fuzzer(Sequencer):
             return Recorded(here)
         like = [used for used in ended if used.name == wanted.name]
         if not like:
-            raise self._no_answer(address, f"the tool {wanted.name} was not recorded")
+            raise NoAnswer(f"{address}: the tool {wanted.name} was not recorded")
         same = (used for used in like if used.arguments == wanted.arguments)
         return Recorded(next(same, like[0]))
 
@@ -153,12 +154,14 @@ class Fuzzer(Sequencer):
         same = [call for call in answered if call.content == self.trace.content_of(request)]
         like = same or [c for c in answered if (c.sampling, c.n) == (options, request.n)]
         if not like:
-            raise self._no_answer(request.address, "nothing that was recorded could answer it")
+            raise NoAnswer(f"{request.address}: nothing that was recorded could answer it")
         return like[self._dice(request.address).randrange(len(like))]
 
-    def _no_answer(self, address: str, why: str) -> NoAnswer:
-        self.unknown.append(address)
-        return NoAnswer(f"{address}: {why}")
+    def refuse(self, expected: Expectation, error: ApplError) -> None:
+        """Note what the record does not answer."""
+        if isinstance(error, NoAnswer):
+            self.unknown.append(expected.moment.address)
+        super().refuse(expected, error)
 
     def reuses(self, call: Call, found: RecordedCall, kind: Kind) -> None:
         """Note when *call*, which is answered now, asks something else than was recorded.
@@ -227,7 +230,8 @@ class Fuzzer(Sequencer):
         """An observation that was not recorded: the same for each run of the plan."""
         kind, dice = moment.kind, self._dice(moment)
         if kind not in _HARMLESS:
-            raise self._no_answer(moment.address, f"{kind} was not recorded")
+            self.unknown.append(moment.address)
+            raise NoAnswer(f"{moment.address}: {kind} was not recorded")
         if kind == "random":
             return dice.random()
         if kind == "uuid":

@@ -1,0 +1,92 @@
+"""Answers that a prediction gives in place of a model's: recorded ones, guesses, made-up ones.
+
+Invariant: an answer fits its question: as many samples, one of its choices, tools that it offers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from appl.backend import Chunk, Request, Response, Sample, Sampling, Usage
+from appl.prompt import ToolCall
+from appl.tracing.format.chunks import texts
+from appl.tracing.reading.trace import RecordedCall, Trace
+
+_TEXTS = ("{0}", "Yes, {0}.", "no", "zebras: {0}\n* 42", "{0} {0}", "well, {0}")
+_VALUES = {"integer": 1, "number": 1, "boolean": True, "array": [], "object": {}, "null": None}
+
+
+def fitting(found: RecordedCall | None, request: Request) -> Response | None:
+    """The recorded answer, with as many samples as *request* wants."""
+    if found is None or found.response is None or not found.response.samples:
+        return None
+    samples = found.response.samples
+    more = (samples[-1],) * max(request.n - len(samples), 0)
+    return dataclasses.replace(found.response, samples=(*samples, *more)[: max(request.n, 1)])
+
+
+def guess(request: Request, begun: Sequence[Chunk], number: int = 0) -> Response:
+    """Some answer to a question that was never answered, which begins as *begun*.
+
+    Of choices it is the one of this *number*.
+    """
+    choices = request.sampling.choices
+    text = choices[number % len(choices)] if choices else "…"
+    scores = tuple(-float(text != choice) for choice in choices) if choices else None
+    said = texts(begun)
+    samples = (
+        Sample(said.get((at, 0), "") + text, "stop", reasoning=said.get((at, 1)))
+        for at in range(request.sample, request.sample + max(request.n, 1))
+    )
+    return Response(tuple(samples), Usage(), scores=scores)
+
+
+def answer_of(number: int, answer: Response, request: Request, trace: Trace) -> Response:
+    """The answer of rehearsal *number* to *request*, made from the likely *answer*."""
+    sampling = request.sampling
+    if not number or sampling.schema is not None:
+        return answer
+    if sampling.choices:
+        return guess(request, (), number)
+    calls = tuple(_calls(number, answer.samples[0], sampling, trace))
+    end = "tool_calls" if calls else "stop"
+    made = (Sample(reworded(number, s.text), end, tool_calls=calls) for s in answer.samples)
+    return dataclasses.replace(answer, samples=tuple(made))
+
+
+def reworded(number: int, text: str) -> str:
+    """The text of rehearsal *number* in place of *text*."""
+    return _TEXTS[min(number, len(_TEXTS) - 1)].format(text)
+
+
+def unshown(sampling: Sampling) -> str:
+    """What no made-up answer shows of a question with these options, "" if nothing."""
+    if sampling.schema or sampling.regex or sampling.grammar:
+        return "a typed answer"
+    return "one of many choices" if len(sampling.choices or ()) >= len(_TEXTS) else ""
+
+
+def _calls(number: int, likely: Sample, sampling: Sampling, trace: Trace) -> Iterable[ToolCall]:
+    """The calls of tools in rehearsal *number*: the likely ones, none, or each tool once."""
+    if number == 1 or sampling.tool_choice == "none":
+        return likely.tool_calls
+    tools = () if number == 2 and sampling.tool_choice in (None, "auto") else sampling.tools
+    offered = map(json.loads, tools)
+    return (
+        ToolCall(tool["name"], tool["name"], _arguments(number, tool, trace)) for tool in offered
+    )
+
+
+def _arguments(number: int, tool: dict[str, Any], trace: Trace) -> str:
+    """Recorded arguments of *tool* in rehearsal 3, if there are; else some for its parameters."""
+    used = (used.arguments for used in trace.tools.values() if used.name == tool["name"])
+    schema, recorded = tool.get("parameters") or {}, next(used, None)
+    wanted = ((name, schema["properties"][name]) for name in schema.get("required", ()))
+    made = {
+        name: (kind.get("enum") or [_VALUES.get(kind.get("type"), "zebra")])[0]
+        for name, kind in wanted
+    }
+    return recorded if recorded is not None and number == 3 else json.dumps(made)
