@@ -124,11 +124,9 @@ class Outside:
         if self.idle_detection is not None:
             self.idle_detection.moved()
 
-    def nobody_can_proceed(self, final: bool, patience_s: float) -> bool:
+    def nobody_can_proceed(self, patience_s: float) -> bool:
         """True if nobody will move by himself, as far as can be known; if not, look again soon."""
-        return self.idle_detection is None or self.idle_detection.nobody_can_proceed(
-            final, patience_s
-        )
+        return self.idle_detection is None or self.idle_detection.nobody_can_proceed(patience_s)
 
     def idle_for(self, seconds: float) -> bool:
         """True if nothing has happened for *seconds*; if not, look again soon."""

@@ -97,7 +97,7 @@ class Programs(Protocol):
     def moved(self) -> None:
         """Give programs that may still move their time again: something was asked for or told."""
 
-    def nobody_can_proceed(self, final: bool, patience_s: float) -> bool:
+    def nobody_can_proceed(self, patience_s: float) -> bool:
         """True if nobody will move by himself, as far as can be known; if not, look again soon."""
 
     def idle_for(self, seconds: float) -> bool:

@@ -8,6 +8,9 @@ that came later then, with limits of time that struck later.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,9 +20,10 @@ import pytest
 
 import appl
 from appl import call, gen, ppl
+from appl.errors import CallCancelled
 from appl.runtime.run import Run
 from appl.testing import Fake
-from appl.tracing import Recorder, Rerunner, profile_data
+from appl.tracing import Recorder, Rerunner, Trace, profile_data
 
 Outside = Callable[[], object]
 
@@ -42,17 +46,20 @@ class Half(Fake):
 class Told(Rerunner):
     """One that is asked to look whenever the program is outside, and goes on once it has."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._told = threading.Event()
+    def __init__(self, trace: Trace, looks: int = 1) -> None:
+        super().__init__(trace)
+        self._looks, self._left, self._told = looks, 0, threading.Event()
 
     def idle(self, final: bool = True) -> bool:
         handed_over = super().idle(final)
-        self._told.set()
+        self._left -= 1
+        if self._left <= 0:
+            self._told.set()
         return handed_over
 
     def outside(self) -> None:
         """Be somewhere outside of appl until everybody seems to rest."""
+        self._left = self._looks
         self._told.clear()
         self.look_soon()
         assert self._told.wait(20)
@@ -169,9 +176,66 @@ def test_who_is_outside_for_a_moment_is_waited_for(
     tmp_path: Path, program: Callable[[Outside], str]
 ) -> None:
     value = recorded(tmp_path / "a.trace", program)
-    again, live = Told(tmp_path / "a.trace"), Fake(answer)
+    asks_nobody(Told(Trace.open(tmp_path / "a.trace")), program, value)
+
+
+def asks_nobody(again: Told, program: Callable[[Outside], str], value: str) -> None:
+    live = Fake(answer)
     run = Run(live, world=again)
     run.reporter.tell = nothing
     with run:
         assert program(again.outside) == value
     assert not live.requests and not again.asked
+
+
+def cancelled_by_another_thread(outside: Outside) -> str:
+    left = call(ask, "silent")
+
+    def cancel() -> None:
+        outside()
+        left.cancel()
+
+    other = threading.Thread(target=cancel)
+    other.start()
+    with contextlib.suppress(CallCancelled):
+        str(left)
+    other.join()
+    return ask("mouse")
+
+
+@pytest.mark.parametrize("program", [cancelled_by_another_thread, cancelled_later])
+def test_what_was_cancelled_after_a_long_time_is_not_asked_soon(
+    tmp_path: Path, program: Callable[[Outside], str]
+) -> None:
+    value = recorded(tmp_path / "a.trace", program)
+    trace = Trace.open(tmp_path / "a.trace")
+    for each in trace.calls:
+        if each.outcome == "cancelled" and each.ended is not None:
+            each.ended += 3600 * 10**6
+    asks_nobody(Told(trace, looks=20), program, value)
+
+
+RAISED = """
+import sys, threading
+from pathlib import Path
+sys.path.insert(0, str(Path({here!r}).parent))
+from test_unedited import *
+
+def program(seconds):
+    with contextlib.suppress(TimeoutError), appl.timeout(seconds):
+        return ask("silent")
+    return "late"
+
+path = Path({folder!r}) / "a.trace"
+print(recorded(path, lambda _: program(0.01)))
+trace = Trace.open(path)
+trace.calls[0].ended += 3600 * 10**6
+with Run(Fake(answer), world=Rerunner(trace)):
+    print(program(1800))
+"""
+
+
+def test_where_no_other_thread_is_what_is_cancelled_no_more_is_asked_soon(tmp_path: Path) -> None:
+    text = RAISED.format(here=__file__, folder=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["late", "SILENT"], done.stderr

@@ -7,6 +7,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,13 +17,14 @@ import pytest
 from appl import call, gen, ppl
 from appl import map as appl_map
 from appl.errors import ReplayStuck, TraceCorrupt
+from appl.runtime.concurrency.effort import waits_for_work
 from appl.runtime.concurrency.fiber import Hub, hub_here
 from appl.runtime.concurrency.idle_detection import IdleDetection
 from appl.runtime.concurrency.loop_thread import io_thread, release
 from appl.runtime.run import Run
 from appl.runtime.world import Live
 from appl.testing import Fake, Seeded
-from appl.tracing import Recorder, Replayer, Resumer, profile_data
+from appl.tracing import Recorder, Replayer, Rerunner, Resumer, profile_data
 
 
 def watch() -> IdleDetection:
@@ -121,6 +123,16 @@ def resume(path: Path, program: Callable[[], Any]) -> tuple[Any, int]:
     return value, run.outside.idle_detection.waits
 
 
+def rerun(path: Path, program: Callable[[], Any]) -> tuple[Any, int]:
+    """The same where it is run again, and nobody is asked."""
+    rerunner, live = Rerunner(path), Fake([])
+    run = Run(live, world=rerunner)
+    with run:
+        value = program()
+    assert run.outside.idle_detection is not None and not live.requests
+    return value, run.outside.idle_detection.waits
+
+
 @ppl
 def ask(word: str) -> str:
     f"{word}"
@@ -143,6 +155,45 @@ def test_a_replay_of_functions_on_worker_threads_waits_for_nobody(tmp_path: Path
     again, waits = replay(tmp_path / "t.trace", program)
     assert again == values
     assert waits < FEW, "nobody is outside of appl"
+
+
+async def beside(pool: ThreadPoolExecutor | None) -> list[str]:
+    """Calls of a coroutine while a worker of a pool has nothing to do, having made one."""
+    loop, found = asyncio.get_running_loop(), list[str]()
+    for number in range(10):
+        found.append(await loop.run_in_executor(pool, ask, f"first {number}"))
+        found.append(await call(ask, f"second {number}"))
+    return found
+
+
+def beside_a_pool() -> list[str]:
+    with ThreadPoolExecutor(2) as pool:
+        return asyncio.run(beside(pool))
+
+
+@pytest.mark.parametrize("program", [lambda: asyncio.run(beside(None)), beside_a_pool])
+@pytest.mark.parametrize("answered", [replay, resume, rerun])
+def test_a_worker_of_a_pool_that_has_no_work_is_not_waited_for(
+    tmp_path: Path, program: Callable[[], list[str]], answered: Any
+) -> None:
+    values = record(tmp_path / "t.trace", program, Fake(answer))
+    again, waits = answered(tmp_path / "t.trace", program)
+    assert again == values
+    assert waits < FEW
+
+
+def test_a_worker_with_work_in_its_queue_does_not_wait_for_work() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        begun, over = threading.Event(), threading.Event()
+        thread = pool.submit(threading.current_thread).result()
+        busy = pool.submit(lambda: (begun.set(), over.wait(20)))
+        pool.submit(str)
+        assert begun.wait(20)
+        assert not waits_for_work(thread)
+        over.set()
+        busy.result()
+        while not waits_for_work(thread):
+            pass
 
 
 class Breaking(Replayer):

@@ -106,7 +106,7 @@ class Alone:
     def moved(self) -> None:
         pass
 
-    def nobody_can_proceed(self, final: bool, patience_s: float) -> bool:
+    def nobody_can_proceed(self, patience_s: float) -> bool:
         return True
 
     def idle_for(self, seconds: float) -> bool:

@@ -10,6 +10,9 @@ import threading
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from types import FrameType
+
+from appl.collecting import stack_of
 
 OWN = ("appl-io", "appl-trace", "appl-worker")
 """Threads of appl that run no code of the user's, and wake none that waits outside of appl."""
@@ -95,6 +98,30 @@ class Waits:
         return self.noted and all(
             wait and self._noted.get(task) == wait for task, wait in _waits() if task not in but
         )
+
+
+def waits_for_work(thread: threading.Thread) -> bool:
+    """True if *thread* is one of a ``ThreadPoolExecutor`` that stands at its queue, without work.
+
+    In this order: work that came before the look at the queue is still there, or is done now.
+    """
+    frame = _innermost(thread, "concurrent.futures.thread", "_worker")
+    queue = frame.f_locals.get("work_queue") if frame is not None else None
+    empty = queue is not None and queue.empty()
+    return empty and _innermost(thread, "concurrent.futures.thread", "_worker") is frame
+
+
+def polls(thread: threading.Thread) -> bool:
+    """True if *thread* waits in a selector, as a loop without anything to run does."""
+    return _innermost(thread, "selectors", "select") is not None
+
+
+def _innermost(thread: threading.Thread, module: str, function: str) -> FrameType | None:
+    """The frame in which *thread* is, if it is of this function."""
+    frame = next(iter(stack_of(thread.ident)), None)
+    if frame is None or frame.f_code.co_name != function:
+        return None
+    return frame if frame.f_globals.get("__name__") == module else None
 
 
 def own_threads() -> set[int | None]:

@@ -309,12 +309,20 @@ class Hub:
         there nothing is half done. Until that step the loop does not rest.
         """
         moved = self.rest() == "timed" and not self.asleep and not self._timers()
-        if moved and self.loop is not None and self.loop.is_running():
+        if moved and self.runs():
             self.ring()
 
     def alive(self) -> bool:
         """True if programs of this hub can still go on."""
         return self.thread.is_alive() and not (self.loop is not None and self.loop.is_closed())
+
+    def runs(self) -> bool:
+        """True if it is a loop's, and the loop runs."""
+        return self.loop is not None and self.loop.is_running()
+
+    def settled(self, polls: Callable[[threading.Thread], bool]) -> bool:
+        """True if the loop has nothing to run, or stands still while this sleeps."""
+        return self.asleep or not (getattr(self.loop, "_ready", True) or not polls(self.thread))
 
     def sleeps(self, frame: FrameType) -> bool:
         """True if its thread, which is at *frame*, waits in a lock until somebody rings."""

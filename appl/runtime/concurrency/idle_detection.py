@@ -9,23 +9,31 @@ times as long: it may wait for another.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from appl.runtime.concurrency.effort import Effort, Idleness, Waits, own_threads
+from appl.runtime.concurrency.effort import (
+    OWN,
+    Effort,
+    Idleness,
+    Waits,
+    own_threads,
+    polls,
+    waits_for_work,
+)
 from appl.runtime.concurrency.loop_thread import io_thread
 
 if TYPE_CHECKING:
     import asyncio
-    import threading
 
     from appl.runtime.concurrency.fiber import Hub, Rest
 
 GRACE = 0.25
 LONG = 40
 _HOPS = 50
-_GLANCE, _PAUSE = 0.03, 1.0
+_FIRST_GLANCE, _GLANCE, _PAUSE = 0.001, 0.03, 1.0
 
 
 class WatchedRun(Protocol):
@@ -114,14 +122,14 @@ class IdleDetection:
         """Give all others their time again: something was asked for, or handed over."""
         self._idleness.ends()
 
-    def nobody_can_proceed(self, final: bool, patience_s: float) -> bool:
+    def nobody_can_proceed(self, patience_s: float) -> bool:
         """True if nobody will move by himself, as far as can be known; if not, look again soon.
 
-        *final* is what the world was told. What the run does not know of, a thread of the program's
-        own or a function on a worker of its loop, is waited for while it works. What only sleeps is
-        waited for during *patience_s* seconds, and not at all if it is known to sleep for longer.
+        What the run does not know of, a thread of the program's own or a function on a worker of
+        its loop, is waited for while it works. What only sleeps is waited for during *patience_s*
+        seconds, and not at all if it is known to sleep for longer.
         """
-        if final or self._sleeps_for(patience_s):
+        if self._sleeps_for(patience_s):
             patience_s = min(patience_s, GRACE)
         else:
             # Earlier deliveries did not wait for blocked threads (``_stands_still``). Before the
@@ -139,10 +147,16 @@ class IdleDetection:
 
     def _sleeps_for(self, seconds: float) -> bool:
         """True if only timers can move somebody, and none of them will within *seconds*."""
-        if self.timers:
+        if self.timers or self._strangers():
             return False
         hubs = tuple(self._hubs)
         return all(self._rest_of(hub) and hub.next_timer() > seconds for hub in hubs if hub.alive())
+
+    def _strangers(self) -> bool:
+        """True if a thread that is not watched may move a program."""
+        known = {hub.thread for hub in tuple(self._hubs)}
+        others = (thread for thread in threading.enumerate() if thread not in known)
+        return any(not (thread.name in OWN or waits_for_work(thread)) for thread in others)
 
     def _look(self) -> None:
         self._asked = False  # first: who asks from now on has moved after this look began
@@ -218,13 +232,21 @@ class IdleDetection:
         return look
 
     def _rest_of(self, hub: Hub) -> Rest | None:
-        """The rest of *hub*; a thread that is in a loop now leaves it to the loop's hub."""
+        """The rest of *hub*; a thread that is in a loop now, or waits for work, rests itself."""
         rest = hub.rest()
-        return "quiet" if rest is None and hub.loop is None and self._in_loop(hub.thread) else rest
+        if rest is not None or hub.loop is not None:
+            return rest
+        rests = self._in_loop(hub.thread) or self._waits_for_work(hub.thread)
+        return "quiet" if rests else None
 
     def _in_loop(self, thread: threading.Thread) -> bool:
-        loops = (hub.loop for hub in tuple(self._hubs) if hub.thread is thread)
-        return any(loop is not None and loop.is_running() for loop in loops)
+        return any(loop.thread is thread and loop.runs() for loop in tuple(self._hubs))
+
+    def _waits_for_work(self, thread: threading.Thread) -> bool:
+        """True if *thread* is an idle one of a pool, and no loop runs what it may have sent."""
+        if not waits_for_work(thread):
+            return False
+        return all(hub.settled(polls) for hub in tuple(self._hubs) if hub.runs())  # after it
 
     def _look_later(self, patience: int = LONG) -> None:
         moves = self._moves
@@ -248,7 +270,18 @@ class IdleDetection:
                 self._given_up.note()
                 self._look()
 
+        def glance(pause: float) -> None:
+            # A thread of a pool that waits for work says so to nobody, and neither does a loop that
+            # waits in its selector.
+            if self._looks != number or self._run.over:
+                return
+            if self._still() is not None:
+                self._look()
+            elif pause < GRACE:
+                io_thread().loop.call_later(pause, glance, 2 * pause)
+
         io_thread().loop.call_later(GRACE, look)
+        io_thread().loop.call_later(_FIRST_GLANCE, glance, _FIRST_GLANCE)
 
     def _stands_still(self) -> bool:
         """True if all threads that do not rest are in the waits in which they were given up on.

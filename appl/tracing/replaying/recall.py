@@ -73,8 +73,10 @@ class Recall(Sequencer):
             error = self.reads_on(call)
         if error is not None and expected.is_request:
             self.refuse(expected, error)
-        else:
-            self.go_live(expected)
+            return
+        if expected.is_request:
+            self.departs(expected.moment.address)
+        self.go_live(expected)
 
     def begin_all(self, *whys: Why) -> bool:
         """Begin all that is held for one of these reasons, or for any: strays in program order."""

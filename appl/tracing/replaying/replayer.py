@@ -64,7 +64,7 @@ class Replayer(Sequencer):
 
     def used_up(self, final: bool) -> bool:
         """Those who wait get ``ReplayStuck``, if nothing but this could move a program."""
-        if not (final and self._waiting and self.still(final)):
+        if not (final and self._waiting and self.still()):
             return False
         waiting = self.take()
         moments = [one.moment for one in waiting]

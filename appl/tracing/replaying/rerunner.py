@@ -190,28 +190,39 @@ class Rerunner(Recall):
     def idle(self, final: bool = True) -> bool:
         """Let go what is recorded, and times that are up; then what is live."""
         self._arm()
-        return self._strike(final) or super().idle(final)
+        return self._strike() or super().idle(final)
 
-    def is_early(self, turn: Turn | None, final: bool) -> bool:
+    def is_early(self, turn: Turn | None) -> bool:
         """As long as nobody has departed from the record, its order is waited for."""
-        return not self.departed and super().is_early(turn, final)
+        return not self.departed and super().is_early(turn)
 
     def used_up(self, final: bool) -> bool:
         """Look for strays elsewhere; then ask what is left."""
-        if not (self.departed or self.still(False)):
+        if not (self.departed or self.still()):
             return False
         if self.begin_all("held"):
             return True
         if all(one.why == "recorded" for one in self.waiting()):
             return False
-        if not (final or self.still(final)):
+        if not (final or self.still()):
             return False
         if self._reuse(self.departed):
             return True
         if self._waits_for_live():
             return False
+        if not (self._strays() or self.programs.nobody_can_proceed(self._lasted_s())):
+            return False
         self.moves()
         return self._reuse() or self.begin_all("stray") or self.begin_all("again")
+
+    def _lasted_s(self) -> float:
+        """The longest time after which the program cancelled what is held to be cancelled again."""
+        if self.trace.reason not in ("", "finished"):
+            return 0.0  # the end of the run cancelled it
+        held = [each.moment.address for each in self.waiting("again")]
+        every = (self.trace.by_address.get(at) or self.trace.tools[at] for at in held)
+        spans = ((each.ended or 0) - (each.started or each.ended or 0) for each in every)
+        return max(spans, default=0) / 1e6 + self.patience_s
 
     def _waits_for_live(self) -> bool:
         """True if live calls may still end soon: what they answer may decide who owns a record."""
@@ -311,14 +322,14 @@ class Rerunner(Recall):
         changed = (at for at in self.departed if at in self.begun)
         return any(f"{at}/".startswith(f"{address}/") for at in changed)
 
-    def _strike(self, final: bool) -> bool:
+    def _strike(self) -> bool:
         """Tell that a time is up, as it was then, unless something is still on its way."""
         timers = {self._seen[one.moment].position: one for one in self.waiting("recorded")}
         first = min(timers, default=0)
         parked = self._parked[0][0][0] if self._parked else first
         if not timers or parked < first or self._running or self._strays():
             return False
-        if self.is_early(turn := (first, DELIVERED), final):
+        if self.is_early(turn := (first, DELIVERED)):
             return False
         self._due.add(turn)
         self.leave(timers[first].moment)

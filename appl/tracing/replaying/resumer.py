@@ -154,7 +154,7 @@ class Resumer(Recall):
         """Let happen what is live, unless somebody might still ask for what is recorded."""
         if not self._waiting:
             return False
-        if self.error is None and self.unasked() and not self.still(final):
+        if self.error is None and self.unasked() and not self.still():
             return False
         self.moves()
         self._open = self._open or self.error is None
@@ -240,11 +240,6 @@ class Resumer(Recall):
             return used is None or used.outcome is None
         self._starts[event.address] = event
         return False
-
-    def go_live(self, expected: Expectation) -> None:
-        if expected.is_request:
-            self.departs(expected.moment.address)
-        super().go_live(expected)
 
     def departs(self, address: str) -> None:
         super().departs(address)

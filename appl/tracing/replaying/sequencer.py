@@ -418,7 +418,7 @@ class Sequencer(Live):
 
     def idle(self, final: bool = True) -> bool:
         """All programs wait: hand over the next outcome, or do what follows the last one."""
-        if self.is_early(self._next_turn(), final):
+        if self.is_early(self._next_turn()):
             return False
         return self.release() or self.used_up(final)
 
@@ -545,10 +545,10 @@ class Sequencer(Live):
         with self._lock:
             return self._parked[0][0] if self._parked and self.in_order else None
 
-    def is_early(self, turn: Turn | None, final: bool) -> bool:
+    def is_early(self, turn: Turn | None) -> bool:
         """True if *turn* came after another in the record that somebody may still expect."""
         early = turn is not None and self._untold.before(turn, self._is_due)
-        return early and not self.still(final)
+        return early and not self.still()
 
     def _is_covered(self, address: str) -> bool:
         """True if somebody has asked for what is recorded at *address*, or need not."""
@@ -580,9 +580,9 @@ class Sequencer(Live):
         """Something has happened: those who might still move are given their time again."""
         self.programs.moved()
 
-    def still(self, final: bool) -> bool:
+    def still(self) -> bool:
         """True if no waiting call can proceed by itself, as far as can be known."""
-        return self.programs.nobody_can_proceed(final, self.patience_s)
+        return self.programs.nobody_can_proceed(self.patience_s)
 
 
 def where(issued: Call | CallStarted) -> str:
