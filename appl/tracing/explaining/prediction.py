@@ -175,6 +175,8 @@ def prediction_of(predictor: Predictor, error: BaseException | None = None) -> P
     found = Prediction(guessed=predictor.guessed, tools=predictor.ran, every=len(predictor.begun))
     found.stopped = f"{type(error).__name__}: {error}" if error is not None else ""
     found.decides, found.certain = predictor.decides, predictor.certain
+    if predictor.raced:  # how far those came that were cancelled is a matter of time
+        found.certain = min(predictor.certain, predictor.before)
     found.open = predictor.open
     found.fewest = explained(predictor, asked.values())
     further = predictor.touched | perhaps

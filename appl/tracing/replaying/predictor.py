@@ -65,7 +65,8 @@ class Predictor(Rerunner):
     answered in its turn, before all that is recorded, or after it in the opposite order; in the
     next two it outlasts time limits. One beyond :data:`REHEARSALS` favours the function of one live
     call, by its number, over all others. ``open`` says what no rehearsal shows, "" if nothing;
-    ``raced`` is true if a live call was cancelled: which answer comes first may decide.
+    ``raced`` is true if a live call was cancelled: which answer comes first may decide, so that
+    only those that began ``before`` a live call ended are asked for sure.
     """
 
     def __init__(self, *args: Any, rehearsal: int = 0, **options: Any) -> None:
@@ -84,6 +85,7 @@ class Predictor(Rerunner):
         self._same = {call.content: call for call in ended}  # the first that asked the same
         self._limits: dict[Moment, Expectation] = {}  # time limits that may strike
         self._unanswered: set[str] = set()  # live calls whose answers no program has yet
+        self.before = 0  # live calls asked before one of them ended
         self._late = ""  # a call or function that may now miss a time limit, or keep it
         self._final = True
 
@@ -172,6 +174,8 @@ class Predictor(Rerunner):
         elif isinstance(event, ScopeEntered | ToolStarted | Observed):
             self._may_turn(self._read or self._late)
         elif isinstance(event, CallEnded):
+            if event.address in self._unanswered and not self.before:
+                self.before = len(self.asked.keys() - self.perhaps)
             self._unanswered.discard(event.address)
 
     def idle(self, final: bool = True) -> bool:
