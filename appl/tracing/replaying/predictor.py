@@ -192,7 +192,7 @@ class Predictor(Rerunner):
         limits = [limit for limit in self._limits.values() if limit.moment.kind != "sleep"]
         first = min(limits, key=_seconds, default=None)
         short = first is not None and _seconds(first) < self.live_patience_s
-        if not short and self.used_up(final=True):
+        if not short and (self.used_up(final=True) or self.begin_all("again")):
             return True
         if first is None or not (short or self.rehearsal == _LATE):
             return self.release()
