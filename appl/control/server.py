@@ -25,6 +25,8 @@ from appl.runtime.concurrency.loop_thread import io_thread
 Answer = Callable[[dict[str, object]], object]
 MOST_CLIENTS = 8
 IDLE_S = 60.0
+SHORT_S = 0.05
+"""Seconds between two looks at the servers that are to listen: who is closed by then never does."""
 _AT_ONCE = 65_536
 _QUEUE = 64
 _REST_S = 1.0
@@ -70,8 +72,13 @@ class ControlServer:
         listening.close()
         path.unlink(missing_ok=True)
 
+    def open_later(self) -> None:
+        """Start to listen in a moment, if that is possible and this is not closed by then."""
+        _later.add(self)
+
     def close(self) -> None:
         """Disconnect all clients and remove the file; only the first call has an effect."""
+        _later.drop(self)
         with self._lock:
             # A forked child must not remove the file of its parent, which still listens.
             if self._closed or os.getpid() != self._pid:
@@ -152,6 +159,49 @@ class ControlServer:
             self._socket.close()
         for client in self._clients:
             client.socket.close()
+
+
+class _OpenedLater:
+    """The servers that start to listen at one of the next looks, which the I/O loop takes.
+
+    A server waits for the whole time between two looks, so it listens after at most two of them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._young: dict[ControlServer, None] = {}
+        self._old: dict[ControlServer, None] = {}
+        self._looks = False
+
+    def add(self, server: ControlServer) -> None:
+        """Open *server* later; from any thread."""
+        with self._lock:
+            self._young[server] = None
+            begins, self._looks = not self._looks, True
+        if begins:
+            io_thread().send(self._look_later)
+
+    def drop(self, server: ControlServer) -> None:
+        """Do not open *server* any more; from any thread."""
+        with self._lock:
+            self._young.pop(server, None)
+            self._old.pop(server, None)
+
+    def _look_later(self) -> None:
+        io_thread().loop.call_later(SHORT_S, self._look)
+
+    def _look(self) -> None:
+        with self._lock:
+            due, self._old, self._young = self._old, self._young, {}
+            self._looks = goes_on = bool(self._old)
+        for server in due:
+            with contextlib.suppress(ControlError, OSError):
+                server.open()
+        if goes_on:
+            self._look_later()
+
+
+_later = _OpenedLater()
 
 
 class _ClientConnection:
@@ -258,6 +308,8 @@ def _sweep(folders: tuple[Path, ...]) -> None:
 
 
 def _forget() -> None:
+    global _later
+    _later = _OpenedLater()  # another thread may have held the lock of the old one
     for server in tuple(_servers):
         server.forget()
 

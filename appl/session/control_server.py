@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
 
 def start_server(session: Session, say: Tell, recorder: Recorder | None) -> ControlServer:
-    """Start, on the I/O loop, the server of *session*'s run; the caller may close it.
+    """The server of *session*'s run, which the caller may close.
 
-    If it cannot start, *say* gets a line, provided that the user asked for it.
+    It starts on the I/O loop: at once if the user asked for it, and otherwise a moment later, since
+    most runs of a web server are over by then. If the user asked for it and it cannot start, *say*
+    gets a line.
     """
     began = time.time()
 
@@ -39,10 +41,12 @@ def start_server(session: Session, say: Tell, recorder: Recorder | None) -> Cont
         try:
             server.open()
         except (ControlError, OSError) as error:
-            if session.config.origin("ctl") != "default":
-                say(f"appl: `appl ctl` cannot reach this run: {error}")
+            say(f"appl: `appl ctl` cannot reach this run: {error}")
 
-    io_thread().send(opens)
+    if session.config.origin("ctl") == "default":
+        server.open_later()
+    else:
+        io_thread().send(opens)
     return server
 
 

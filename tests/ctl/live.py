@@ -133,9 +133,7 @@ class Recorded(Going):
 
     @property
     def socket(self) -> Path:
-        path = self.session.control_server.path
-        assert path is not None
-        return path
+        return eventually(lambda: self.session.control_server.path)
 
     def ask(self, do: str, **fields: Any) -> Any:
         """What the run says through its socket."""

@@ -310,13 +310,29 @@ def test_which_runs_can_be_reached(tmp_path: Path, given: dict[str, Any], reacha
     with recorded(lambda: str(programs.answer("a")), tmp_path / "run.trace", **given) as made:
         made.backend.has("/answer.0/gen.0")
         assert (made.session.control_server is not None) is reachable
+        assert not reachable or made.socket.exists()
         assert bool(live_runs()) is reachable
         made.backend.release("/answer.0/gen.0")
         made.over()
 
 
+def test_a_server_that_is_closed_in_a_moment_never_listens(home: Path) -> None:
+    short, long = (ControlServer(lambda request: None) for _ in range(2))
+
+    def begin() -> None:  # on the loop, which opens none of them meanwhile
+        short.open_later()
+        short.close()
+        long.open_later()
+
+    on_loop(begin)
+    listens = eventually(lambda: long.path)
+    assert short.path is None and list((home / "appl").iterdir()) == [listens]
+    long.close()
+
+
 def test_two_runs_of_a_process_are_two_entries(tmp_path: Path) -> None:
     with held(tmp_path / "one.trace") as one, held(tmp_path / "two.trace") as two:
+        assert one.socket != two.socket
         assert {live.name for live in live_runs()} == {"one", "two"}
         assert find("one").path == one.socket
         assert find("two").path == two.socket

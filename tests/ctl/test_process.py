@@ -110,7 +110,8 @@ def other(tmp_path: Path) -> Iterator[Callable[..., Other]]:
     made: list[Other] = []
 
     def start(*words: str, **environment: str) -> Other:
-        made.append(Other(tmp_path, *words, APPL_BACKEND="prog:backend", **environment))
+        told = {"APPL_BACKEND": "prog:backend", "APPL_CTL": "on", **environment}
+        made.append(Other(tmp_path, *words, **told))  # it can be reached at its first call
         return made[-1]
 
     yield start
