@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[1]
 MAY = {
     "errors": [],
     "threads": [],
+    "shield": [],
     "fallback": [],
     "late": [],
     "services": [],
@@ -61,6 +62,7 @@ MAY = {
         "runtime.world",
         "compiler",
         "prompt",
+        "shield",
         "threads",
         "collecting",
         "errors",
@@ -125,6 +127,7 @@ MAY = {
         "prompt",
         "backend",
         "errors",
+        "shield",
         "threads",
     ],
     "tracing.reading": [

@@ -53,6 +53,7 @@ class Run:
     ``places`` are further backends, by the names that ``models`` have for them.
     ``world`` decides what its programs are told from outside, and when; by default it is ``Live``.
     ``lender`` is asked for leave before each attempt, when limits are those of another process.
+    ``prepare`` is called before the first call is sent on its way, on the thread that makes it.
     ``gate``, ``enter``, ``barrier``, ``sequential`` and the defaults of calls are those of
     ``Services``.
     """
@@ -65,6 +66,7 @@ class Run:
         world: World | None = None,
         gate: Callable[[], None] | None = None,
         enter: Callable[[Entered], bool] | None = None,
+        prepare: Callable[[], None] | None = None,
         barrier: Callable[[], None] | None = None,
         model: str | None = None,
         models: Models | None = None,
@@ -105,6 +107,7 @@ class Run:
         )
         for name, place in (places or {}).items():
             self.dispatch.add_place(name, place)
+        self._prepare = prepare
         self.tool_memory: ToolMemory | None = None
         self.states = States()
         self.recent = Recent()
@@ -147,6 +150,9 @@ class Run:
         if self.closed:  # since this thread looked
             io_thread().send(partial(call.parted, RunClosed(_OVER)))
             self.check_open()
+        if self._prepare is not None:
+            prepare, self._prepare = self._prepare, None
+            prepare()
         io_thread().send(partial(self.admit, call))
 
     def admit(self, call: Call) -> None:

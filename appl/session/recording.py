@@ -9,9 +9,11 @@ import threading
 from collections.abc import Callable, Mapping
 
 from appl import threads
+from appl.runtime.concurrency.fiber import is_in_loop
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import Event
 from appl.runtime.run_services import Entered
+from appl.shield import shielded
 from appl.tracing.recording.recorder import Recorder
 
 
@@ -31,6 +33,7 @@ class Recording:
         self._opening = threading.RLock()  # held while the trace is opened, which may take long
         self._lock = threading.RLock()  # held for a moment
         self._opened = False
+        self._refusal: Exception | None = None  # of the first call, if the trace cannot be opened
         self._secrets: dict[str, str] = {}
         self.recorder: Recorder | None = None
         self.on_event: Callable[[Event], None] = self._keep
@@ -39,9 +42,25 @@ class Recording:
         """Let the next call start; the first one opens the trace."""
         if not self._opened:
             with self._opening:
+                refusal, self._refusal = self._refusal, None
+                if refusal is not None:
+                    raise refusal
                 self._begin()
         if self.recorder is not None:
             self.recorder.gate()
+
+    def prepare(self) -> None:
+        """Open the trace, if the program's thread may wait: nobody has to be woken for it then.
+
+        What keeps it from being opened refuses the first call, when that starts.
+        """
+        if is_in_loop():
+            return
+        with self._opening, shielded():
+            try:
+                self._begin()
+            except Exception as refusal:
+                self._refusal = refusal
 
     # -- on the I/O loop, which other runs use, too
 

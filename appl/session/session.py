@@ -223,6 +223,7 @@ def make_session(
     run = Run(
         backend,
         instruments=watching,
+        prepare=recording.prepare,
         gate=recording.gate,
         enter=recording.enter,
         barrier=recording.barrier,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,12 @@ PATIENCE_S = 60.0
 def ask(question: str) -> str:
     f"{question}"
     return str(appl.gen())
+
+
+@appl.ppl
+async def aask(question: str) -> str:
+    f"{question}"
+    return str(await appl.gen())
 
 
 class Gate:
@@ -65,6 +72,14 @@ def slow_run(gate: Gate, folder: Path) -> Iterator[threading.Thread]:
         thread.join(PATIENCE_S)
 
 
+def still_waits(slow: threading.Thread, gate: Gate) -> bool:
+    """True if the *slow* run stands at its *gate*; one that waits to be synced has ended before."""
+    if gate.point == "before-sync":
+        slow.join(PATIENCE_S)
+        return not slow.is_alive() and not gate.opened.is_set()
+    return slow.is_alive() and not gate.opened.is_set()
+
+
 @pytest.mark.parametrize("point", ["before-open", "before-write", "before-sync"])
 def test_a_slow_folder_holds_up_no_run_in_another_folder(point: str, tmp_path: Path) -> None:
     (tmp_path / "far").mkdir()
@@ -73,7 +88,7 @@ def test_a_slow_folder_holds_up_no_run_in_another_folder(point: str, tmp_path: P
         for number in range(3):
             with appl.record(tmp_path / f"{number}.trace", backend="appl.testing:Echo"):
                 ask("quick?")
-        assert thread.is_alive() and not gate.opened.is_set()
+        assert still_waits(thread, gate)
     traces = [Trace.open(tmp_path / name) for name in ("far/slow.trace", "0.trace", "2.trace")]
     assert [(trace.state, len(trace.calls)) for trace in traces] == [("finished", 1)] * 3
 
@@ -86,7 +101,7 @@ def test_runs_of_one_folder_wait_for_no_opening_and_no_sync_of_another(
     with slow_run(gate, tmp_path) as thread:
         with appl.record(tmp_path / "quick.trace", backend="appl.testing:Echo"):
             ask("quick?")
-        assert thread.is_alive() and not gate.opened.is_set()
+        assert still_waits(thread, gate)
     assert len(Trace.open(tmp_path / "slow.trace").calls) == 1
 
 
@@ -97,13 +112,13 @@ def test_calls_that_wait_for_the_trace_start_in_their_order(tmp_path: Path) -> N
         gate("before-open")
         return Recorder(tmp_path / "run.trace", {})
 
-    def run() -> None:
+    async def run() -> None:
         many = session(recorder)
-        with many.run:
-            appl.map(ask, questions)
+        async with many.run:
+            await asyncio.gather(*map(aask, questions))
         many.close()
 
-    thread = threading.Thread(target=run, daemon=True)
+    thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
     thread.start()
     assert gate.passing.wait(PATIENCE_S)
     gate.opened.set()
@@ -121,15 +136,19 @@ def test_a_call_that_is_cancelled_while_its_trace_is_opened_asks_nobody(tmp_path
         return Recorder(tmp_path / "run.trace", {})
 
     @appl.ppl
-    def leave() -> None:
+    async def leave() -> None:
         "cancelled?"
         appl.gen()
-        assert gate.passing.wait(PATIENCE_S)
+        assert await asyncio.to_thread(gate.passing.wait, PATIENCE_S)
         raise KeyError("the program fails")
 
+    async def left() -> None:
+        async with run.run:
+            await leave()
+
     run = session(recorder)
-    with pytest.raises(KeyError), run.run:
-        leave()
+    with pytest.raises(KeyError):
+        asyncio.run(left())
     gate.opened.set()
     run.close()
     (call,) = Trace.open(tmp_path / "run.trace").calls

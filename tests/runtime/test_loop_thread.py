@@ -15,8 +15,8 @@ import pytest
 from appl import call, gen, ppl
 from appl.runtime.concurrency.fiber import Hub, Stack
 from appl.runtime.concurrency.loop_thread import LoopThread, io_thread
-from appl.runtime.concurrency.shield import Shield
 from appl.runtime.scheduling.deadlines import CommonDeadline
+from appl.shield import Shield
 from appl.testing import Instant, Log, running
 
 MANY = 2000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import queue
 import resource
 import stat
 import subprocess
@@ -22,7 +23,7 @@ from made import asked, call, small_trace, start
 from appl.errors import TraceCorrupt, TraceLocked, TraceTooNew, TraceWriteError
 from appl.tracing import Recorder, Trace, records, salvage
 from appl.tracing.format import codec, store
-from appl.tracing.recording.writer import Writer
+from appl.tracing.recording.writer import Writer, sync_closed
 
 NOBODY = 65534
 
@@ -421,18 +422,18 @@ def test_a_sync_that_fails_while_nothing_is_written_ends_recording(path: Path) -
             attempt()
 
 
-def test_closing_waits_for_a_sync_and_syncs_what_came_after_it(path: Path) -> None:
-    syncing, go, syncs = threading.Event(), threading.Event(), list[int]()
+def test_closing_waits_for_a_sync_and_what_came_after_it_is_synced_soon(path: Path) -> None:
+    syncing, go, syncs = threading.Semaphore(0), threading.Event(), list[int]()
 
     def fault(point: str) -> None:
         if point == "before-sync":
             syncs.append(writer.file.blocks)
-            syncing.set()
+            syncing.release()
             go.wait(10)
 
     writer = Writer(path, fault=fault)
     writer.append(codec.pack([1]))
-    assert syncing.wait(10)
+    assert syncing.acquire(timeout=10)
     writer.append(codec.pack([2]))
     writer.barrier(5)
     closing = threading.Thread(target=writer.close)
@@ -440,7 +441,41 @@ def test_closing_waits_for_a_sync_and_syncs_what_came_after_it(path: Path) -> No
     assert store.locked(path.open("rb"))
     go.set()
     closing.join(10)
+    assert syncing.acquire(timeout=10)
     assert syncs == [1, 2]
+
+
+def test_a_sync_that_fails_after_the_close_is_told_and_never_retried(path: Path) -> None:
+    told, count = queue.SimpleQueue[str](), list[int]()
+
+    def fault(point: str) -> None:
+        if point == "before-sync":
+            count.append(1)
+            raise OSError(errno.EIO, "Input/output error")
+
+    recorder = Recorder(path, {}, fault=fault, notify=told.put)
+    recorder.close()
+    assert "may not be on the disk" in told.get(timeout=10)
+    sync_closed()
+    assert count == [1] and told.empty()
+
+
+def test_what_was_closed_is_synced_when_the_process_exits(path: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+from appl.tracing.format import codec
+from appl.tracing.recording.writer import Writer
+
+writer = Writer(Path(sys.argv[1]), fault=lambda point: point == "before-sync" and print(point))
+writer.append(codec.pack([1]))
+writer.close()
+print("closed")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True
+    )
+    assert sorted(done.stdout.split()) == ["before-sync", "closed"]
 
 
 def test_what_cannot_be_encoded_stops_the_next_call(path: Path) -> None:

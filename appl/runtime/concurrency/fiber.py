@@ -645,6 +645,11 @@ def strand_here() -> Strand:
     return me.fiber if type(me) is Stack else hub_here().strand()
 
 
+def is_in_loop() -> bool:
+    """True if the caller runs on a loop of the program's, which must not be blocked."""
+    return _get_running_loop() is not None
+
+
 def in_coroutine() -> bool:
     """True if the caller is code of the running loop, which must not be blocked."""
     return _get_running_loop() is not None and type(getcurrent()) is not Stack

@@ -29,7 +29,7 @@ from threading import get_ident
 from typing import Protocol
 
 from appl import threads
-from appl.runtime.concurrency.shield import Shield
+from appl.shield import Shield
 
 TICK = 0.001
 _FAST_NS = 1_000_000

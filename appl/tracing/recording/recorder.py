@@ -114,6 +114,7 @@ class Recorder:
             limit=limit,
             owner=owner,
         )
+        self.writer.report = lambda error: self._notify(f"appl: {error}")
         self.torn = self.writer.file.torn
         try:
             self._open(header, append, reason)

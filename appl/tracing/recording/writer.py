@@ -1,8 +1,13 @@
 """The writers of traces, and the thread that commits their queued items in groups.
 
 All traces of a folder have one thread. It encodes and writes, and never opens or syncs a file: who
-opens or closes a trace does that, and a thread besides does it each second. So a disk that is slow
-to sync delays no other run, and a folder that is slow delays only the runs that it holds.
+opens a trace does the one, and a thread besides does the other each second, also for traces that
+were closed meanwhile. So a disk that is slow to sync delays no run, and a folder that is slow
+delays only the runs that it holds.
+
+Who opens or closes a trace writes it, too, so that no other thread has to be woken. The locks say
+who may do what: ``_writing`` is held by the thread that takes from a writer's queue and writes,
+``_syncing`` by the one that syncs or closes its file. Who holds both took ``_writing`` first.
 
 Invariant: what a commit callback was told about lies before ``BlockFile.good``. Items of one writer
 are taken, encoded and written by one thread at a time.
@@ -10,6 +15,7 @@ are taken, encoded and written by one thread at a time.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import threading
@@ -22,6 +28,7 @@ from typing import Any, Literal
 
 from appl import threads
 from appl.errors import TraceWriteError
+from appl.shield import shielded
 from appl.tracing.format import codec
 from appl.tracing.format.signing import Owner
 from appl.tracing.format.store import BlockFile, Fault
@@ -45,6 +52,10 @@ _LOCKS = 3
 writes."""
 _SLACK = 0.0002
 """Seconds after which a thread is woken while no other thread computes."""
+_SYNC_AT_ONCE = 32
+"""Closed files after which they are synced, before the second is over."""
+_MOST_UNSYNCED = 256
+"""Closed files that wait to be synced. If there are more, who closes one waits for the disk."""
 _BUSY = 8
 """Items in a group after which more are expected soon."""
 _CALL = -1
@@ -229,9 +240,9 @@ class Writer:
         self.queue, self._is_listed = ItemQueue(), False
         self._filter = filter
         self._ready: list[bytes] = []
-        # Who holds both takes ``_writing`` first. It is reentrant: a callback may close the writer.
-        self._writing = threading.RLock()  # held by the thread that takes from the queue
-        self._syncing = threading.Lock()  # held by the thread that syncs the file
+        self.report: Callable[[TraceWriteError], None] | None = None  # of a sync after the close
+        self._writing = threading.RLock()  # reentrant: a callback may close the writer
+        self._syncing = threading.Lock()
         self._room = threading.Event()
         self._closing = self._dirty = self._broken = self._over = False
         self._is_named = append or durability == "process"  # on the disk, by its folder
@@ -275,12 +286,11 @@ class Writer:
 
     def write_now(self) -> None:
         """Return when all that is queued is written. Raises ``TraceWriteError``."""
-        # This thread may write as well as that of the folder, and need not wait for it. In the main
-        # thread a Ctrl-C would break off the encoding or the writing, and records would be lost.
-        if threading.get_ident() == threading.main_thread().ident or self.forked:
-            self.barrier()
-            return
-        with self._writing:
+        if self.forked:
+            raise self._fork_error()
+        # This thread may write as well as that of the folder, and need not wait for it. A Ctrl-C
+        # must not break off the encoding or the writing, or records would be lost.
+        with self._writing, shielded():
             self._drain()
         self._call_if_left()
         if self.failed is not None:
@@ -353,7 +363,8 @@ class Writer:
         """Never write again, from now on; what a forked child does with its parent's writer."""
         self.forked = True
         self.queue = ItemQueue()  # the lock of the old one may be held for ever in a child
-        self._let_go()
+        self.file.close()
+        _turns.relax(self)
 
     def unsaved(self) -> list[Any]:
         """The items that are queued and not written, and records that could not be written."""
@@ -367,34 +378,38 @@ class Writer:
         # the writer is over. Only after the last try are those told who still wait, and the lock of
         # the file goes last of all: another process may write from then on.
         self._closing = True
-        with contextlib.suppress(TraceWriteError):
-            self.write_now()
-        with self._writing:
+        with self._writing, shielded():
             try:
                 self._finish()
             finally:
                 self._over = True
-                self._thread.leave(self)
                 self._tell_waiting()
                 with self._syncing:
                     self.file.unlock()
-                    self._let_go()
+                    if not self._thread.leave(self):
+                        self.file.close()
+                _turns.relax(self)
         if self.failed is not None:
             raise self.failed
 
     def _finish(self) -> None:
-        """Write and sync what is left; a sync that is under way may still fail."""
+        """Write what is left, and sync it if many others wait to be synced."""
         self._drain()
-        with self._syncing:
-            self._sync_file()
+        with self._syncing:  # a sync that is under way may still fail
+            if self._thread.is_behind:
+                self._sync_file()
         if self.failed is None:
             self.look()
         if self.failed is not None and not self._broken:
             self._last_try()
 
-    def _let_go(self) -> None:
-        if self.file.close():
-            _turns.relax(self)
+    def sync_closed(self) -> None:
+        """Have the disk keep a closed file, and let go of it."""
+        with self._syncing:
+            self._sync_file()
+            self.file.close()
+        if self.failed is not None and self.report is not None:
+            self.report(self.failed)
 
     def _last_try(self) -> None:
         """The disk may have room again at the end of the run; a failed fsync is never retried."""
@@ -550,8 +565,9 @@ class WriterThread:
         self.listed: deque[Writer] = deque()
         self._folder = folder
         self._writers: dict[Writer, None] = {}
+        self._closed: deque[Writer] = deque()  # that are not synced
         self._next_look = time.monotonic() + _SYNC_SECONDS
-        self._is_syncing = False
+        self._syncing = threading.Lock()
         self._files = self._named = 0  # that were made, and of those, that the folder's sync saw
         self._naming = threading.Lock()
 
@@ -583,10 +599,23 @@ class WriterThread:
                 file.sync_folder()
                 self._named = files
 
-    def leave(self, writer: Writer) -> None:
-        """Look after *writer* no more: it is closed."""
+    @property
+    def is_behind(self) -> bool:
+        """True if no further file may wait to be synced."""
+        return _ending or len(self._closed) >= _MOST_UNSYNCED
+
+    def leave(self, writer: Writer) -> bool:
+        """Look after *writer* no more: it is closed. True if its file will be synced later."""
+        later = writer.is_dirty
         with _threads_lock:
             self._writers.pop(writer, None)
+            if later:
+                self._closed.append(writer)
+        if later:
+            _sync_at_exit()
+            if len(self._closed) >= _SYNC_AT_ONCE:
+                self._begin_sync()
+        return later
 
     def _run(self) -> None:
         busy = False
@@ -596,7 +625,7 @@ class WriterThread:
             if self.listed or busy:
                 self.timer.gather()
                 busy = self._drain() >= _BUSY
-            elif self._writers:
+            elif self._writers or self._closed:
                 self.timer.sleep(self._next_look, lambda: not self.listed)
             elif self._is_unused():
                 return
@@ -613,7 +642,7 @@ class WriterThread:
         """Wait for the next writer; true if none has come, and this thread is another's no more."""
         self.timer.sleep(time.monotonic() + _LINGER_SECONDS, lambda: not self.listed)
         with _threads_lock:
-            unused = not self._writers and _threads.get(self._folder) is self
+            unused = not (self._writers or self._closed) and _threads.get(self._folder) is self
             if unused:
                 del _threads[self._folder]
         return unused
@@ -623,27 +652,59 @@ class WriterThread:
         if time.monotonic() < self._next_look:
             return
         self._next_look = time.monotonic() + _SYNC_SECONDS
-        writers = list(self._writers)
-        for writer in writers:
+        for writer in list(self._writers):
             writer.look_if_free()
-        # One sync at a time: a slow disk would else collect threads that wait for it.
-        if not self._is_syncing and any(writer.is_dirty for writer in writers):
-            self._is_syncing = True
-            try:
-                threads.work(lambda: self._sync(writers))
-            except RuntimeError:  # the system has no further thread
-                self._sync(writers)
+        if self._closed or any(writer.is_dirty for writer in list(self._writers)):
+            self._begin_sync()
 
-    def _sync(self, writers: list[Writer]) -> None:
+    def _begin_sync(self) -> None:
+        """Have another thread sync the files, if none does so."""
+        # One sync at a time: a slow disk would else collect threads that wait for it.
+        if self._syncing.acquire(blocking=False):
+            try:
+                threads.work(self._sync)
+            except RuntimeError:  # the system has no further thread
+                self._sync()
+
+    def _sync(self) -> None:
         try:
-            for writer in writers:
+            for writer in list(self._writers):
                 writer.sync()
+            while self._closed:
+                self._closed.popleft().sync_closed()
         finally:
-            self._is_syncing = False
+            self._syncing.release()
+
+    def sync_closed(self) -> None:
+        """Return when the files of closed traces are synced."""
+        with self._syncing:
+            while self._closed:
+                self._closed.popleft().sync_closed()
 
 
 _threads: dict[str, WriterThread] = {}
 _threads_lock = threading.Lock()
+_awaits_exit = _ending = False
+
+
+def _sync_at_exit() -> None:
+    """Have what waits to be synced synced when the process exits."""
+    global _awaits_exit
+    if not _awaits_exit:
+        _awaits_exit = True
+        atexit.register(_end)
+
+
+def _end() -> None:
+    global _ending
+    _ending = True  # what is closed from now on is synced at once
+    sync_closed()
+
+
+def sync_closed() -> None:
+    """Return when the disk keeps all traces that were closed so far."""
+    for thread in list(_threads.values()):
+        thread.sync_closed()
 
 
 def _reason(error: BaseException) -> str:

@@ -1,17 +1,19 @@
 """A shield that delays signal handlers while the main thread does work that must not be broken off.
 
 Invariant: the handlers of all signals that came are called right after, in order of arrival, where
-they may raise. The shielded work takes microseconds and never blocks.
+they may raise. The shielded work takes microseconds, and waits for nothing but a disk.
 """
 
 from __future__ import annotations
 
 import signal
+import threading
 
 # the same functions as in ``signal``, where making enums of their results costs ten times as much
 from _signal import getsignal  # type: ignore[import-not-found]
 from _signal import signal as set_handler
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -45,6 +47,14 @@ class Shield:
             set_handler(number, handler)
         for number, frame in self._came:
             self._handlers[number](number, frame)
+
+
+def shielded() -> AbstractContextManager[None]:
+    """A shield where one is needed: on the main thread, if none is up."""
+    if threading.get_ident() != threading.main_thread().ident:
+        return nullcontext()
+    is_up = isinstance(getattr(getsignal(signal.SIGINT), "__self__", None), Shield)
+    return nullcontext() if is_up else Shield()
 
 
 _known: tuple[list[Any], dict[int, Handler]] = ([], {})
