@@ -387,7 +387,7 @@ def _declared(places: tuple[tuple[str, tuple[str, ...]], ...]) -> Mapping[str, E
 
 def _packages(place: str) -> tuple[str, ...]:
     try:
-        changed = os.stat(place or ".")  # noqa: PTH116 - a Path costs three times as much
+        changed = os.stat(place or ".")
         return _packages_as_of(place, changed.st_mtime_ns)
     except OSError:
         return ()

@@ -46,8 +46,8 @@ def find_file(directory: Path | None = None) -> SettingsFile | None:
     By default, *directory* is the working directory. Outside of both, only *directory* itself is
     searched: folders further up may be anybody's.
     """
-    start = os.getcwd() if directory is None else os.path.realpath(directory)  # noqa: PTH109
-    home = os.path.expanduser("~")  # noqa: PTH111 - Paths cost ten times as much
+    start = os.getcwd() if directory is None else os.path.realpath(directory)
+    home = os.path.expanduser("~")
     states = tuple(_states(start, home))
     newest = max((state[0] for state in states if state is not None), default=0)
     if time.time_ns() - newest < _SETTLED_NS:
@@ -62,7 +62,7 @@ def _states(folder: str, home: str) -> Iterator[_State | None]:
             yield _state(f"{folder}/{name}")
         git = _state(f"{folder}/.git")
         yield git and (0, 0, git[2])  # it is there; every commit changes it
-        above = os.path.dirname(folder)  # noqa: PTH120 - a Path costs ten times as much
+        above = os.path.dirname(folder)
         if git is not None or folder == home or above == folder:
             return
         folder = above
@@ -71,7 +71,7 @@ def _states(folder: str, home: str) -> Iterator[_State | None]:
 def _state(path: str) -> _State | None:
     """The state of the file at *path*, which differs after a change; ``None`` without a file."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - a Path costs three times as much
+        found = os.stat(path)
     except (OSError, ValueError):
         return None
     return found.st_ctime_ns, found.st_size, found.st_ino

@@ -43,9 +43,9 @@ def private_identity(name: str) -> tuple[object, ...] | None:
     """
     try:
         folder = f"{_base()}/appl"
-        states = os.stat(folder), os.stat(f"{folder}/{name}")  # noqa: PTH116 - as above
+        states = os.stat(folder), os.stat(f"{folder}/{name}")
         seen = [(s.st_ino, s.st_mode, s.st_uid, s.st_ctime_ns) for s in states]
-        return folder, os.environ.get("HOME"), os.getcwd(), *seen  # noqa: PTH109
+        return folder, os.environ.get("HOME"), os.getcwd(), *seen
     except (OSError, ConfigError):
         return None
 
@@ -115,9 +115,9 @@ def _base() -> str:
     windows = sys.platform == "win32"
     variable = "LOCALAPPDATA" if windows else "XDG_STATE_HOME"
     named = os.environ.get(variable, "")
-    if os.path.isabs(named):  # noqa: PTH117 - each run asks, and a Path costs ten times as much
+    if os.path.isabs(named):
         return named
-    home = os.path.expanduser("~")  # noqa: PTH111
+    home = os.path.expanduser("~")
     if home == "~":
         raise ConfigError(f"there is no home folder for your state; set {variable}")
     return home + ("/AppData/Local" if windows else "/.local/state")

@@ -289,11 +289,11 @@ def _listen(path: Path) -> socket.socket:
     try:
         made.setblocking(False)
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(begun)  # noqa: PTH108 - each run listens, and Paths take longer than the rest
+            os.unlink(begun)
         made.bind(begun)
-        os.chmod(begun, 0o600)  # noqa: PTH101
+        os.chmod(begun, 0o600)
         made.listen(_QUEUE)
-        os.rename(begun, path)  # noqa: PTH104
+        os.rename(begun, path)
     except BaseException:
         made.close()
         Path(begun).unlink(missing_ok=True)

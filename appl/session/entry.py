@@ -52,14 +52,14 @@ class Entry:
             "function": self.function,
             "argv": shown_words(self.argv),
             "argc": self.argc,
-            "directory": os.getcwd(),  # noqa: PTH109 - a Path is slow
+            "directory": os.getcwd(),
         }
 
 
 def script(kind: Literal["script", "api"] = "script") -> Entry:
     """The program that Python runs; it has no file in a REPL, a notebook or with ``-c``."""
     file = getattr(sys.modules.get("__main__"), "__file__", None)
-    path = _resolved(file, os.getcwd()) if file else None  # noqa: PTH109 - a Path is slow
+    path = _resolved(file, os.getcwd()) if file else None
     return Entry(kind, path, argc=max(len(sys.argv) - 1, 0))
 
 
@@ -71,7 +71,7 @@ def _stem(file: str) -> str:
 @lru_cache(maxsize=4)
 def _resolved(file: str, directory: str) -> str:
     """The whole path of the program's *file*, which is named relative to *directory*."""
-    return os.path.realpath(os.path.join(directory, file))  # noqa: PTH118
+    return os.path.realpath(os.path.join(directory, file))
 
 
 def program_digests(entry: Entry) -> dict[str, str]:
@@ -118,7 +118,7 @@ def changed_files(header: Mapping[str, object]) -> list[str]:
 
 def _digest(file: str) -> bytes | None:
     try:
-        found = os.stat(file)  # noqa: PTH116 - a Path costs three times as much
+        found = os.stat(file)
         if time.time() - found.st_mtime < _SETTLED_S:
             return digest_of(Path(file).read_bytes())
         return _digest_as_of(file, found.st_mtime_ns, found.st_size, found.st_ino)
@@ -132,11 +132,10 @@ def _digest_as_of(path: str, changed_ns: int, size: int, inode: int) -> bytes:
     return digest_of(Path(path).read_bytes())
 
 
-def git_commit(start: Path) -> str | None:
-    """The commit that is checked out at *start*, read from git's files."""
-    folder = str(start)
+def git_commit(folder: str) -> str | None:
+    """The commit that is checked out at *folder*, read from git's files."""
     while not os.path.lexists(git := f"{folder}/.git"):
-        above = os.path.dirname(folder)  # noqa: PTH120 - a Path costs ten times as much
+        above = os.path.dirname(folder)
         if above == folder:
             return None
         folder = above

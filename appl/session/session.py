@@ -66,7 +66,7 @@ _CLOSING_S = 5.0
 
 def tell(line: str) -> None:
     """Write a line to stderr."""
-    print(line, file=sys.stderr, flush=True)
+    print(f"{line}\n", end="", file=sys.stderr, flush=True)  # one write in place of two
 
 
 @dataclass(slots=True)
@@ -377,7 +377,7 @@ def header(session: Session) -> dict[str, Any]:
         "model": session.run.services.model,
         "models": session.run.dispatch.models.as_data(),
         "programs": program_digests(entry),
-        "git": git_commit(Path(entry.file).parent if entry.file else Path.cwd()),
+        "git": git_commit(os.path.dirname(entry.file) if entry.file else os.getcwd()),
         "versions": versions(),
         "seed": session.seed,
         **session.origin,
@@ -405,7 +405,7 @@ def shown(path: Path) -> str:
     """*path* relative to the working directory if it lies below it, otherwise in full."""
     if not path.is_absolute():
         return str(path)
-    return str(path).removeprefix(f"{os.getcwd()}{os.sep}")  # noqa: PTH109 - Paths cost more
+    return str(path).removeprefix(f"{os.getcwd()}{os.sep}")
 
 
 @contextlib.contextmanager

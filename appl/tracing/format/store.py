@@ -227,7 +227,8 @@ class BlockFile:
         """The encoder that continues the file, after its torn tail was cut."""
         try:
             found = self._repair() if append else block.Scan()
-            key = self._owner.key if self._owner is not None and self._sign_on() else None
+            signs = self._owner is not None and (not append or self._sign_on())
+            key = self._owner.key if self._owner is not None and signs else None
         except BaseException:
             os.close(self._fd)
             raise

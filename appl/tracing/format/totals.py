@@ -127,12 +127,11 @@ class Totals:
 
     def as_numbers(self) -> list[int]:
         """The totals as numbers, in the order of the fields."""
-        values = (getattr(self, name) for name in self.__slots__)
-        return [
-            n
-            for value in values
-            for n in ([*value.values()] if isinstance(value, dict) else [value])
-        ]
+        numbers: list[int] = []
+        for name in self.__slots__:
+            value = getattr(self, name)
+            numbers += value.values() if isinstance(value, dict) else (value,)
+        return numbers
 
     @classmethod
     def of_numbers(cls, numbers: Iterable[object]) -> Totals:
@@ -181,7 +180,8 @@ class RunningTotals:
     @property
     def whole(self) -> Totals:
         """The totals over all models."""
-        return combined([*self.models.values()])
+        models = [*self.models.values()]
+        return models[0] if len(models) == 1 else combined(models)
 
     def start(self, address: str, model: str, at: int) -> None:
         """Note that a call of *model* starts at the time *at*."""

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,7 +38,7 @@ from appl.tracing.format.store import Fault
 from appl.tracing.format.totals import Totals
 from appl.tracing.recording.encoder import HOLDS, Closing, EventEncoder
 from appl.tracing.recording.privacy import Mode, Redact, Veil
-from appl.tracing.recording.secret import Masker
+from appl.tracing.recording.secret import Masker, Secrets
 from appl.tracing.recording.writer import QUEUE_BYTES, Committed, Durability, Writer
 
 _header_row, _process_row = table.row(table.HeaderRecord), table.row(table.ProcessRecord)
@@ -55,9 +56,14 @@ def new_path(program: str, folder: Path | None = None) -> Path:
     """
     now = datetime.now(UTC)
     stamp = f"{now:%Y%m%dT%H%M%S}.{now.microsecond // 1000:03d}Z"
-    said = Masker().text(program, [])
-    word = re.sub(r"[^A-Za-z0-9_]+", "_", said).strip("_")[:40] or "run"
-    return (folder or folders.runs_folder()) / f"{stamp}-{word}-{secrets.token_hex(2)}.trace"
+    name = f"{stamp}-{_word(program, Masker().refresh())}-{secrets.token_hex(2)}.trace"
+    return (folder or folders.runs_folder()) / name
+
+
+@lru_cache(maxsize=16)
+def _word(program: str, known: Secrets) -> str:
+    """The name of *program* as a part of the name of a file, without the *known* secrets."""
+    return re.sub(r"[^A-Za-z0-9_]+", "_", known.masked(program, [])).strip("_")[:40] or "run"
 
 
 class Recorder:

@@ -54,7 +54,7 @@ def _literal(text: str) -> str:
     return "".join(c if c.isalnum() else rf"\x{{{ord(c):02x}}}" for c in seven)
 
 
-class _Secrets(SecretForms):
+class Secrets(SecretForms):
     """The secrets that are known at one time, and with *shapes* what looks like a key."""
 
     def __init__(self, names: Mapping[str, str], shapes: bool) -> None:
@@ -84,6 +84,12 @@ class _Secrets(SecretForms):
         known = self.without(text, instead)
         return without_keys(known, instead) if self._shapes else known
 
+    def masked(self, text: str, found: list[str]) -> str:
+        """*text* without secrets; their names are added to *found*."""
+        if not self.may_be_in(text.encode("utf-8", "surrogatepass")):
+            return text
+        return from_bytes(self.cleaned(as_bytes(text), found))
+
 
 class Masker:
     """Knows the secrets of this process and takes them out of records.
@@ -98,7 +104,7 @@ class Masker:
         named = given if isinstance(given, Mapping) else _numbered(given)
         self._given = {each: name for name, each in named.items() if len(each) >= MIN_LENGTH}
         self._seen: tuple[Any, object, object] = (None, None, None)
-        self._secrets = _Secrets({}, shapes)
+        self._secrets = Secrets({}, shapes)
         self.refresh()
 
     def add(self, secrets: Mapping[str, str]) -> None:
@@ -106,7 +112,7 @@ class Masker:
         if not {*secrets.values()} <= self._given.keys():
             self._given = {each: name for name, each in secrets.items()} | self._given
 
-    def refresh(self) -> _Secrets:
+    def refresh(self) -> Secrets:
         """The secrets that are known now: the environment may have changed."""
         if self._seen != (self._given, concealed(), raw_environment()):
             seen = self._given, concealed(), raw_environment().copy()
@@ -188,23 +194,20 @@ class Masker:
 
     def text(self, text: str, found: list[str]) -> str:
         """*text* without the secrets; their names are added to *found*."""
-        secrets = self.refresh()
-        if not secrets.may_be_in(text.encode("utf-8", "surrogatepass")):
-            return text
-        return from_bytes(secrets.cleaned(as_bytes(text), found))
+        return self.refresh().masked(text, found)
 
 
 def _numbered(secrets: Iterable[str]) -> dict[str, str]:
     return {f"secret{number}": each for number, each in enumerate(secrets)}
 
 
-_last: tuple[Any, _Secrets] | None = None
+_last: tuple[Any, Secrets] | None = None
 """The secrets that a masker of this process found last, behind what they were found in."""
 
 
 def _known_secrets(
     given: dict[str, str], hidden: dict[str, str], environment: dict[bytes, bytes], shapes: bool
-) -> _Secrets:
+) -> Secrets:
     """The secrets in these places, which the maskers of all runs share while they are the same."""
     global _last
     last, places = _last, (given, hidden, environment, shapes)
@@ -212,7 +215,7 @@ def _known_secrets(
         named = (*((name, each) for each, name in given.items()), *hidden.items())
         found = [*named, *_in_environment(environment)]
         names = {each: name for name, each in reversed(found) if not _is_path(each)}
-        last = _last = places, _Secrets(names, shapes)
+        last = _last = places, Secrets(names, shapes)
     return last[1]
 
 
