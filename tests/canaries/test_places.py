@@ -121,6 +121,7 @@ def test_no_secret_is_shown_of_a_live_run(here: Path) -> None:
         with recorded(program, here / "run.trace", "tests.canaries.places:Busy") as live:
             eventually(lambda: len(live.look(Run.holdings)) == len(EVERY))
             eventually(lambda: [each for each in live.look(Run.holdings) if each.error])
+            assert live.socket.exists()
             for words in (
                 ["show", "--content", "--limit", "480"],
                 ["show", "--content", "--json", "--limit", "480"],
