@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import queue
 import resource
+import shutil
 import stat
 import subprocess
 import sys
@@ -458,6 +459,20 @@ def test_a_sync_that_fails_after_the_close_is_told_and_never_retried(path: Path)
     assert "may not be on the disk" in told.get(timeout=10)
     sync_closed()
     assert count == [1] and told.empty()
+
+
+def test_a_trace_whose_folder_is_left_or_removed_is_synced_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    for name in ("left", "removed"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        Recorder(Path("runs/some.trace"), {}, notify=told.append).close()
+    monkeypatch.chdir(tmp_path)
+    shutil.rmtree(tmp_path / "removed")
+    sync_closed()
+    assert told == []
 
 
 def test_what_was_closed_is_synced_when_the_process_exits(path: Path) -> None:

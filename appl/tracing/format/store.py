@@ -217,6 +217,7 @@ class BlockFile:
         self, path: Path, *, append: bool, owner: Owner | None = None, fault: Fault | None = None
     ) -> None:
         self.path, self.fault = path, fault
+        self._folder = path.parent.absolute()  # the program may go to another one before the sync
         self._owner, self._first, self._signature = owner, b"", START
         self.good = self.blocks = self.last = self.torn = 0
         self._fd = reopen(path) if append else create(path)
@@ -256,7 +257,10 @@ class BlockFile:
 
     def sync_folder(self) -> None:
         """Have the disk note the name of the file."""
-        folder = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            folder = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:  # somebody has removed it, and the file with it
+            return
         try:
             with contextlib.suppress(OSError):
                 os.fsync(folder)
