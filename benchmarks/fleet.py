@@ -29,7 +29,7 @@ from typing import Any
 
 from report import write
 
-from appl.runtime.scheduling.residency import Conversation, Residency, WaitingLine
+from appl.runtime.scheduling.residency import CachedConversation, Residency, WaitingLine
 from appl.runtime.scheduling.turn_forecast import KindHistory
 
 CHUNK, ROWS = 8192, 64
@@ -300,14 +300,14 @@ class Ours:
         if recorded is not None:
             self._residency.kind("agent").add(recorded.record())
         self._ages = count()
-        self._agents: dict[Conversation, Agent] = {}
+        self._agents: dict[CachedConversation, Agent] = {}
         self.send: Callable[[Agent], None]
 
     def ready(self, agent: Agent) -> None:
         """The next turn of *agent* is ready."""
         now = self._server.now
         if agent.seen is None:
-            agent.seen = Conversation("agent", (next(self._ages),))
+            agent.seen = CachedConversation("agent", (next(self._ages),))
             self._agents[agent.seen] = agent
         self._know(agent, 1)
         size = agent.size + agent.adds
@@ -347,7 +347,7 @@ class Ours:
             policy.begin(who, agent.size + agent.adds, now)
             self.send(agent)
 
-    def _fits(self, who: Conversation) -> bool:
+    def _fits(self, who: CachedConversation) -> bool:
         policy, agent, now = self._residency, self._agents[who], self._server.now
         size = agent.size + agent.adds
         if who.rank is None:
@@ -540,10 +540,10 @@ def decisions(agents: int, servers: int, calls: int = 20_000) -> float:
     """The CPU seconds for one call, of *agents* that take turns on *servers*."""
     dice = random.Random(0)
     lines = [WaitingLine(Residency(agents // servers * 4000)) for _ in range(servers)]
-    waiting: list[deque[Conversation]] = [deque() for _ in range(servers)]
-    inside: list[deque[Conversation]] = [deque() for _ in range(servers)]
+    waiting: list[deque[CachedConversation]] = [deque() for _ in range(servers)]
+    inside: list[deque[CachedConversation]] = [deque() for _ in range(servers)]
     for number in range(agents):
-        waiting[number % servers].append(Conversation("agent", (number,)))
+        waiting[number % servers].append(CachedConversation("agent", (number,)))
     for at, those in enumerate(waiting):
         for who in those:
             lines[at].residency.ask(who, 3000, 3000, 0.0)
@@ -557,7 +557,7 @@ def decisions(agents: int, servers: int, calls: int = 20_000) -> float:
 
 
 def _decide(
-    line: WaitingLine, inside: deque[Conversation], now: float, dice: random.Random
+    line: WaitingLine, inside: deque[CachedConversation], now: float, dice: random.Random
 ) -> None:
     """One answer, one later turn, and as many newcomers as fit."""
     residency = line.residency

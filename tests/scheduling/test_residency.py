@@ -9,7 +9,7 @@ from math import sqrt
 import pytest
 
 from appl.runtime.scheduling.context_profile import DEVIATIONS, Ahead, ContextProfile
-from appl.runtime.scheduling.residency import Conversation, Residency, WaitingLine
+from appl.runtime.scheduling.residency import CachedConversation, Residency, WaitingLine
 from appl.runtime.scheduling.turn_forecast import LINGER, KindHistory, best_stop
 
 
@@ -63,7 +63,7 @@ def test_the_delay_is_the_first_turn_at_which_another_fits() -> None:
 
 def test_those_that_end_keep_their_room_for_a_while() -> None:
     residency = Residency(10_000)
-    who = Conversation("agent")
+    who = CachedConversation("agent")
     who.known = [20.0]
     assert residency.ahead(who, 10.0) == [(10.0, 1.0), (20.0, 1.0), (20.0, LINGER)]
 
@@ -142,7 +142,7 @@ def test_no_other_stop_is_cheaper(seed: int) -> None:
     assert cost(best_stop(gaps, 3.0)) <= 1.05 * best
 
 
-def let_in(residency: Residency, line: WaitingLine, now: float) -> list[Conversation]:
+def let_in(residency: Residency, line: WaitingLine, now: float) -> list[CachedConversation]:
     found = []
     while (who := line.next(now)) is not None:
         if who.rank is None and not residency.admits(who, who.size, residency.held):
@@ -154,7 +154,7 @@ def let_in(residency: Residency, line: WaitingLine, now: float) -> list[Conversa
 
 
 def arrive(
-    residency: Residency, line: WaitingLine, who: Conversation, size: float, now: float
+    residency: Residency, line: WaitingLine, who: CachedConversation, size: float, now: float
 ) -> None:
     residency.ask(who, size, size, now)
     line.add(who, now)
@@ -164,21 +164,21 @@ def test_no_more_are_let_in_than_will_fit_at_any_turn() -> None:
     residency = Residency(10_000)
     line = WaitingLine(residency)
     for number in range(20):
-        who = Conversation("agent", (number,))
+        who = CachedConversation("agent", (number,))
         who.known, who.last = [2000.0], True
         arrive(residency, line, who, 500, 0.0)
     assert len(let_in(residency, line, 1.0)) == 4
     naive = Residency(10_000, foresees=False)
     line = WaitingLine(naive)
     for number in range(20):
-        arrive(naive, line, Conversation("agent", (number,)), 500, 0.0)
+        arrive(naive, line, CachedConversation("agent", (number,)), 500, 0.0)
     assert len(let_in(naive, line, 1.0)) == 19
 
 
 def test_those_that_were_let_in_go_before_newcomers_and_the_late_first() -> None:
     residency = Residency(10_000)
     line = WaitingLine(residency)
-    first, second, new = (Conversation("agent", (number,)) for number in range(3))
+    first, second, new = (CachedConversation("agent", (number,)) for number in range(3))
     for who in (first, second):
         arrive(residency, line, who, 100, 0.0)
     assert let_in(residency, line, 0.0) == [first, second]
@@ -194,10 +194,10 @@ def test_those_that_were_let_in_go_before_newcomers_and_the_late_first() -> None
 def test_a_large_newcomer_is_passed_for_a_while_only() -> None:
     residency = Residency(10_000)
     line = WaitingLine(residency)
-    large = Conversation("large", (0,))
+    large = CachedConversation("large", (0,))
     arrive(residency, line, large, 4000, 0.0)
     for number in range(1, 1000):
-        small = Conversation("small", (number,))
+        small = CachedConversation("small", (number,))
         arrive(residency, line, small, 100, number - 0.5)
         who = line.next(float(number))
         assert who is not None
@@ -210,7 +210,7 @@ def test_a_large_newcomer_is_passed_for_a_while_only() -> None:
 def test_the_worst_ranked_gives_way_and_what_lapses_is_dropped() -> None:
     residency = Residency(10_000)
     line = WaitingLine(residency)
-    those = [Conversation("agent", (number,)) for number in range(3)]
+    those = [CachedConversation("agent", (number,)) for number in range(3)]
     for who in those:
         arrive(residency, line, who, 100, 0.0)
     let_in(residency, line, 0.0)
@@ -228,10 +228,10 @@ def test_the_worst_ranked_gives_way_and_what_lapses_is_dropped() -> None:
 def test_an_account_is_empty_when_all_have_ended(seed: int) -> None:
     dice, residency = random.Random(seed), Residency(20_000)
     line, now = WaitingLine(residency), 0.0
-    those = [Conversation(dice.choice("ab"), (number,)) for number in range(30)]
+    those = [CachedConversation(dice.choice("ab"), (number,)) for number in range(30)]
     for who in those:
         arrive(residency, line, who, dice.randint(50, 3000), now)
-    running: list[Conversation] = []
+    running: list[CachedConversation] = []
     while running or len(line):
         now += dice.random()
         list(residency.lapsed(now))

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from appl.runtime.concurrency.loop_thread import LoopThread, io_thread
 from appl.runtime.scheduling.prefixes import Cache, Footprint
-from appl.runtime.scheduling.residency import Conversation, Place, Residency
+from appl.runtime.scheduling.residency import CachedConversation, Place, Residency
 from appl.runtime.scheduling.timers import Clock
 from appl.runtime.scheduling.turn_forecast import KindHistory
 
@@ -56,7 +56,7 @@ class Room:
         self._shared = whose, clock, io_thread()  # as long as this is there, so is what it is for
         self.cache = Cache()
         self.residency = Residency(kinds=_history(whose), foresees=foresees)
-        self._kept: dict[Conversation, Footprint] = {}
+        self._kept: dict[CachedConversation, Footprint] = {}
         self.numbers: Iterator[int] = count()
         self.users: WeakSet[RoomUser] = WeakSet()
         self._waiting: dict[RoomUser, None] = {}
@@ -77,12 +77,12 @@ class Room:
         """Note that the cache has *tokens*."""
         self.residency.tokens = tokens
 
-    def keep(self, who: Conversation, each: Footprint, now: float) -> None:
+    def keep(self, who: CachedConversation, each: Footprint, now: float) -> None:
         """Keep the prompt *each* of *who*, which is busy elsewhere, as long as that pays."""
         self._kept[who] = each
         self.residency.rest(who, each.own, now)
 
-    def release(self, who: Conversation) -> None:
+    def release(self, who: CachedConversation) -> None:
         """Release what is kept for *who*, if anything is."""
         each = self._kept.pop(who, None)
         if each is not None:

@@ -22,7 +22,7 @@ from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.scheduling.cache_room import Room, RoomTurn
 from appl.runtime.scheduling.order import program_of
 from appl.runtime.scheduling.prefixes import Footprint
-from appl.runtime.scheduling.residency import Conversation, WaitingLine
+from appl.runtime.scheduling.residency import CachedConversation, WaitingLine
 from appl.runtime.scheduling.timers import Clock, LoopClock, Timer
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _NOTHING = _Coming(0, 0, 0, "")
 
 
 @dataclass(slots=True, eq=False)
-class _Activation:
+class _AskingActivation:
     """An activation that asks: its conversation, its waiting calls, and its prompts to come.
 
     Shorter prompts to come are first; ``come`` is the longest of those that have come. Of its
@@ -57,7 +57,7 @@ class _Activation:
     """
 
     address: str
-    who: Conversation
+    who: CachedConversation
     coming: list[_Coming] = field(default_factory=list)
     come: _Coming = _NOTHING
     waiting: deque[tuple[Call, Footprint]] = field(default_factory=deque)
@@ -92,10 +92,10 @@ class ConversationQueue:
         self._room, self._caching, self._go = room, caching, go
         self._clock, self._foresees, self._unseen = clock or LoopClock(), foresees, unseen
         self._line = WaitingLine(room.residency)
-        self.activations: OrderedDict[str, _Activation] = OrderedDict()
+        self.activations: OrderedDict[str, _AskingActivation] = OrderedDict()
         self._programs: OrderedDict[str, int] = OrderedDict()
-        self._of: dict[Conversation, _Activation] = {}
-        self._by_call: dict[Call, _Activation] = {}
+        self._of: dict[CachedConversation, _AskingActivation] = {}
+        self._by_call: dict[Call, _AskingActivation] = {}
         self._letters = self._tokens = 0
         self._lapse: Timer | None = None
         self.admitted = 0
@@ -134,7 +134,7 @@ class ConversationQueue:
         if activation.watched and at < _FAR:
             self._learn(activation)
 
-    def _learn(self, activation: _Activation) -> None:
+    def _learn(self, activation: _AskingActivation) -> None:
         """Count what is known of *activation*, which has arrived before; others may go now."""
         self._room.residency.learn(activation.who, self._known(activation))
         if len(self):
@@ -151,7 +151,7 @@ class ConversationQueue:
         if activation is not None:
             self._end_if_over(activation)
 
-    def _has_come(self, activation: _Activation, call: Call) -> _Coming | None:
+    def _has_come(self, activation: _AskingActivation, call: Call) -> _Coming | None:
         """Remove *call* from those to come; ``None`` if it was not among them."""
         for at, each in enumerate(activation.coming):
             if each.address == call.address:
@@ -176,7 +176,7 @@ class ConversationQueue:
         self._room.measure(tokens)
         self._room.residency.ask(who, own, whole, self._clock.now())
 
-    def _watch(self, activation: _Activation, call: Call) -> None:
+    def _watch(self, activation: _AskingActivation, call: Call) -> None:
         """Measure its first prompt, and note it when the activation ends."""
         activation.watched = True
         link = call.request.messages if call.request is not None else None
@@ -190,7 +190,7 @@ class ConversationQueue:
         else:
             frame.root_of_prompt().when_ended(partial(self._ended, activation))
 
-    def _known(self, activation: _Activation) -> list[float]:
+    def _known(self, activation: _AskingActivation) -> list[float]:
         """The own sizes of *activation* at the turns that are known to come."""
         rate = self._tokens / max(1, self._letters)
         return [
@@ -199,15 +199,15 @@ class ConversationQueue:
             if coming.parts > activation.come.parts
         ]
 
-    def _ended(self, activation: _Activation) -> None:
+    def _ended(self, activation: _AskingActivation) -> None:
         """Note that *activation* has ended; on its program's thread."""
         io_thread().send(partial(self._has_ended, activation))
 
-    def _has_ended(self, activation: _Activation) -> None:
+    def _has_ended(self, activation: _AskingActivation) -> None:
         activation.who.last = True
         self._end_if_over(activation)
 
-    def _end_if_over(self, activation: _Activation) -> None:
+    def _end_if_over(self, activation: _AskingActivation) -> None:
         at = activation.address
         if not activation.over or self.activations.get(at) is not activation:
             return
@@ -249,11 +249,11 @@ class ConversationQueue:
             self._line.add(activation.who, self._clock.now())
         return call
 
-    def _next(self) -> _Activation | None:
+    def _next(self) -> _AskingActivation | None:
         who = self._line.next(self._clock.now())
         return self._of[who] if who is not None else None
 
-    def _is_let_in(self, activation: _Activation, call: Call, each: Footprint) -> bool:
+    def _is_let_in(self, activation: _AskingActivation, call: Call, each: Footprint) -> bool:
         """True if there is room for *each*, which is taken; else ``go`` is called when there is."""
         room, who, now = self._room, activation.who, self._clock.now()
         room.release(who)  # first: it may need just the room that it kept
@@ -279,7 +279,7 @@ class ConversationQueue:
             size = each.own + (who.held if who.running else 0.0)
             self._room.residency.begin(who, size, self._clock.now())
 
-    def _fits(self, who: Conversation, each: Footprint, own: float, now: float) -> bool:
+    def _fits(self, who: CachedConversation, each: Footprint, own: float, now: float) -> bool:
         tokens, room = self._caching.cache_tokens, self._room
         if tokens is None:
             return True
@@ -362,7 +362,7 @@ class ConversationQueue:
 
     # -- activations
 
-    def _activation(self, call: Call) -> _Activation:
+    def _activation(self, call: Call) -> _AskingActivation:
         found = self._by_call.get(call)
         if found is None:
             address = _conversation_of(call)
@@ -374,7 +374,7 @@ class ConversationQueue:
             found.calls += 1
         return found
 
-    def _made(self, call: Call, address: str) -> _Activation:
+    def _made(self, call: Call, address: str) -> _AskingActivation:
         """An activation not seen before: a newcomer, unless one around it was let in."""
         program, numbers = program_of(call), self._room.numbers
         if program not in self._programs:
@@ -382,7 +382,9 @@ class ConversationQueue:
             if len(self._programs) > _MOST:
                 self._programs.popitem(last=False)
         age = self._programs[program], next(numbers)
-        return _Activation(address, Conversation(_kind_of(address), age, rank=self._rank(address)))
+        return _AskingActivation(
+            address, CachedConversation(_kind_of(address), age, rank=self._rank(address))
+        )
 
     def _rank(self, address: str) -> int | None:
         """The rank of the nearest conversation around *address* that was let in."""
@@ -393,7 +395,7 @@ class ConversationQueue:
                 return around.who.rank
         return None
 
-    def _forget(self, activation: _Activation, finished: bool) -> None:
+    def _forget(self, activation: _AskingActivation, finished: bool) -> None:
         self._line.remove(activation.who)
         self._room.release(activation.who)
         self._room.residency.end(activation.who, finished and activation.who.turn > 0)

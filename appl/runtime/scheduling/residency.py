@@ -42,7 +42,7 @@ _Class = tuple[int, str, int, int]
 
 
 @dataclass(slots=True, eq=False)
-class Conversation:
+class CachedConversation:
     """An activation that asks by turns: its *kind*, its *age*, and the size of its context.
 
     ``turn`` is the number of turns begun, ``rank`` its place in the order of letting in; it is
@@ -78,7 +78,7 @@ class Conversation:
         """True if the program has said how it goes on."""
         return bool(self.known or self.last)
 
-    def __lt__(self, other: Conversation) -> bool:
+    def __lt__(self, other: CachedConversation) -> bool:
         return self.age < other.age
 
 
@@ -101,9 +101,9 @@ class Residency:
         self.profile = ContextProfile()
         self.held = 0.0
         self.running = 0
-        self._inside: dict[Conversation, None] = {}
-        self._worst: list[tuple[int, int, float, Conversation]] = []
-        self._lapses: list[tuple[float, int, Conversation]] = []
+        self._inside: dict[CachedConversation, None] = {}
+        self._worst: list[tuple[int, int, float, CachedConversation]] = []
+        self._lapses: list[tuple[float, int, CachedConversation]] = []
         self._ranks, self._numbers = count(), count()
         self._stale = False
         self._turn_s = _FIRST_TURN_S
@@ -123,7 +123,7 @@ class Residency:
             found = self.kinds[name] = KindHistory()
             return found
 
-    def ahead(self, who: Conversation, size: float) -> Ahead:
+    def ahead(self, who: CachedConversation, size: float) -> Ahead:
         """The size of *who* at each coming turn with its chance; *size* at the first of them."""
         if who.is_told:
             return _said([size, *(max(size, each) for each in who.known)])
@@ -131,14 +131,14 @@ class Residency:
         turns = history.course(who.turn - who.running).turns
         return [(size + growths * growth, chance) for growths, chance in turns]
 
-    def _growth(self, who: Conversation, size: float) -> float:
+    def _growth(self, who: CachedConversation, size: float) -> float:
         """The tokens that a turn adds to *who*: as its own and others of its kind have shown."""
         usual = self.kind(who.kind).growth
         if usual is None:
             return max(size, who.whole)  # nobody has had a second turn: as much as the first
         return (2 * usual + who.grown) / (1 + max(1, who.turn))
 
-    def area(self, who: Conversation) -> float:
+    def area(self, who: CachedConversation) -> float:
         """The room that the newcomer *who* will take, times the seconds for which it takes it."""
         if who.is_told:
             expected = sum(size * chance for size, chance in self.ahead(who, who.size))
@@ -147,7 +147,7 @@ class Residency:
             expected = who.size * course.chances + self._growth(who, who.size) * course.growths
         return max(1.0, expected * self.turn_s(who))
 
-    def alone_s(self, who: Conversation) -> float:
+    def alone_s(self, who: CachedConversation) -> float:
         """The seconds that the newcomer *who* takes if it need never wait."""
         if who.is_told:
             turns = 1.0 + len(who.known)
@@ -155,13 +155,15 @@ class Residency:
             turns = self.kind(who.kind).course(0).chances - LINGER
         return turns * self.turn_s(who)
 
-    def turn_s(self, who: Conversation) -> float:
+    def turn_s(self, who: CachedConversation) -> float:
         """The seconds from one turn of *who* to the next."""
         return self._turn_s + self.kind(who.kind).mean_gap_s()
 
     # -- who may go
 
-    def admits(self, who: Conversation, size: float, used: float, decisive: bool = False) -> bool:
+    def admits(
+        self, who: CachedConversation, size: float, used: float, decisive: bool = False
+    ) -> bool:
         """True if a newcomer with *size* tokens of its own may be let in besides *used* tokens.
 
         The *decisive* one may also go if to compute again what does not fit is quicker than to wait
@@ -192,7 +194,7 @@ class Residency:
                 who.ahead = self.ahead(who, who.coming)
             self.profile.add(who.ahead)
 
-    def victim(self, who: Conversation, now: float) -> Conversation | None:
+    def victim(self, who: CachedConversation, now: float) -> CachedConversation | None:
         """The conversation busy elsewhere that gives way to *who* first; ``None`` if none does."""
         while self._worst and self._worst[0][-1].kept != self._worst[0][-2]:
             heappop(self._worst)
@@ -202,13 +204,13 @@ class Residency:
         mine = who.rank is not None and (worst.rank or 0) > who.rank
         return worst if mine or not self.running or self.is_late(who, now) else None
 
-    def is_late(self, who: Conversation, now: float) -> bool:
+    def is_late(self, who: CachedConversation, now: float) -> bool:
         """True if *who* was let in and has waited for too long since."""
         return who.rank is not None and now - who.since > PATIENCE * self.recompute_s
 
     # -- what happens
 
-    def ask(self, who: Conversation, size: float, whole: float, now: float) -> None:
+    def ask(self, who: CachedConversation, size: float, whole: float, now: float) -> None:
         """Note that *who* is ready for its next turn, with *size* tokens of its own of *whole*."""
         if who.running:
             return
@@ -222,7 +224,7 @@ class Residency:
             self._expect(who, size)
         who.since = now
 
-    def begin(self, who: Conversation, size: float, now: float) -> None:
+    def begin(self, who: CachedConversation, size: float, now: float) -> None:
         """Let *who* go with a prompt and answer of *size* tokens of its own."""
         if who.rank is None:
             who.rank = next(self._ranks)
@@ -232,13 +234,13 @@ class Residency:
         self._hold(who, size)
         self._expect(who, size)
 
-    def _count(self, who: Conversation) -> None:
+    def _count(self, who: CachedConversation) -> None:
         self._stale |= self.kind(who.kind).begin(who.turn, who.growth)
         who.grown += who.growth
         who.turn += 1
         self.running += 1
 
-    def rest(self, who: Conversation, size: float, now: float) -> None:
+    def rest(self, who: CachedConversation, size: float, now: float) -> None:
         """Note that *who*, answered, is busy elsewhere; its *size* tokens are kept for a while."""
         self._stop(who)
         self._turn_s += 0.1 * (now - who.since - self._turn_s)
@@ -251,25 +253,25 @@ class Residency:
         if len(self._worst) > _FEW + 2 * len(self._inside):
             self._tidy()
 
-    def learn(self, who: Conversation, known: Sequence[float]) -> None:
+    def learn(self, who: CachedConversation, known: Sequence[float]) -> None:
         """Note the sizes of *who* at its coming turns, which the program has said meanwhile."""
         who.known = known
         if who.ahead is not None:
             self._plan_again(who)
 
-    def shrink(self, who: Conversation, tokens: float) -> None:
+    def shrink(self, who: CachedConversation, tokens: float) -> None:
         """Note that *tokens* fewer are held for *who*, of which other calls are under way."""
         self._hold(who, max(0.0, who.held - tokens))
         self._expect(who, who.held)
 
-    def drop(self, who: Conversation) -> None:
+    def drop(self, who: CachedConversation) -> None:
         """Note that no room is kept for *who*, which is busy elsewhere."""
         self._stop(who)
         who.kept = None
         self._hold(who, 0.0)
         self._plan(who, None)
 
-    def end(self, who: Conversation, finished: bool = True) -> None:
+    def end(self, who: CachedConversation, finished: bool = True) -> None:
         """Forget *who*; unless it *finished*, its end says nothing of others."""
         if who.ended:
             return
@@ -278,7 +280,7 @@ class Residency:
         if finished:
             self._stale |= self.kind(who.kind).end(who.turn)
 
-    def lapsed(self, now: float) -> Iterator[Conversation]:
+    def lapsed(self, now: float) -> Iterator[CachedConversation]:
         """Those for which it does not pay any more to keep room; each is dropped."""
         while (at := self.next_lapse()) is not None and at <= now:
             who = heappop(self._lapses)[-1]
@@ -298,28 +300,28 @@ class Residency:
         heapify(self._worst)
         heapify(self._lapses)
 
-    def _stop(self, who: Conversation) -> None:
+    def _stop(self, who: CachedConversation) -> None:
         self.running -= who.running
         who.running = False
 
-    def _hold(self, who: Conversation, tokens: float) -> None:
+    def _hold(self, who: CachedConversation, tokens: float) -> None:
         """Count *tokens* as held for *who*."""
         self.held += tokens - who.held
         who.held = tokens
         who.size = tokens or who.size
 
-    def _expect(self, who: Conversation, size: float) -> None:
+    def _expect(self, who: CachedConversation, size: float) -> None:
         """Expect *who* to go on with *size* tokens at the first coming turn."""
         who.coming = size
         self._plan(who, self.ahead(who, size))
 
-    def _plan_again(self, who: Conversation) -> None:
+    def _plan_again(self, who: CachedConversation) -> None:
         if who.kept is not None and who.is_told:
             self._plan(who, _said([max(who.held, each) for each in who.known]))
         else:
             self._expect(who, who.coming)
 
-    def _plan(self, who: Conversation, ahead: Ahead | None) -> None:
+    def _plan(self, who: CachedConversation, ahead: Ahead | None) -> None:
         """Plan room for *who* as *ahead* says; ``None``: none at present."""
         if who.ahead is not None:
             self.profile.add(who.ahead, -1)
@@ -340,24 +342,24 @@ class WaitingLine:
 
     def __init__(self, residency: Residency) -> None:
         self.residency = residency
-        self._returning: dict[Conversation, None] = {}
-        self._ranked: list[tuple[int, int, int, Conversation]] = []
-        self._new: dict[_Class, list[Conversation]] = {}
-        self._outside: dict[Conversation, None] = {}
+        self._returning: dict[CachedConversation, None] = {}
+        self._ranked: list[tuple[int, int, int, CachedConversation]] = []
+        self._new: dict[_Class, list[CachedConversation]] = {}
+        self._outside: dict[CachedConversation, None] = {}
         self._numbers = count()
         self._arrived = float("-inf")
 
     def __len__(self) -> int:
         return len(self._returning) + len(self._outside)
 
-    def __contains__(self, who: Conversation) -> bool:
+    def __contains__(self, who: CachedConversation) -> bool:
         return who in self._returning or who in self._outside
 
-    def __iter__(self) -> Iterator[Conversation]:
+    def __iter__(self) -> Iterator[CachedConversation]:
         yield from self._returning
         yield from self._outside
 
-    def add(self, who: Conversation, now: float) -> None:
+    def add(self, who: CachedConversation, now: float) -> None:
         """Have *who* wait."""
         if who in self:
             return
@@ -370,12 +372,12 @@ class WaitingLine:
         key = -who.priority, who.kind, len(who.known), int(2 * log2(max(1.0, who.size)))
         heappush(self._new.setdefault(key, []), who)
 
-    def remove(self, who: Conversation) -> None:
+    def remove(self, who: CachedConversation) -> None:
         """*who* waits no longer."""
         self._returning.pop(who, None)
         self._outside.pop(who, None)
 
-    def next(self, now: float) -> Conversation | None:
+    def next(self, now: float) -> CachedConversation | None:
         """The conversation that goes next if it fits; those that were let in before newcomers."""
         found = self._first_back(now)
         if found is not None and all(-key[0] <= found.priority for key in self._new):
@@ -383,11 +385,11 @@ class WaitingLine:
         new = self._newcomer(now)
         return found if new is None or (found and new.priority <= found.priority) else new
 
-    def place(self, who: Conversation, now: float) -> Place:
+    def place(self, who: CachedConversation, now: float) -> Place:
         """The place of *who* among those of other runs."""
         return (0, who.rank) if who.rank is not None else (1, -self._urgency(now)(who))
 
-    def _first_back(self, now: float) -> Conversation | None:
+    def _first_back(self, now: float) -> CachedConversation | None:
         while self._ranked and self._ranked[0][-1] not in self._returning:
             heappop(self._ranked)
         if not self._ranked:
@@ -395,22 +397,22 @@ class WaitingLine:
         longest = next(iter(self._returning))
         return longest if self.residency.is_late(longest, now) else self._ranked[0][-1]
 
-    def _newcomer(self, now: float) -> Conversation | None:
+    def _newcomer(self, now: float) -> CachedConversation | None:
         heads = self._heads()
         if len(heads) < 2:
             return heads[0] if heads else None
         return self.decisive(now) or max(heads, key=self._urgency(now))
 
-    def _urgency(self, now: float) -> Callable[[Conversation], float]:
+    def _urgency(self, now: float) -> Callable[[CachedConversation], float]:
         return lambda who: (now - who.since + _MOMENT_S) / self.residency.area(who)
 
-    def _heads(self) -> list[Conversation]:
+    def _heads(self) -> list[CachedConversation]:
         """The oldest newcomer of each class, of the highest priority among them."""
         heads = [head for key in list(self._new) if (head := self._head(key)) is not None]
         most = max((head.priority for head in heads), default=0)
         return [head for head in heads if head.priority == most]
 
-    def _head(self, key: _Class) -> Conversation | None:
+    def _head(self, key: _Class) -> CachedConversation | None:
         those = self._new[key]
         while those and those[0] not in self._outside:
             heappop(those)
@@ -419,7 +421,7 @@ class WaitingLine:
         del self._new[key]
         return None
 
-    def decisive(self, now: float) -> Conversation | None:
+    def decisive(self, now: float) -> CachedConversation | None:
         """The newcomer that takes as long alone as everything that is left, if no more come."""
         residency = self.residency
         if now - self._arrived <= _QUIET * residency.recompute_s:
