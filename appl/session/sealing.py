@@ -52,9 +52,9 @@ _seal = _Seal()
 def sealed() -> Iterator[_Seal]:
     """Inside, the program is silent, reads no terminal, and can change nothing outside of itself.
 
-    Its modules are imported anew.
+    Its modules are imported anew; afterwards those of before are there again.
     """
-    _forget_modules()
+    before = _forget_modules()
     stdin, cached = sys.stdin, sys.dont_write_bytecode
     sys.stdin, sys.dont_write_bytecode = io.StringIO(), True
     _seal.close()
@@ -66,6 +66,8 @@ def sealed() -> Iterator[_Seal]:
     finally:
         _seal.closed = False
         sys.stdin, sys.dont_write_bytecode = stdin, cached
+        _forget_modules()
+        sys.modules |= before
 
 
 def _writes(path: object, mode: str | None, flags: int) -> bool:
@@ -74,11 +76,13 @@ def _writes(path: object, mode: str | None, flags: int) -> bool:
     return named and (bool(flags & _WRITING) or not {*"wax+"}.isdisjoint(mode or ""))
 
 
-def _forget_modules() -> None:
+def _forget_modules() -> dict[str, ModuleType]:
     """Forget the modules of the user's own, which may hold what an earlier rehearsal left."""
-    for name, module in tuple(sys.modules.items()):
-        if name != "__main__" and _is_own(module):
-            del sys.modules[name]
+    every = tuple(sys.modules.items())
+    own = {name: module for name, module in every if name != "__main__" and _is_own(module)}
+    for name in own:
+        del sys.modules[name]
+    return own
 
 
 def _is_own(module: ModuleType) -> bool:

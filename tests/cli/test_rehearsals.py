@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -102,6 +103,12 @@ def test_each_rehearsal_imports_the_modules_of_the_program_anew(project: Project
     then = "    memory.SEEN.append(first)\n    if len(memory.SEEN) > 1:\n        ask('again')"
     found, _ = predicted(project, then, "import memory")
     assert found["rehearsed"] == 2
+
+
+def test_the_modules_of_before_are_there_again_afterwards(project: Project) -> None:
+    before = sys.modules[__name__]
+    predicted(project)
+    assert sys.modules[__name__] is before
 
 
 def test_a_tool_that_asks_nothing_is_rehearsed_and_one_that_may_ask_is_not(

@@ -150,7 +150,7 @@ class Watchdog:
     def look(self, now: float) -> bool:
         """Look at every thread, at the time *now* in seconds; true if anything is under way."""
         runs = self._open_runs()
-        running = [hub for hub in self._hubs() if not hub.rests()] if runs else []
+        running = self._running() if runs else []
         # The threads run on meanwhile: one look is a sample, and a finding needs two equal ones.
         busy = [self._look_at(hub, stack_of(hub.thread.ident), now) for hub in running]
         seconds, self._looked = now - (self._looked or now), now
@@ -159,6 +159,14 @@ class Watchdog:
             if len(calls) == 1 and not any(busy):
                 run.serial.note(calls[0], seconds)
         return any(busy) or any(waited)
+
+    def _running(self) -> list[Hub]:
+        """The hubs that do not rest; one whose thread is in a loop leaves that to the loop's."""
+        hubs = self._hubs()
+        in_loops = {hub.thread for hub in hubs if hub.runs()}
+        return [
+            hub for hub in hubs if not (hub.rests() or (not hub.loop and hub.thread in in_loops))
+        ]
 
     def _open_runs(self) -> list[WaitedRun]:
         """The runs that are not over, and whose time counts."""
