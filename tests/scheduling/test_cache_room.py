@@ -429,7 +429,9 @@ PROMPT = Prompt("x" * 100, WAITED, "x" * 200, WAITED, "x" * 400)
 def queue_of(foresees: bool = True) -> ConversationQueue:
     caching = SimpleNamespace(cache_tokens=1000, prompt_tokens=lambda _: range(50))
     room, go = Room(foresees=foresees), lambda: True
-    return ConversationQueue(room, cast(Any, caching), VirtualClock(), go, foresees, ())
+    unseen = SimpleNamespace(holds=lambda _: False)
+    clock = VirtualClock()
+    return ConversationQueue(room, cast(Any, caching), clock, go, foresees, cast(Any, unseen))
 
 
 def known(queue: ConversationQueue) -> list[float]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,8 @@ class Arrivals:
         self._probe: Callable[[], Coroutine[object, object, None]] | None = probe
         self._see, self._go = see, go
         self._arrived: deque[Call] = deque()
-        self._unseen: set[Call] = set()
+        self._unseen: dict[Call, str] = {}  # with the conversation of each
+        self._conversations = Counter[str]()
         self._timer: Timer | None = None
         self._learning: asyncio.Task[None] | None = None
         self.looking = self.gathering = self.probing = False
@@ -63,8 +64,14 @@ class Arrivals:
     def __len__(self) -> int:
         return len(self._unseen)
 
-    def __iter__(self) -> Iterator[Call]:
-        return iter(self._unseen)
+    def holds(self, conversation: str) -> bool:
+        """True if a call of the activation at this address was not looked at yet."""
+        return conversation in self._conversations
+
+    def _has_seen(self, conversation: str) -> None:
+        self._conversations[conversation] -= 1
+        if not self._conversations[conversation]:
+            del self._conversations[conversation]
 
     @property
     def busy(self) -> bool:
@@ -74,7 +81,8 @@ class Arrivals:
     def add(self, call: Call) -> None:
         """Look soon at *call*, which has been added to the ready queue."""
         self._arrived.append(call)
-        self._unseen.add(call)
+        address = self._unseen[call] = conversation_of(call)
+        self._conversations[address] += 1
         if self.looking:
             return
         self.looking = self.gathering = True
@@ -112,7 +120,7 @@ class Arrivals:
         cold, program, until = 0, "", clock.now() + _SLICE_S
         while arrived and (clock.now() < until or program_of(arrived[0]) == program):
             call = arrived.popleft()
-            self._unseen.remove(call)
+            self._has_seen(self._unseen.pop(call))
             cold, program = max(cold, self._see(call)), program_of(call)
         gather_s = self._policy.gather_s
         # Others with the same long beginning may be on their way from the program. To wait for a
@@ -132,3 +140,11 @@ class Arrivals:
     def _look_later(self, seconds: float, looks: int) -> None:
         when = self._clock.now() + seconds
         self._timer = self._clock.at(when, partial(self._look, looks))
+
+
+def conversation_of(call: Call) -> str:
+    """The address of the activation whose prompt *call* goes on with."""
+    frame = call.frame()
+    if frame is None:
+        return call.address.rpartition("/")[0]
+    return frame.root_of_prompt().address

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from appl.backend import PrefixCaching
 from appl.runtime.concurrency.loop_thread import io_thread
+from appl.runtime.scheduling.arrivals import Arrivals, conversation_of
 from appl.runtime.scheduling.cache_room import Room, RoomTurn
 from appl.runtime.scheduling.order import program_of
 from appl.runtime.scheduling.prefixes import Footprint
@@ -87,7 +88,7 @@ class ConversationQueue:
         clock: Clock | None,
         go: Callable[[], bool],
         foresees: bool,
-        unseen: Iterable[Call],
+        unseen: Arrivals,
     ) -> None:
         self._room, self._caching, self._go = room, caching, go
         self._clock, self._foresees, self._unseen = clock or LoopClock(), foresees, unseen
@@ -147,7 +148,7 @@ class ConversationQueue:
             activation.calls -= 1
             self._has_come(activation, call)
         else:
-            activation = self.activations.get(_conversation_of(call))
+            activation = self.activations.get(conversation_of(call))
         if activation is not None:
             self._end_if_over(activation)
 
@@ -211,7 +212,7 @@ class ConversationQueue:
         at = activation.address
         if not activation.over or self.activations.get(at) is not activation:
             return
-        if not any(_conversation_of(call) == at for call in self._unseen):
+        if not self._unseen.holds(at):
             self._forget(activation, finished=True)
             self._room.tell()
 
@@ -365,7 +366,7 @@ class ConversationQueue:
     def _activation(self, call: Call) -> _AskingActivation:
         found = self._by_call.get(call)
         if found is None:
-            address = _conversation_of(call)
+            address = conversation_of(call)
             found = self.activations.get(address)
             if found is None:
                 found = self.activations[address] = self._made(call, address)
@@ -405,14 +406,6 @@ class ConversationQueue:
 
 def _parts(coming: _Coming) -> int:
     return coming.parts
-
-
-def _conversation_of(call: Call) -> str:
-    """The address of the activation whose prompt *call* goes on with."""
-    frame = call.frame()
-    if frame is None:
-        return call.address.rpartition("/")[0]
-    return frame.root_of_prompt().address
 
 
 def _kind_of(activation: str) -> str:
