@@ -18,11 +18,11 @@ WORDS_OF_CALL = frozenset({"executor_type"})
 class AlternativeNames(Protocol):
     """Knows other names of attributes and options."""
 
-    def attribute(self, owner: Any, value: Any, name: str) -> Any:
+    def attribute(self, owner: object, value: object, name: str) -> object:
         """The attribute *name* of *owner*, whose value is *value*; or ``MISSING``."""
 
     def options(
-        self, fields: dict[str, Any], extra: dict[str, Any], known: Set[str], typed: bool
+        self, fields: dict[str, object], extra: dict[str, object], known: Set[str], typed: bool
     ) -> dict[str, Any]:
         """Put what *extra* says of the sampling into *fields*; return the other options.
 
@@ -33,10 +33,10 @@ class AlternativeNames(Protocol):
     def instead(self, option: str) -> str:
         """A hint in place of the *option* of ``gen``; an empty string if there is none."""
 
-    def filter_of(self, answer: Any, filter: Any, options: dict[str, Any]) -> Any:
+    def filter_of(self, answer: object, filter: object, options: dict[str, object]) -> Any:
         """The filter that *options* of ``run_tool_calls`` mean. Raises ``UnknownOption``."""
 
-    def arguments(self, f: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    def arguments(self, f: object, arguments: dict[str, object]) -> dict[str, object]:
         """The *arguments* of ``call`` that are meant for *f*."""
 
     def decorator(self, options: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
@@ -64,7 +64,7 @@ layouts: Callable[[], Layouts]
 """The module that knows another layout of the settings."""
 
 
-def attribute(owner: object, name: str) -> Any:
+def attribute(owner: object, name: str) -> object:
     """The attribute *name* that the class of *owner* does not have. Raises ``AttributeError``."""
     special = name.startswith("__")  # Python looks for these in every object
     found = MISSING if special else names().attribute(owner, owner, name)  # noqa: F821 - set by appl

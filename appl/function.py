@@ -254,7 +254,7 @@ def _sync(program: DecoratedFunction) -> Callable[..., object]:
 
 
 def _async(program: DecoratedFunction) -> Callable[..., object]:
-    def wrapper(*args: object, **kwargs: object) -> Any:
+    def wrapper(*args: object, **kwargs: object) -> object:
         mode = program.asked(kwargs)
         if program.told.parallel and _in_body():
             return program.spawn(args, kwargs, mode)
@@ -277,7 +277,7 @@ def _generator(program: DecoratedFunction) -> Callable[..., Any]:
 
 
 def _asyncgen(program: DecoratedFunction) -> Callable[..., Any]:
-    def wrapper(*args: object, **kwargs: object) -> Any:
+    def wrapper(*args: object, **kwargs: object) -> object:
         frame, turn = program.enter(args, program.asked(kwargs))
         made = program.agenerate(frame, turn, program.body(*args, **kwargs))
         return Primed(program.name, made) if program.told.auto_prime else made
@@ -317,8 +317,8 @@ def ppl(
 
 
 def ppl(
-    ctx: Any = "new",
-    compositor: Any = None,
+    ctx: object = "new",
+    compositor: object = None,
     *,
     model: str | None = None,
     default_return: str | None = None,
@@ -327,7 +327,7 @@ def ppl(
     auto_prime: bool = False,
     new_ctx_func: Any = None,
     **older: object,
-) -> Any:
+) -> object:
     """Make a function a prompt program: its expression statements are its prompt.
 
     *ctx* is what prompt it works on: ``new``, a ``copy`` of the caller's, the ``same``, or

@@ -60,7 +60,7 @@ def stdio(
         raise InvalidOption(f"stdio(command, args) takes a list of arguments, got {args!r}")
     words = [os.fspath(command), *(os.fspath(arg) for arg in args)]
 
-    def target(library: ModuleType) -> Any:
+    def target(library: ModuleType) -> object:
         parameters = library.StdioServerParameters(
             command=words[0], args=words[1:], env=dict(env or {}), cwd=cwd
         )
@@ -179,7 +179,7 @@ class MCPServer:
         start(lambda: self._offered(frame), context_for(frame))
         return task
 
-    def _offered(self, frame: Frame) -> Any:
+    def _offered(self, frame: Frame) -> object:
         self._run = frame.run
         return frame.run.outside.observe(frame.address, "mcp", self._start)
 
@@ -395,7 +395,7 @@ class _Unchecked:
         return read_object(text)
 
 
-def argument_reader(name: str, schema: dict[str, Any]) -> Reads:
+def argument_reader(name: str, schema: dict[str, object]) -> Reads:
     """A reader of the arguments of tool *name*, which fit its *schema*."""
     try:
         return SchemaReader(name, schema)
@@ -425,7 +425,7 @@ def _part(block: Any) -> str | Image | Audio:
 
 def _separated(parts: list[Any]) -> list[object]:
     """*parts* with a line break between neighbouring texts."""
-    found: list[Any] = []
+    found: list[object] = []
     for part in parts:
         if found and isinstance(part, str) and isinstance(found[-1], str):
             found.append("\n")

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 class Sessions(Protocol):
     """Opens runs with the settings of the user."""
 
-    def process_run(self) -> Any:
+    def process_run(self) -> object:
         """The run of the process, opened when it is first asked for."""
 
     def record(self) -> Any:
@@ -28,15 +28,15 @@ class Engines(Protocol):
 
     def mapped(
         self,
-        f: Callable[..., Any],
-        items: Iterable[tuple[Any, ...]],
+        f: Callable[..., object],
+        items: Iterable[tuple[object, ...]],
         size: int | None,
-        engine: Any,
+        engine: object,
         *,
         concurrency: int | None,
         collect: bool,
         progress: bool | None,
-    ) -> Any:
+    ) -> object:
         """The results of *f* for all *items*."""
 
 
@@ -46,7 +46,7 @@ sessions: Callable[[], Sessions]
 engines: Callable[[], Engines]
 """Where maps in other processes are made."""
 
-answer_file: Callable[[Path], Any]
+answer_file: Callable[[Path], object]
 """Opens a file in which the answers of equal calls are kept."""
 
 answer_printer: Callable[[], Any]

@@ -15,9 +15,8 @@ from _signal import signal as set_handler
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import FrameType, TracebackType
-from typing import Any
 
-Handler = Callable[[int, FrameType | None], Any]
+Handler = Callable[[int, FrameType | None], object]
 
 _NUMBERS = sorted(int(each) for each in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 
@@ -57,7 +56,7 @@ def shielded() -> AbstractContextManager[None]:
     return nullcontext() if is_up else Shield()
 
 
-_known: tuple[list[Any], dict[int, Handler]] = ([], {})
+_known: tuple[list[object], dict[int, Handler]] = ([], {})
 
 
 def _handlers() -> dict[int, Handler]:

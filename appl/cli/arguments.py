@@ -22,10 +22,10 @@ from appl.config import switch
 from appl.errors import nearest
 
 _MANY = (list, tuple, set, frozenset, Sequence, Iterable)
-_SIMPLE: dict[Any, Callable[[str], Any]] = {str: str, int: int, float: float, bool: switch}
+_SIMPLE: dict[object, Callable[[str], object]] = {str: str, int: int, float: float, bool: switch}
 _UNKNOWN = inspect.Parameter.empty
 _SECTION = "Parameters of the function"
-Parameters = Mapping[str, tuple[Any, Any]]
+Parameters = Mapping[str, tuple[object, object]]
 """Annotation and default of each parameter, by name."""
 
 
@@ -36,7 +36,7 @@ def bind(
     prog: str,
     *,
     partly: bool = False,
-) -> tuple[dict[str, Any], Options]:
+) -> tuple[dict[str, object], Options]:
     """The keyword arguments for *function* in *words*, and the options of *common* among them.
 
     A parameter wins over a common option of the same name. With *partly*, required parameters may
@@ -127,14 +127,14 @@ def _is_written(raw: str | tuple[str, ...] | None) -> bool:
     return raw is not None and raw != ()
 
 
-def _parameters(function: Callable[..., object]) -> dict[str, tuple[Any, Any]]:
+def _parameters(function: Callable[..., object]) -> dict[str, tuple[object, object]]:
     """Annotation and default of each parameter that can be given by name."""
     target = inspect.unwrap(function)
     try:
         hints = typing.get_type_hints(target, include_extras=True)
     except Exception:  # an annotation that names what is not there is no reason to refuse
         hints = {}
-    found: dict[str, tuple[Any, Any]] = {}
+    found: dict[str, tuple[object, object]] = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is _UNKNOWN:
             raise UsageError(f"parameter {name!r} cannot be given by name; remove the '/' after it")
@@ -143,7 +143,7 @@ def _parameters(function: Callable[..., object]) -> dict[str, tuple[Any, Any]]:
     return found
 
 
-def _guess(parameter: inspect.Parameter) -> Any:
+def _guess(parameter: inspect.Parameter) -> object:
     """The type of a parameter without annotation: that of its default, or text."""
     kind = type(parameter.default)
     return kind if kind in (*_SIMPLE, list, dict) else str
@@ -205,12 +205,12 @@ def _is_many(annotation: object) -> bool:
     return annotation in _MANY or get_origin(annotation) in _MANY
 
 
-def _element(annotation: object) -> Any:
+def _element(annotation: object) -> object:
     inner = [arg for arg in get_args(annotation) if arg is not Ellipsis]
     return inner[0] if len(inner) == 1 else str
 
 
-def _convert(name: str, annotation: object, raw: str | tuple[str, ...]) -> Any:
+def _convert(name: str, annotation: object, raw: str | tuple[str, ...]) -> object:
     try:
         if isinstance(raw, tuple):
             return _many(annotation, raw)
@@ -249,7 +249,7 @@ def _many(annotation: object, raw: tuple[str, ...]) -> object:
     return make(items) if make in (tuple, set, frozenset) else items
 
 
-def _checked(annotation: Any, raw: str) -> Any:
+def _checked(annotation: Any, raw: str) -> object:
     """Read *raw* as JSON if it looks like JSON, and convert it to *annotation* by pydantic."""
     from pydantic import TypeAdapter  # noqa: PLC0415  (heavy, and most parameters need none)
 

@@ -145,7 +145,9 @@ class ProgramCommand(Command):
 class Group(Command, click.Group):
     """A command with subcommands; the message about an unknown name suggests the nearest."""
 
-    def __init__(self, *args: Any, aliases: Mapping[str, str] | None = None, **more: Any) -> None:
+    def __init__(
+        self, *args: object, aliases: Mapping[str, str] | None = None, **more: Any
+    ) -> None:
         more = {"subcommand_metavar": "COMMAND …", **more}
         super().__init__(*args, invoke_without_command=True, **more)
         self.no_args_is_help = False
@@ -186,7 +188,7 @@ Section = Mapping[str, tuple[str, str]]
 class LazyGroup(Group):
     """A group of commands in *sections*: each name has a place (``module:name``) and a summary."""
 
-    def __init__(self, *args: Any, sections: Mapping[str, Section], **more: Any) -> None:
+    def __init__(self, *args: object, sections: Mapping[str, Section], **more: Any) -> None:
         super().__init__(*args, **more)
         self.sections = sections
         self._table = {name: entry for rows in sections.values() for name, entry in rows.items()}

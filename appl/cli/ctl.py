@@ -108,7 +108,7 @@ def show(given: Options) -> int:
     return failure.code
 
 
-def _runs() -> list[dict[str, Any]]:
+def _runs() -> list[dict[str, object]]:
     found = []
     for live in _control().live_runs():
         error = {"error": live.error} if live.error else {}
@@ -132,7 +132,7 @@ def _shows(
 
 def _again(look: Callable[[], object]) -> Iterator[object]:
     """Yield each new result of *look* until the run is gone."""
-    last: Any = None
+    last: object = None
     while True:
         try:
             found = look()

@@ -326,7 +326,7 @@ class LiveDisplay:
             redirect_stderr=True,
         )
 
-    def _render(self) -> Any:
+    def _render(self) -> object:
         counts = self.counts
         line = f"{counts.seconds():.0f} s  {counts.line()}"
         shown = self._text(line, style="dim", no_wrap=True, overflow="ellipsis")
@@ -345,7 +345,7 @@ class LiveDisplay:
         rows = [line[at : at + width] for line in lines for at in range(0, len(line) or 1, width)]
         return "\n".join(rows[-LINES:])
 
-    def _panel(self, address: str, text: str) -> Any:
+    def _panel(self, address: str, text: str) -> object:
         panel = late_import("rich.panel").Panel
         title = self._text(term_safe(address), style="dim")
         return panel(self._text(text), title=title, title_align="left", border_style="dim")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from appl.cli.commands import SCRIPT_ARGUMENTS, argument, combined, option, switch
 from appl.late import late_import
 
 
-def late(name: str) -> Callable[..., Any]:
+def late(name: str) -> Callable[..., object]:
     """The completion *name*, whose module is imported when a shell asks."""
     return lambda *given: getattr(late_import("appl.cli.words"), name)(*given)
 

@@ -79,11 +79,11 @@ def _set_clock(world: Environment) -> None:
             return cls.fromtimestamp(now(), tz)
 
         @classmethod
-        def utcnow(cls) -> Any:
+        def utcnow(cls) -> object:
             return cls.fromtimestamp(now(), datetime.UTC).replace(tzinfo=None)
 
         @classmethod
-        def today(cls) -> Any:
+        def today(cls) -> object:
             return cls.now()
 
     class Today(datetime.date):
@@ -117,7 +117,7 @@ def _done(order: dict[str, Any]) -> dict[str, object]:
     counted, path = PlainDisplay(quiet=True), Path(order["trace"])
     if order["moved"]:
         _move(*map(Path, order["moved"]))
-    value: Any = None
+    value: object = None
     error: BaseException | None = None
     try:
         with to_stderr(True), perturbed(Environment(**order["world"])):
@@ -178,7 +178,7 @@ def _recording(
 
 def _replayed(
     program: RecordedProgram, path: Path, world: Environment, counted: PlainDisplay
-) -> Any:
+) -> object:
     replayer = Lagging(Trace.open(path, home=load_config().home), world.lag)
     policy = Policy(limits=Limits(concurrency=world.slots))
     with checked(replayer):

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from appl.config import load as load_config
 
@@ -49,7 +49,7 @@ class ProcessOutcome:
     """The outcome of the process: the value as JSON text, or an error as data."""
 
     value: str | None
-    error: dict[str, Any] | None
+    error: dict[str, object] | None
     calls: int
     diverged: bool = False
 

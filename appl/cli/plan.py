@@ -79,7 +79,7 @@ def _known(function: Callable[..., object], words: list[str], prog: str) -> Mapp
 
 def _finder(function: Callable[..., object]) -> Callable[[str], tuple[Graph, str] | None]:
     """A function that finds prompt functions by the names that *function* and its callees use."""
-    spaces: list[Mapping[str, Any]] = [getattr(inspect.unwrap(function), "__globals__", {})]
+    spaces: list[Mapping[str, object]] = [getattr(inspect.unwrap(function), "__globals__", {})]
 
     def find(name: str) -> tuple[Graph, str] | None:
         head, *rest = name.split(".")

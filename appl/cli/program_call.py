@@ -47,15 +47,15 @@ class ValuePrinter:
         if self._shower is not None and self._texts:
             out(self._safe.close())
 
-    def value(self) -> Any:
+    def value(self) -> object:
         """The value that is not printed yet."""
         return self._value if self._shower is not None or not self._texts else "".join(self._texts)
 
 
 def call(
     run: Run,
-    function: Callable[..., Any],
-    values: dict[str, Any],
+    function: Callable[..., object],
+    values: dict[str, object],
     speaker: ValuePrinter | None = None,
 ) -> object:
     """Run *function* in *run*, wait for everything it started, and return its finished value.

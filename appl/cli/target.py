@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any
 
 from appl.errors import ApplError, nearest
 from appl.session.entry import Entry
@@ -61,7 +60,7 @@ def load(target: Target, *, to_call: bool = False) -> Callable[..., object]:
     With *to_call*, a method that needs an object is refused.
     """
     module = _from_file(Path(target.place)) if target.is_file else _by_name(target.place)
-    found: Any = module
+    found: object = module
     owner: object = None
     for part in target.function.split("."):
         owner, found = found, getattr(found, part, None)

@@ -103,7 +103,7 @@ def instead(option: str) -> str:
 # -- the calls of tools
 
 
-def filter_of(answer: Any, filter: object, options: dict[str, object]) -> Any:
+def filter_of(answer: Any, filter: object, options: dict[str, object]) -> object:
     """The filter of the tool calls of *answer* that *options* mean.
 
     ``filter_fn`` is a function of the list of calls, which returns those to run.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial as partial
 from functools import wraps as wraps
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from appl.function import ppl as ppl
 from appl.function import reset_context as reset_context
@@ -20,7 +20,7 @@ from appl.runtime.prompts.joined import str_future as str_future
 from appl.runtime.prompts.prompt_context import need_ctx as need_ctx
 from appl.runtime.traced import traceable as traceable
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 completion = gen
 """An older name of ``gen``."""

@@ -26,7 +26,7 @@ _IDLE = "num_extra_wrappers"
 """An option of ``ppl`` that has no meaning any more, and needs none."""
 
 
-def attribute(owner: object, value: object, name: str) -> Any:
+def attribute(owner: object, value: object, name: str) -> object:
     """The attribute *name* of *owner*, whose value is *value*; or ``MISSING``."""
     if isinstance(owner, Message):
         return messages.of_message(owner, name)
@@ -39,13 +39,13 @@ def attribute(owner: object, value: object, name: str) -> Any:
 
 def options(
     fields: dict[str, object], extra: dict[str, object], known: Set[str], typed: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Put what *extra* says of the sampling into *fields*; return the other options."""
     answers.of_sampling(fields, extra, known)
     return answers.of_gen(extra, known, typed)
 
 
-def arguments(f: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+def arguments(f: Any, arguments: dict[str, object]) -> dict[str, object]:
     """The *arguments* of ``call`` that are meant for *f*: where it runs is no longer chosen."""
     try:
         own = "executor_type" in inspect.signature(f).parameters
@@ -57,7 +57,7 @@ def arguments(f: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if name != "executor_type"}
 
 
-def decorator(options: dict[str, object], known: Collection[str]) -> dict[str, Any]:
+def decorator(options: dict[str, object], known: Collection[str]) -> dict[str, object]:
     """The *options* of ``ppl`` under the names in *known*. Raises ``UnknownOption``."""
     meant = {name: value for name, value in options.items() if name != _IDLE}
     found = renamed("@ppl", meant, _DECORATOR, known)

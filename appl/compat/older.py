@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from appl.errors import UnknownOption, nearest
 
@@ -40,12 +39,12 @@ def _users_level() -> int:
 
 def renamed(
     where: str, given: Mapping[str, object], names: Mapping[str, str], known: Collection[str] = ()
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """*given* under the names of today. Raises ``UnknownOption`` for a name that never existed.
 
     *known* are the options of today; the error suggests the nearest.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for old, value in given.items():
         if old not in names:
             hint = nearest(old, (*known, *names))

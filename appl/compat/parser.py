@@ -63,9 +63,9 @@ def update_appl_configs(settings: argparse.Namespace | Mapping[str, object]) -> 
     init(**_given(settings))
 
 
-def _given(settings: argparse.Namespace | Mapping[str, object]) -> dict[str, Any]:
+def _given(settings: argparse.Namespace | Mapping[str, object]) -> dict[str, object]:
     table = vars(settings) if isinstance(settings, argparse.Namespace) else settings
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for key, value in table.items():
         if isinstance(value, argparse.Namespace | Mapping):
             value = _given(value) or None

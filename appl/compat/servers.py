@@ -88,7 +88,7 @@ class Servers:
     """The translation of servers: names for models, backends, prices, and idle settings."""
 
     models: dict[str, Any] = field(default_factory=dict)
-    backends: dict[str, dict[str, Any]] = field(default_factory=dict)
+    backends: dict[str, dict[str, object]] = field(default_factory=dict)
     prices: dict[str, dict[str, float]] = field(default_factory=dict)
     idle: list[str] = field(default_factory=list)
 
@@ -216,7 +216,7 @@ class _Server:
     def _settings(self, kind: str) -> Iterator[tuple[str, object]]:
         if kind == "openai" and (server := _OPENAI[self._provider()[0]]) is not None:
             yield "server", server
-        parameters: dict[str, Any] = {}
+        parameters: dict[str, object] = {}
         for key, value in self.table.items():
             if value is None or key in _ROUTING:
                 continue
@@ -231,7 +231,7 @@ class _Server:
             yield "parameters", parameters
 
     def _connection(
-        self, kind: str, key: str, value: Any, parameters: dict[str, Any]
+        self, kind: str, key: str, value: Any, parameters: dict[str, object]
     ) -> Iterator[tuple[str, object]]:
         if kind == "litellm" and key == "organization":
             parameters[key] = value

@@ -36,7 +36,7 @@ _MEANT = {"tracing.enabled": "trace", "concurrency.llm_max_workers": "concurrenc
 _DEFAULTS = ("default", "small", "large")
 
 
-def translated(values: Mapping[str, Any], origin: str) -> tuple[Mapping[str, Any], list[str]]:
+def translated(values: Mapping[str, Any], origin: str) -> tuple[Mapping[str, object], list[str]]:
     """*values* with APPL's keys in the layout of today, and a note about those without effect."""
     if not any(key in values for key in KEYS):
         return values, []
@@ -54,7 +54,7 @@ def translated(values: Mapping[str, Any], origin: str) -> tuple[Mapping[str, Any
     return found, [told] if idle else []
 
 
-def _table(values: Mapping[str, object], origin: str, *path: str) -> Mapping[str, Any]:
+def _table(values: Mapping[str, object], origin: str, *path: str) -> Mapping[str, object]:
     """The table *values* has for the last key of *path*, the path of its keys."""
     table = values.get(path[-1])
     if table is None:
@@ -96,7 +96,9 @@ def _settings(
                 yield f"settings.{group}.{key}"
 
 
-def _shown(display: Mapping[str, Any], found: dict[str, object], origin: str) -> Mapping[str, Any]:
+def _shown(
+    display: Mapping[str, object], found: dict[str, object], origin: str
+) -> Mapping[str, object]:
     """The keys of *display* without effect here; its streaming mode becomes ``stream``."""
     mode = display.get("streaming_mode")
     if mode is not None:

@@ -25,7 +25,7 @@ def of_tool(tool: object, name: str) -> object:
     """The attribute *name* of *tool*, or ``MISSING``."""
     if name not in NAMES:
         return MISSING
-    read: Callable[[Any], Any] = globals()[f"_{name}"]
+    read: Callable[[object], object] = globals()[f"_{name}"]
     return read(tool)
 
 
@@ -38,7 +38,7 @@ def _signature(tool: Any) -> inspect.Signature:
     return inspect.signature(tool.function(), eval_str=True)
 
 
-def _params(tool: Any) -> Any:
+def _params(tool: Any) -> object:
     """The parameters that the model sees, as a pydantic model."""
     about = {param.arg_name: param.description for param in _documented(tool).params}
     shown = tool.parameters.get("properties", {})
@@ -60,7 +60,7 @@ def _returns(tool: object) -> object:
     return late_import("pydantic").create_model("returns", returns=field)
 
 
-def _field(annotation: object, default: object, about: str | None) -> tuple[Any, Any]:
+def _field(annotation: object, default: object, about: str | None) -> tuple[object, object]:
     pydantic: ModuleType = late_import("pydantic")
     kind = Any if annotation is inspect.Parameter.empty else annotation
     value = ... if default is inspect.Parameter.empty else default
@@ -85,7 +85,7 @@ def _long_desc(tool: object) -> str:
     return _documented(tool).long_description or ""
 
 
-def _openai_schema(tool: Any) -> Any:
+def _openai_schema(tool: Any) -> object:
     told_once("tool.openai_schema", "tool.as_dict()")
     return tool.as_dict()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from appl.function import DecoratedFunction as PromptFunc
 from appl.prompt import AIMessage as AIMessage
@@ -51,7 +51,9 @@ class CallFuture(Future[object], metaclass=_Calling):
 
     if TYPE_CHECKING:
 
-        def __init__(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> None: ...
+        def __init__(
+            self, func: Callable[..., object], *args: object, **kwargs: object
+        ) -> None: ...
 
 
 BaseTool = Tool

@@ -27,7 +27,7 @@ class Alias:
     """
 
     model: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     others: tuple[str, ...] = ()
     prefer: str = "order"
 

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from appl.backend import NUMBERS
 from appl.config import schedule
@@ -24,7 +23,7 @@ class SettingContext:
 
     folder: Path
     kind: str = ""
-    table: Mapping[str, Any] = field(default_factory=dict)
+    table: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

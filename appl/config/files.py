@@ -35,7 +35,7 @@ class SettingsFile(NamedTuple):
     """
 
     path: Path
-    table: Mapping[str, Any]
+    table: Mapping[str, object]
     text: str
     digest: str
 
@@ -144,7 +144,7 @@ def _is_huge(table: object) -> bool:
     return bool(waiting)
 
 
-def _table(file: Path, text: str, own: bool) -> Mapping[str, Any] | None:
+def _table(file: Path, text: str, own: bool) -> Mapping[str, object] | None:
     """The settings in *text*; ``None`` if another tool's file holds none."""
     try:
         data = _READERS.get(file.suffix, _toml)(file, text)
@@ -160,18 +160,18 @@ def _table(file: Path, text: str, own: bool) -> Mapping[str, Any] | None:
     return table
 
 
-def _toml(file: Path, text: str) -> Any:
+def _toml(file: Path, text: str) -> object:
     return tomllib.loads(text)
 
 
-def _json(file: Path, text: str) -> Any:
+def _json(file: Path, text: str) -> object:
     try:
         return json.loads(text)
     except ValueError as error:
         raise ConfigError(f"{file} is not valid JSON: {error}") from None
 
 
-def _yaml(file: Path, text: str) -> Any:
+def _yaml(file: Path, text: str) -> object:
     yaml = library("yaml", f"the settings file {file}")
     try:
         return yaml.safe_load(text) or {}

@@ -28,7 +28,7 @@ PREFIX = "APPL_"
 _SECRET = re.compile(r"(^|_)(key|secret|password|token|credential)$", re.IGNORECASE)
 IN_PROGRAM = ("appl.init", "argument")
 """Origins that are not files: a secret may be given there as a value."""
-_overrides: dict[str, Any] = {}
+_overrides: dict[str, object] = {}
 _changes = 0  # of the overrides
 TooLate = Callable[[str | None], None]
 _too_late: TooLate | None = None

@@ -156,7 +156,7 @@ class Config:
         """The source of the value of *key*; ``default`` if nobody set it."""
         return self.origins.get(key, "default")
 
-    def settings_of(self, backend: str) -> dict[str, Any]:
+    def settings_of(self, backend: str) -> dict[str, object]:
         """The settings of ``[backends.<backend>]``, with secrets filled in."""
         table = self.backends.get(backend, {})
         return {name: _revealed(value) for name, value in table.items()}

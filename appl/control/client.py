@@ -36,7 +36,7 @@ class LiveRun:
         return str(self.about.get("run") or self.path.stem)
 
 
-def ask(path: Path, do: str, *, patience_s: float = PATIENCE_S, **fields: object) -> Any:
+def ask(path: Path, do: str, *, patience_s: float = PATIENCE_S, **fields: object) -> object:
     """Send a request to the run at *path* and return the reply. Raises ``ControlError``."""
     if not folder.is_safe(path.parent) or not folder.is_socket(path):
         raise ControlError(f"{path} is no socket of yours", "not-yours")

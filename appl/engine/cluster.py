@@ -45,8 +45,8 @@ class Ray:
         at_once: int = 64,
         tries: int = 3,
         *,
-        init: Mapping[str, Any] | None = None,
-        options: Mapping[str, Any] | None = None,
+        init: Mapping[str, object] | None = None,
+        options: Mapping[str, object] | None = None,
         wait_s: float = 60.0,
     ) -> None:
         for name, value in (("workers", workers), ("at_once", at_once), ("tries", tries)):
@@ -251,7 +251,7 @@ class Actor:
         self._sent: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._process = WorkerProcess(setup, self._sent.put)
 
-    def serve(self) -> Iterator[Any]:
+    def serve(self) -> Iterator[object]:
         """Yield the id of this node, then every batch that the worker sends, until it ends."""
         yield _imported().get_runtime_context().get_node_id()
         threads.start(self._run, "appl-worker")

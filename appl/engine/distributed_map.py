@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 from appl.engine.item_log import ItemLog
 from appl.engine.prompts import sent, unready
@@ -58,7 +58,7 @@ class DistributedMap:
 
     def __init__(
         self,
-        f: Callable[..., Any],
+        f: Callable[..., object],
         items: Iterable[tuple[object, ...]],
         size: int | None,
         engine: Engine,
@@ -85,7 +85,7 @@ class DistributedMap:
 
     # -- the program's thread
 
-    def run(self) -> list[Any]:
+    def run(self) -> list[object]:
         """Run the map and return the results in order; the program waits."""
         with self._shown:
             steps = self._steps()
@@ -101,7 +101,7 @@ class DistributedMap:
                 self._leave()
             return self._results.values
 
-    async def arun(self) -> list[Any]:
+    async def arun(self) -> list[object]:
         """The same as ``run``, for a coroutine."""
         with self._shown:
             steps = self._steps()

@@ -26,7 +26,7 @@ from appl.runtime.event import (
 )
 from appl.runtime.world import Go, Live, Moment, Programs, Tell, ToolRequest
 
-ItemAnswers = dict[Moment, tuple[Any, Any]]
+ItemAnswers = dict[Moment, tuple[object, object]]
 """The outcomes of an item's moments, each behind a key of its question; can be pickled.
 
 The key of a call is the digest of its request, that of a tool its name and arguments; an
@@ -97,7 +97,7 @@ class ItemLog:
     def _ends(self, moment: Moment, event: CallEnded | ToolEnded) -> None:
         """Remember how it ended, unless a program has cancelled it."""
         begun, error = self._begun.get(moment), event.error
-        outcome: Any = event.message if isinstance(event, ToolEnded) else event.response
+        outcome: object = event.message if isinstance(event, ToolEnded) else event.response
         if outcome is None and isinstance(event, CallEnded):
             inside = isinstance(error, CallCancelled) and not error.outside
             outcome = None if inside else error or RunError("it ended without an answer")
@@ -112,7 +112,7 @@ def _moment(event: CallStarted | CallEnded | ToolStarted | ToolEnded | Observed)
     return Moment(event.address, "answer" if called else "tool")
 
 
-def _key(question: object) -> Any:
+def _key(question: object) -> object:
     """The key of a *question*: of an event that begins it, of a call or of the use of a tool."""
     if isinstance(question, ToolStarted | ToolRequest):
         return question.name, question.arguments

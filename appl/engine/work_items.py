@@ -6,7 +6,6 @@ Invariant: everything here belongs to the thread of the program that called ``ma
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from appl.engine.item_log import ItemAnswers
 from appl.runtime.concurrency.progress import Progress
@@ -29,7 +28,7 @@ class WorkItem:
         self.alone = False
         self.answers: ItemAnswers | None = None
 
-    def message(self) -> tuple[Any, ...]:
+    def message(self) -> tuple[object, ...]:
         """The message that gives the item to a worker."""
         return "item", self.index, self.ordinal, self.payload, self.answers
 
@@ -40,7 +39,7 @@ class ItemSource:
     ``within`` is what the addresses of items begin with, ``first`` the number in the first one.
     """
 
-    def __init__(self, items: Iterable[tuple[Any, ...]], caller: Frame, name: str) -> None:
+    def __init__(self, items: Iterable[tuple[object, ...]], caller: Frame, name: str) -> None:
         self._items: Iterator[tuple[object, ...]] = iter(items)
         self._caller, self._name, self._taken = caller, name, 0
         self.within = f"{caller.address}/{name}."
@@ -77,7 +76,7 @@ class MapResults:
     def __init__(self, collect: bool, shown: Progress) -> None:
         self._collect, self._shown = collect, shown
         self._early: dict[int, Value | Error] = {}
-        self.values: list[Any] = []
+        self.values: list[object] = []
 
     def end(self, index: int, outcome: Value | Error, mark: Promise) -> None:
         """Store the outcome of item *index*; *mark* stands for it in the progress display."""

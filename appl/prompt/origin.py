@@ -44,7 +44,7 @@ def trail(before: int, at: int, spans: Spans) -> int:
     return hash((before, at, *map(_key, spans))) if spans else before
 
 
-def _key(value: object) -> Any:
+def _key(value: object) -> object:
     """The place of a statement in its code tells it apart; to look into the code is slow."""
     return value[1] if type(value) is tuple else value
 

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from appl.prompt import USER, ObservedPrompt, Prompt, PromptNode
 from appl.runtime.concurrency import structure
@@ -39,7 +39,7 @@ class CallMode:
     given: PromptWriter | None = None
     model: str | None = None
     block: Spoken | None = None
-    metadata: Mapping[str, Any] | None = None
+    metadata: Mapping[str, object] | None = None
     listener: Callable[[], None] | None = None
 
 

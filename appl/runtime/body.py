@@ -32,7 +32,7 @@ class Body:
     def begun(self, frame: Frame) -> None:
         """Called in *frame* before the first line of the code."""
 
-    def returned(self, frame: Frame, result: object) -> Any:
+    def returned(self, frame: Frame, result: object) -> object:
         """The value that the caller gets for *result*."""
         return result
 
@@ -43,7 +43,7 @@ class Body:
         args: tuple[object, ...],
         kwargs: dict[str, object],
         settle: bool = False,
-    ) -> Any:
+    ) -> object:
         """Run the body in *frame*; with *settle* its result is waited for."""
         token = FRAME.set(frame)
         try:
@@ -137,7 +137,7 @@ class Body:
 
     async def agenerate(
         self, frame: Frame, turn: Turn | None, inner: AsyncGenerator[object, object]
-    ) -> AsyncGenerator[Any, Any]:
+    ) -> AsyncGenerator[object, object]:
         """Drive an async generator likewise."""
         step: Callable[[], Any] = functools.partial(inner.asend, None)
         begun = False
@@ -230,7 +230,7 @@ def primed(name: str, made: Generator[object, object, object]) -> Generator[obje
 class Primed(AsyncGenerator[object, object]):
     """An async generator that takes its first step by itself, before what it is asked for."""
 
-    def __init__(self, name: str, made: AsyncGenerator[Any, Any]) -> None:
+    def __init__(self, name: str, made: AsyncGenerator[object, object]) -> None:
         self._name, self._made, self._begun = name, made, False
 
     async def _prime(self) -> None:
@@ -242,12 +242,12 @@ class Primed(AsyncGenerator[object, object]):
         except StopAsyncIteration:
             raise _never_yielded(self._name) from None
 
-    async def asend(self, value: object) -> Any:
+    async def asend(self, value: object) -> object:
         """Send *value* to where it waits; returns the next value that it yields."""
         await self._prime()
         return await self._made.asend(value)
 
-    async def athrow(self, *error: Any) -> Any:
+    async def athrow(self, *error: Any) -> object:
         """Raise *error* where it waits; returns the next value that it yields."""
         await self._prime()
         return await self._made.athrow(*error)

@@ -40,7 +40,7 @@ def run(f: Callable[P, Later[R]], /, *args: P.args, **kwargs: P.kwargs) -> Ran[R
 def run(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Ran[R]: ...
 
 
-def run(f: Callable[..., Any], /, *args: object, **kwargs: object) -> Any:
+def run(f: Callable[..., object], /, *args: object, **kwargs: object) -> object:
     """Run ``f(*args, **kwargs)`` as a run of its own, and return its value.
 
     ``value = appl.run(f, x)``; in a coroutine, a notebook or an async server,
@@ -80,7 +80,7 @@ async def _run_in_loop(
         return _exempt(session.run, await asynchronously(f, *args, **kwargs))
 
 
-async def asynchronously(f: Callable[..., Any], /, *args: object, **kwargs: object) -> Any:
+async def asynchronously(f: Callable[..., Any], /, *args: object, **kwargs: object) -> object:
     """The result of *f* in a coroutine: a synchronous *f* runs in a fiber of the loop."""
     if is_async(f):
         return await f(*args, **kwargs)

@@ -92,32 +92,32 @@ class Ops:
 
     def prep(
         self, f: Callable[..., object], /, *args: object, **kwargs: object
-    ) -> Callable[[], Any]:
+    ) -> Callable[[], object]:
         if _PLAIN.issuperset(map(type, args)) and (
             not kwargs or _PLAIN.issuperset(map(type, kwargs.values()))
         ):
             return partial(f, *args, **kwargs)
-        made: Callable[[], Any] = prepared(f, args, kwargs)
+        made: Callable[[], object] = prepared(f, args, kwargs)
         return made
 
     def gprep(
         self, f: Callable[..., object], /, *args: object, **kwargs: object
-    ) -> Callable[[], Any]:
+    ) -> Callable[[], object]:
         region = _catching()
         if region is not None and needs_answers(f):
             region.settle()
         return self.prep(f, *args, **kwargs)
 
-    def kept(self, value: object = None, /) -> Any:
+    def kept(self, value: object = None, /) -> object:
         region = _catching()
         if region is not None:
             region.settle()
         return value
 
-    def wait(self, value: Any, /) -> Any:
+    def wait(self, value: object, /) -> object:
         return resolve(value)
 
-    def items(self, generator: Any, /) -> Any:
+    def items(self, generator: Any, /) -> object:
         return Items(generator)
 
     def region(self, catches: bool, /) -> AbstractContextManager[Any]:
@@ -128,17 +128,17 @@ class Ops:
 
     async def aprep(
         self, f: Callable[..., object], /, *args: object, **kwargs: object
-    ) -> Callable[[], Any]:
+    ) -> Callable[[], object]:
         if _PLAIN.issuperset(map(type, args)) and (
             not kwargs or _PLAIN.issuperset(map(type, kwargs.values()))
         ):
             return partial(f, *args, **kwargs)
-        made: Callable[[], Any] = await aprepared(f, args, kwargs)
+        made: Callable[[], object] = await aprepared(f, args, kwargs)
         return made
 
     async def agprep(
         self, f: Callable[..., object], /, *args: object, **kwargs: object
-    ) -> Callable[[], Any]:
+    ) -> Callable[[], object]:
         region = _catching()
         if region is not None and needs_answers(f):
             await region.asettle()
@@ -227,7 +227,7 @@ class _AsyncScope:
         _supports(self._manager, "__aenter__", "__aexit__")
         return await type(self._manager).__aenter__(self._manager)
 
-    async def _exit_manager(self, *error: Any) -> object:
+    async def _exit_manager(self, *error: object) -> object:
         return await type(self._manager).__aexit__(self._manager, *error)
 
     async def __aenter__(self) -> Any:
@@ -257,7 +257,7 @@ class _Mixed(_AsyncScope):
         _supports(self._manager, "__enter__", "__exit__")
         return type(self._manager).__enter__(self._manager)
 
-    async def _exit_manager(self, *error: Any) -> object:
+    async def _exit_manager(self, *error: object) -> object:
         return type(self._manager).__exit__(self._manager, *error)
 
 

@@ -43,7 +43,9 @@ class Items:
 
     __slots__ = ("generator",)
 
-    def __init__(self, generator: Generator[Any, None, None] | AsyncGenerator[Any, None]) -> None:
+    def __init__(
+        self, generator: Generator[object, None, None] | AsyncGenerator[object, None]
+    ) -> None:
         self.generator = generator
 
 
@@ -73,7 +75,7 @@ def _plain(inner: Any) -> bool:
     return True
 
 
-def replaced(value: Any, done: dict[int, object]) -> Any:
+def replaced(value: Any, done: dict[int, object]) -> object:
     """*value* with finished values: lists and dicts in place, tuples and sets as copies."""
     kind = type(value)
     if isinstance(value, Proxy):
@@ -117,7 +119,7 @@ async def aresolve(value: object) -> Any:
     return replaced(value, {}) if found else value
 
 
-def each_resolved(generator: Any) -> Any:
+def each_resolved(generator: Any) -> object:
     """The elements of a generator expression, each waited for when it is asked for."""
     if isinstance(generator, AsyncIterator):
         return _async_elements(generator)
@@ -226,7 +228,7 @@ _AWAITING = frozenset(
 """What awaits its arguments itself: a future is given to it as a coroutine."""
 
 
-async def _value(pending: Promise) -> Any:
+async def _value(pending: Promise) -> object:
     try:
         return await awaited(pending)
     except asyncio.CancelledError:

@@ -33,7 +33,7 @@ def returns_value(f: Callable[..., object]) -> bool:
     return hint is not None and not _keeps(hint)
 
 
-def _hint(f: Callable[..., object]) -> Any:
+def _hint(f: Callable[..., object]) -> object:
     """The return annotation, evaluated where that works; ``None`` without one."""
     written = _written(f)
     if written is None or written == "None":
@@ -47,7 +47,7 @@ def _hint(f: Callable[..., object]) -> Any:
         return written
 
 
-def _written(f: Callable[..., object]) -> Any:
+def _written(f: Callable[..., object]) -> object:
     """The return annotation as it was written."""
     if sys.version_info >= (3, 14):
         import annotationlib  # noqa: PLC0415 # there since 3.14
@@ -95,7 +95,7 @@ def _words(text: str) -> Iterator[str]:
 # -- waiting for all of a value
 
 
-def settled(value: object) -> Any:
+def settled(value: object) -> object:
     """*value* with finished answers, also in builtin containers and in fields of dataclasses."""
     while pending := _pending(value):
         for each in pending:
@@ -104,7 +104,7 @@ def settled(value: object) -> Any:
     return value
 
 
-async def asettled(value: object) -> Any:
+async def asettled(value: object) -> object:
     """:func:`settled` in a coroutine."""
     while pending := _pending(value):
         for each in pending:

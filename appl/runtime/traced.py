@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import ParamSpec, TypeVar, overload
 
 from appl.compiler import program_of
 from appl.errors import InvalidOption
@@ -29,7 +29,7 @@ class _Traced(Body):
     """A function whose calls are scopes."""
 
     def __init__(
-        self, f: Callable[..., Any], name: str | None, metadata: Mapping[str, Any] | None
+        self, f: Callable[..., object], name: str | None, metadata: Mapping[str, object] | None
     ) -> None:
         self.body, self.name, self._metadata = f, _component(name or f.__name__), metadata
         code = getattr(f, "__code__", None)
@@ -103,7 +103,7 @@ def traceable(func: object = None, /, *, metadata: Mapping[str, object] | None =
     if not isinstance(metadata, Mapping | None):
         raise InvalidOption(f"traceable(metadata=...) takes a dict, got {metadata!r:.80}")
 
-    def decorate(f: Callable[..., object], name: str | None = None) -> Callable[..., Any]:
+    def decorate(f: Callable[..., object], name: str | None = None) -> Callable[..., object]:
         program = program_of(f)
         if program is not None and name is None:  # it is a scope already
             program.mode = replace(program.mode, metadata=metadata)

@@ -102,7 +102,7 @@ def check_settings(name: str, table: Mapping[str, Any]) -> None:
         )
 
 
-def _factory(name: str) -> Callable[..., Any] | None:
+def _factory(name: str) -> Callable[..., object] | None:
     """The factory of the backend *name*; ``None`` if making it will say what is wrong."""
     point = installed().get(name)
     try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from appl.backend import Backend, Profile, installed, load
 from appl.config import Config, SecretSetting, followed
@@ -45,7 +44,7 @@ class Choice:
     backend: str
     model: str | None
     is_chosen: bool
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     placed: Model | None = None
     """The default model if it is not one of that backend alone."""
     note: str | None = None

@@ -103,7 +103,7 @@ def _written(model: object) -> str | None:
     return "/".join(parts) or None
 
 
-def _value(value: object) -> Any:
+def _value(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 

@@ -9,7 +9,6 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from appl.config import Config
 from appl.runtime.answers.models import Models
@@ -97,7 +96,7 @@ def _origin(rerunner: Rerunner) -> dict[str, object]:
     path, sets = rerunner.trace.path, rerunner.amendments.sets
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32))
-    found: dict[str, Any] = {"parent": {"run": path.stem, "digest": f"b2:{digest.hexdigest()}"}}
+    found: dict[str, object] = {"parent": {"run": path.stem, "digest": f"b2:{digest.hexdigest()}"}}
     return found | ({"sets": sets} if sets else {})
 
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from appl.errors import ProgramChanged, TraceLocked
 from appl.session.blocks import block, settled
@@ -83,8 +83,8 @@ def resume_session(
     def recorder(session: Session) -> Appender:
         return Appender(
             resumer,
-            durability=cast(Any, config.durability),
-            on_error=cast(Any, config.on_trace_error),
+            durability=config.durability,
+            on_error=config.on_trace_error,
             notify=say,
             redact=session.redact,
             home=config.home,

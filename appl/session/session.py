@@ -88,7 +88,7 @@ class Session:
     recording: Recording | None = None
     redact: Redact | None = None
     others: Mapping[str, Backend] = field(default_factory=dict)
-    origin: Mapping[str, Any] = field(default_factory=lambda: {"parent": None})
+    origin: Mapping[str, object] = field(default_factory=lambda: {"parent": None})
     tally: Tally | None = None
     hints: bool = True
     late: LateBackends | None = None
@@ -366,7 +366,7 @@ def _recorder(session: Session, path: Path | None, say: Tell) -> Recorder:
     )
 
 
-def header(session: Session) -> dict[str, Any]:
+def header(session: Session) -> dict[str, object]:
     """The header of the trace of *session*'s run."""
     entry = session.entry
     return {
@@ -439,7 +439,7 @@ class record:
         path: str | os.PathLike[str] | None = None,
         *,
         redact: Redact | str | None = None,
-        **overrides: Any,
+        **overrides: object,
     ) -> None:
         self._path = Path(path) if path is not None else None
         self._redact = None if isinstance(redact, str) else redact

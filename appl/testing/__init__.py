@@ -140,7 +140,7 @@ class Fake:
         answer: Callable[[Request], Answer],
         *,
         pieces: Callable[[str], Iterable[str]] | None = None,
-        **profile: Any,
+        **profile: object,
     ) -> None:
         self._answer, self._pieces = answer, pieces
         given: dict[str, Any] = {"name": "fake", "features": self.features, **profile}

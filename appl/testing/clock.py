@@ -10,7 +10,7 @@ import asyncio
 import heapq
 from collections.abc import Callable, Coroutine
 from itertools import count
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class VirtualClock:
                 return True
         return False
 
-    def run(self, main: Coroutine[Any, object, T]) -> T:
+    def run(self, main: Coroutine[object, object, T]) -> T:
         """Run *main* in a loop of its own, moving the time whenever nothing can go on."""
         return asyncio.run(self._run(main))
 

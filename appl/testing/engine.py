@@ -94,7 +94,7 @@ class _LocalValue:
         return _kept, (self.key,)
 
 
-def _kept(key: int) -> Any:
+def _kept(key: int) -> object:
     return _held[key]
 
 

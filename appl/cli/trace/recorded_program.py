@@ -59,7 +59,7 @@ class RecordedProgram:
         function = self.function if self.kind == "cli" else None
         return Entry(kind, self.file, function, self.argv, self.argc)
 
-    def run(self, opener: Callable[[], Session]) -> Any:
+    def run(self, opener: Callable[[], Session]) -> object:
         """Run the program in the session that *opener* makes, and return its value."""
         with hosted(opener):
             if self.kind == "cli":

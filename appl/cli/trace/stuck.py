@@ -45,7 +45,7 @@ def command(given: Options) -> int:
     return failure.code
 
 
-def _data(found: Summary, now: int) -> dict[str, Any]:
+def _data(found: Summary, now: int) -> dict[str, object]:
     trace = found.trace
     live = trace.state == "running"
     number = max(len(trace.incarnations) - 1, 0)
@@ -70,7 +70,7 @@ def _waiting(item: RecordedCall | ToolUse, at: int, found: Summary) -> dict[str,
             return None
         return max((at - found.trace.wall(then, item.incarnation)) // 1000, 0)
 
-    data: dict[str, Any] = {
+    data: dict[str, object] = {
         "address": item.address,
         "where": item.where,
         "age_us": age(item.started),

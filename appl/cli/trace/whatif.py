@@ -60,7 +60,7 @@ def command(given: Options) -> int:
     return failure.code
 
 
-def _predicted(run: StreamingReader, given: Options) -> dict[str, Any]:
+def _predicted(run: StreamingReader, given: Options) -> dict[str, object]:
     latency, slots = _factor(given.latency), given.concurrency
     if slots is not None and slots < 1:
         raise UsageError(f"--concurrency is a number of calls from 1 on, got {slots}")

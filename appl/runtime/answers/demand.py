@@ -57,12 +57,12 @@ _SEVERAL = ("allOf", "anyOf", "prefixItems")
 _HARD_PATTERN = re.compile(r"\(\?[=!<]|\\[1-9bBAzZ]")  # look-around, back references, boundaries
 
 
-def constraint(schema: dict[str, object]) -> dict[str, Any]:
+def constraint(schema: dict[str, object]) -> dict[str, object]:
     """The part of *schema* that constrained decoding can keep to; it may allow more.
 
     Objects that list their properties are closed, so that a model cannot go on inventing some.
     """
-    relaxed: dict[str, Any] = _relaxed(schema, close='"allOf"' not in json.dumps(schema))
+    relaxed: dict[str, object] = _relaxed(schema, close='"allOf"' not in json.dumps(schema))
     return relaxed
 
 
@@ -112,7 +112,7 @@ def wrapped(schema: dict[str, object]) -> dict[str, Any]:
     }
 
 
-def _moved(schema: object, where: str) -> Any:
+def _moved(schema: object, where: str) -> object:
     if isinstance(schema, list):
         return [_moved(each, where) for each in schema]
     if not isinstance(schema, dict):
@@ -158,7 +158,7 @@ def instruction(shape: Shape) -> str:
     return f"Answer with JSON that fits this JSON schema, and with nothing else:\n{written}"
 
 
-def _untitled(schema: object) -> Any:
+def _untitled(schema: object) -> object:
     """*schema* without the titles that are made from the names of the fields."""
     if isinstance(schema, list):
         return [_untitled(each) for each in schema]

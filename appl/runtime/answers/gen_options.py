@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from appl.runtime.answers.option_limits import OptionLimits
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from appl.runtime.prompts.explicit import Said
     from appl.runtime.tools.toolbox import Tools
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class CallOptions(TypedDict, total=False):
@@ -103,7 +103,7 @@ class GenOptions(StepOptions, SelectOptions, total=False):
     tools: Tools | None
     """Functions, ``Tool`` objects or MCP servers that the model may call; its calls are
     ``tool_calls``, and ``run_tool_calls()`` runs them."""
-    tool_choice: Any
+    tool_choice: object
     """``"auto"``, ``"none"``, ``"required"``, or the one tool that has to be called."""
 
 

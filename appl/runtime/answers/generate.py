@@ -52,7 +52,7 @@ def gen(
 
 @taking_futures
 @with_options(GenOptions, DEFAULTS)
-def gen(model: str | None = None, *, response_format: object = None, **options: Any) -> Any:
+def gen(model: str | None = None, *, response_format: object = None, **options: object) -> object:
     """Ask a model to continue the prompt; returns the future of its answer at once.
 
     The prompt is that of the running ``@ppl`` function::

@@ -40,7 +40,7 @@ class Model:
 
     backend: str | None = None
     name: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     others: tuple[Model, ...] = ()
     prefer: str = "order"
 
@@ -292,7 +292,7 @@ def written_elsewhere(name: str, backends: Collection[str]) -> str:
     return f"; a model of another backend is written BACKEND/MODEL, as in {forms}"
 
 
-def _data(model: Model) -> dict[str, Any]:
+def _data(model: Model) -> dict[str, object]:
     data: dict[str, object] = {
         "backend": model.backend,
         "model": model.name,
@@ -331,7 +331,7 @@ def _model(data: Mapping[str, Any]) -> Model:
     )
 
 
-def _options(data: object) -> dict[str, Any]:
+def _options(data: object) -> dict[str, object]:
     items = data.items() if isinstance(data, Mapping) else ()
     return {str(name): tuple(v) if isinstance(v, list) else v for name, v in items}
 

@@ -15,7 +15,7 @@ from appl.runtime.answers.gen_options import KNOWN
 from appl.runtime.answers.option_check import check_fields, stop_texts
 from appl.runtime.concurrency.promise_values import finished
 
-_made: dict[tuple[Any, ...], Sampling] = {}
+_made: dict[tuple[object, ...], Sampling] = {}
 _MOST = 4096
 
 

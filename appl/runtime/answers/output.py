@@ -10,7 +10,6 @@ import asyncio
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from appl.backend import Profile, Sample
 from appl.errors import OutputError
@@ -53,7 +52,7 @@ class _Open:
         return response_of(self.source).samples[self.number]
 
 
-_Read = tuple[Sample, Any] | Mismatch
+_Read = tuple[Sample, object] | Mismatch
 
 
 class TypedAnswer(MultiCall):
@@ -85,7 +84,7 @@ class TypedAnswer(MultiCall):
         self._objects: dict[int, object] = {}
 
     @property
-    def partial(self) -> Callable[[str], Any]:
+    def partial(self) -> Callable[[str], object]:
         """A reader for the beginning of the answer, for its stream."""
         return partial_reader(self.shape, self._wrapped)
 

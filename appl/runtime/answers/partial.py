@@ -65,7 +65,7 @@ def _scalar(text: str, kinds: frozenset[str]) -> tuple[object, bool]:
     return (value or _MISSING), False
 
 
-def _begun(text: str) -> Any:
+def _begun(text: str) -> object:
     core = late_import("pydantic_core")
     try:
         value = core.from_json(text.encode("utf-8", "replace"), allow_partial="trailing-strings")
@@ -95,7 +95,7 @@ def _with_last(items: Any, key: object, last: object) -> object:
 # -- plain data as the type that was asked for
 
 
-def _build(kind: object, value: object, whole: bool) -> Any:
+def _build(kind: object, value: object, whole: bool) -> object:
     if whole:
         made = _validated(kind, value)
         if made is not _MISSING:
@@ -116,7 +116,7 @@ def _alternatives(kind: object) -> tuple[object, ...]:
     return (kind,)
 
 
-def _piecewise(kind: object, value: object, whole: bool) -> Any:
+def _piecewise(kind: object, value: object, whole: bool) -> object:
     if isinstance(value, dict):
         return _object(kind, value, whole)
     if isinstance(value, list):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Generic, ParamSpec, TypeVar, cast
 
 from appl.errors import InvalidOption, RunError
 from appl.prompt import USER, Lazy, PromptNode, PromptSlot, RoleName, message_of
@@ -250,7 +250,7 @@ def stream(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> ProgramSt
             f"{program.name} is an async function, and no loop is running here; write "
             f"`async for piece in appl.stream({program.name}, ...)` in a coroutine"
         )
-    arguments: dict[str, Any] = dict(kwargs)
+    arguments: dict[str, object] = dict(kwargs)
     mode = program.asked(arguments)
     return ProgramStream(
         lambda grown: program.spawn((*bound, *args), arguments, replace(mode, listener=grown))

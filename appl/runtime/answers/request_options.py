@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from appl import fallback
 from appl.backend import Profile, Sampling
@@ -41,8 +41,8 @@ class RequestOptions:
     """The arguments of a call. ``fields`` are named as in ``Sampling``, ``extra`` the backend's."""
 
     model: str | None
-    fields: dict[str, Any]
-    extra: dict[str, Any]
+    fields: dict[str, object]
+    extra: dict[str, object]
     messages: Said | None = None
     n: int = 1
     timeout: float | None = None

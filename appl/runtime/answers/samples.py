@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from appl import services
 from appl.backend import Backend, Chunk, Emit, Profile, Request, Response, Sample, Usage
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 RUN = "run"
-Ask = Callable[[Request, Emit | None], Coroutine[Any, Any, Response]]
+Ask = Callable[[Request, Emit | None], Coroutine[object, object, Response]]
 
 
 class Store(Protocol):
@@ -131,7 +131,7 @@ class Samples:
 
     def complete(
         self, request: Request, emit: Emit | None = None, ask: Ask | None = None
-    ) -> Coroutine[Any, Any, Response]:
+    ) -> Coroutine[object, object, Response]:
         """Answer *request* from its cache, if it has one, and from the backend.
 
         *ask* is how the backend is asked, where that takes more than its ``complete``.

@@ -56,7 +56,7 @@ def _problem(error: Any) -> str:
     return f"{place}: {what}" if place else what
 
 
-def _check_references(schema: Any, referencing: Any, nowhere: Any) -> None:
+def _check_references(schema: object, referencing: Any, nowhere: Any) -> None:
     known = referencing.jsonschema.DRAFT202012.create_resource(schema)
     resolver = nowhere.resolver_with_root(known)
     for reference in _references(schema):
@@ -131,16 +131,18 @@ def _linear(kind: Any, wrong: Any) -> dict[str, Any]:
     """The keywords of *kind* that match patterns, with the engine of this module."""
     additional = kind.VALIDATORS["additionalProperties"]
 
-    def pattern(validator: Any, wanted: str, value: Any, schema: Any) -> Iterator[Any]:
+    def pattern(validator: object, wanted: str, value: object, schema: object) -> Iterator[object]:
         if isinstance(value, str) and not _is_in(wanted, value):
             yield wrong(f"{value!r} does not match {wanted!r}")
 
-    def pattern_properties(validator: Any, by: Any, value: Any, schema: Any) -> Iterator[Any]:
+    def pattern_properties(validator: Any, by: Any, value: Any, schema: Any) -> Iterator[object]:
         for wanted, inner in by.items() if isinstance(value, dict) else ():
             for name in (each for each in value if _is_in(wanted, each)):
                 yield from validator.descend(value[name], inner, path=name, schema_path=wanted)
 
-    def additional_properties(validator: Any, rule: Any, value: Any, schema: Any) -> Iterator[Any]:
+    def additional_properties(
+        validator: object, rule: object, value: object, schema: Any
+    ) -> Iterator[object]:
         if not isinstance(value, dict):
             return
         by = schema.get("patternProperties", {})

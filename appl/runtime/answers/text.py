@@ -92,7 +92,7 @@ class Text(Answer):
         *,
         parallel: bool | None = None,
         timeout: float | None = None,
-        **older: Any,
+        **older: object,
     ) -> list[ToolMessage]:
         """Run the tools that the model called: see ``Generation.run_tool_calls``."""
         if self._tools is None:

@@ -13,7 +13,7 @@ from typing import Any
 from appl.late import late_import
 
 
-def with_typed_dicts(kind: object) -> Any:
+def with_typed_dicts(kind: object) -> object:
     """*kind* with the classes of ``typing.TypedDict`` as pydantic understands them."""
     if sys.version_info >= (3, 12):
         return kind

@@ -9,7 +9,6 @@ from __future__ import annotations
 from asyncio import TimerHandle
 from collections.abc import Callable
 from numbers import Real
-from typing import Any
 
 from appl.errors import InvalidOption
 from appl.runtime.concurrency.fiber import arrive, strand_here, wait
@@ -62,7 +61,7 @@ class TimedWait:
         address: str,
         kind: str,
         seconds: float,
-        live: Callable[[], Any],
+        live: Callable[[], object],
         pending: Promise | None = None,
     ) -> None:
         self._run, self._live = run, live
@@ -106,7 +105,7 @@ class TimedWait:
         except Exception as error:  # the program's, not the hub's
             self._found = Error(error)
 
-    def seen(self) -> Any:
+    def seen(self) -> object:
         """The value that was seen when the moment came. Raises the error of a replay, if any."""
         if isinstance(self._found, Error):
             raise self._found.raised()

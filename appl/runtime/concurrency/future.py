@@ -44,7 +44,7 @@ OWN_NAMES = frozenset(
 _PROBED = ("_repr_", "_ipython_")
 
 
-def returned(pending: Promise) -> Any:
+def returned(pending: Promise) -> object:
     """The value that a function returned, waiting for it; a returned answer may be unfinished."""
     while True:
         wait(pending)
@@ -175,13 +175,13 @@ class Future(Deferred, Generic[T]):
     def __enter__(self) -> Any:
         return result_of(self._pending).__enter__()
 
-    def __exit__(self, *error: object) -> Any:
+    def __exit__(self, *error: object) -> object:
         return result_of(self._pending).__exit__(*error)
 
     async def __aenter__(self) -> Any:
         return await (await awaited(self._pending)).__aenter__()
 
-    async def __aexit__(self, *error: object) -> Any:
+    async def __aexit__(self, *error: object) -> object:
         return await (await awaited(self._pending)).__aexit__(*error)
 
     def __next__(self) -> Any:
@@ -370,7 +370,7 @@ def _binary(op: Install) -> Install:
 def _compared(op: Install, unknown: bool) -> Install:
     """A comparison; *unknown* is its result where it must not wait."""
 
-    def compare(self: Any, other: object) -> Any:
+    def compare(self: Any, other: object) -> object:
         if GLANCE.on:
             return unknown
         return op(result_of(self._pending), finished(other))

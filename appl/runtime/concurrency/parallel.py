@@ -62,7 +62,7 @@ class MapOptions(TypedDict, total=False):
 
     concurrency: int | None
     progress: bool | None
-    engine: Any
+    engine: object
 
 
 @overload
@@ -72,7 +72,7 @@ def call(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]: 
 
 
 @taking_futures
-def call(f: Callable[..., Any], /, *args: Any, **kwargs: object) -> Any:
+def call(f: Callable[..., object], /, *args: object, **kwargs: object) -> object:
     """Start ``f(*args, **kwargs)`` beside the caller; returns the future of its result at once.
 
     For example, while other work goes on::
@@ -88,7 +88,7 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: object) -> Any:
     return Future(start(f, args, kwargs))
 
 
-def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, object]) -> Promise:
+def start(f: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> Promise:
     """Start *f*; :func:`call` returns the future of the result."""
     f = finished(f)
     while type(f) is partial:
@@ -109,7 +109,7 @@ def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, object]) -> Promise:
     task = Task(frame, strand_here().hub)
     caller.add(task)  # before it begins: it may end, or be cancelled, before this function returns
 
-    def body() -> Any:
+    def body() -> object:
         every = [resolve(each) for each in args]
         return f(*every, **{name: resolve(each) for name, each in kwargs.items()})
 
@@ -175,7 +175,7 @@ def name_of(f: object) -> str:
     return str(program.name) if program is not None else _name(f)
 
 
-def bound_program(f: object) -> tuple[Any, tuple[Any, ...]]:
+def bound_program(f: object) -> tuple[Any, tuple[object, ...]]:
     """The program behind a ``@ppl`` function or method, and the object that it is bound to."""
     own = getattr(f, "__self__", None)
     program = program_of(f)
@@ -195,32 +195,32 @@ def is_async(f: object) -> bool:
 @overload
 def map(
     f: Callable[..., Later[R]],
-    items: Iterable[Any],
-    *more: Iterable[Any],
+    items: Iterable[object],
+    *more: Iterable[object],
     on_error: Literal["raise"] = "raise",
     **options: Unpack[MapOptions],
 ) -> Results[R]: ...
 @overload
 def map(
     f: Callable[..., R],
-    items: Iterable[Any],
-    *more: Iterable[Any],
+    items: Iterable[object],
+    *more: Iterable[object],
     on_error: Literal["raise"] = "raise",
     **options: Unpack[MapOptions],
 ) -> Results[R]: ...
 @overload
 def map(
     f: Callable[..., Later[R]],
-    items: Iterable[Any],
-    *more: Iterable[Any],
+    items: Iterable[object],
+    *more: Iterable[object],
     on_error: Literal["collect"],
     **options: Unpack[MapOptions],
 ) -> Results[R | Exception]: ...
 @overload
 def map(
     f: Callable[..., R],
-    items: Iterable[Any],
-    *more: Iterable[Any],
+    items: Iterable[object],
+    *more: Iterable[object],
     on_error: Literal["collect"],
     **options: Unpack[MapOptions],
 ) -> Results[R | Exception]: ...
@@ -228,14 +228,14 @@ def map(
 
 @taking_futures
 def map(
-    f: Callable[..., Any],
-    items: Iterable[Any],
+    f: Callable[..., object],
+    items: Iterable[object],
     *more: Iterable[object],
     on_error: Literal["raise", "collect"] = "raise",
     concurrency: int | None = None,
     progress: bool | None = None,
     engine: object = None,
-) -> Any:
+) -> object:
     """``f`` of every item, side by side; a list of the results, in the order of the items.
 
     For example::
@@ -293,7 +293,7 @@ def _with_workers(
     """Have workers hired as *live* does, unless the world knows what they did, or works alone."""
     caller, name = here(lambda: _name(f)), name_of(f)
     moment = Moment(f"{caller.address}/{name}.{caller.counts.get(name, 0)}", "workers")
-    chosen: list[Callable[[], Any]] = []
+    chosen: list[Callable[[], object]] = []
     caller.run.outside.expect(
         moment,
         lambda _: chosen.append(partial(known, as_recorded=True)),
@@ -379,7 +379,7 @@ class _Map:
 
     def __init__(
         self,
-        f: Callable[..., Any],
+        f: Callable[..., object],
         every: list[tuple[Any, ...]],
         limit: int,
         collect: bool,
@@ -481,7 +481,7 @@ class _Map:
         self._signal = Signal(item.pending.address, self.hub)
         return self._signal
 
-    def run(self) -> list[Any]:
+    def run(self) -> list[object]:
         with self._progress:
             try:
                 return [self._result(index) for index in range(len(self._every))]
@@ -489,7 +489,7 @@ class _Map:
                 self._cancel()
                 raise
 
-    def _result(self, index: int) -> Any:
+    def _result(self, index: int) -> object:
         while (signal := self._next_end(index)) is not None:
             wait(signal)
         try:
@@ -499,7 +499,7 @@ class _Map:
                 raise
             return error
 
-    async def arun(self) -> list[Any]:
+    async def arun(self) -> list[object]:
         with self._progress:
             try:
                 return [await self._aresult(index) for index in range(len(self._every))]
@@ -507,7 +507,7 @@ class _Map:
                 self._cancel()
                 raise
 
-    async def _aresult(self, index: int) -> Any:
+    async def _aresult(self, index: int) -> object:
         while (signal := self._next_end(index)) is not None:
             await arrive(signal)
         try:

@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from appl.runtime.answers.answer import Answer
 from appl.runtime.concurrency.loop_thread import io_thread
@@ -36,7 +36,7 @@ class Value:
         self.value = value
 
     @property
-    def said(self) -> Any:
+    def said(self) -> object:
         """The value as a part of a prompt."""
         return self.value
 

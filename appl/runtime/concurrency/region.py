@@ -12,7 +12,6 @@ import threading
 from asyncio import _get_running_loop
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any
 
 from appl.prompt import Lazy, Prompt, PromptNode
 from appl.runtime.answers.stream import begun, has_begun
@@ -43,7 +42,7 @@ class Block:
         self._marks: dict[Promise, list[tuple[Prompt, PromptNode | None]]] = {}
         self._prune_at = _PRUNE
         self._thread = threading.get_ident()
-        self._task: asyncio.Task[Any] | None = None
+        self._task: asyncio.Task[object] | None = None
         self.due: dict[Promise, None] = {}
         self.around: list[Promise] = []
 

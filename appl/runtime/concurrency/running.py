@@ -22,15 +22,17 @@ class Running(Coroutine[object, object, R]):
     itself needs the loop.
     """
 
-    def __init__(self, coroutine: Coroutine[Any, Any, R], blocking: Callable[[], R] | None) -> None:
+    def __init__(
+        self, coroutine: Coroutine[object, object, R], blocking: Callable[[], R] | None
+    ) -> None:
         self._coroutine, self._blocking = coroutine, blocking
         self.__name__ = self.__qualname__ = str(getattr(coroutine, "__name__", "program"))
 
-    def send(self, value: object) -> Any:
+    def send(self, value: object) -> object:
         """Go on with the program."""
         return self._coroutine.send(value)
 
-    def throw(self, *error: Any) -> Any:
+    def throw(self, *error: Any) -> object:
         """Raise *error* in the program."""
         return self._coroutine.throw(*error)
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from contextvars import Context, copy_context
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 from appl import threads
 from appl.errors import CallCancelled
@@ -55,7 +55,7 @@ class Task(Promise):
         if self.run.outside.begins is not None:
             self.run.outside.begins(self)
 
-    def attempt(self, body: Callable[[], Any]) -> Outcome:
+    def attempt(self, body: Callable[[], object]) -> Outcome:
         """Call *body*; the outcome, with what it left running as children."""
         try:
             if self._cancelled:

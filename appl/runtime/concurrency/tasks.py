@@ -20,7 +20,7 @@ from appl.runtime.frame import FRAME, Frame
 OWN_CODE: set[CodeType] = set()
 """Code of coroutines that have an address already."""
 
-Made = Coroutine[Any, Any, Any] | Generator[Any, None, Any]
+Made = Coroutine[object, object, object] | Generator[Any, None, Any]
 
 
 class TaskScopes:

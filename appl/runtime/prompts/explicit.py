@@ -66,7 +66,7 @@ def _chained(
     return chain
 
 
-def _listed(messages: object) -> list[Any]:
+def _listed(messages: object) -> list[object]:
     if isinstance(messages, Message | Mapping):
         return [messages]
     if not isinstance(messages, Iterable):

@@ -122,7 +122,7 @@ def str_future(content: object) -> StringFuture:
     return StringFuture(content)
 
 
-def promptify(value: Any) -> Any:
+def promptify(value: Any) -> object:
     """The part of a prompt for *value*: its ``__prompt__()``, else its text, lazily."""
     if hasattr(type(value), "__prompt__"):
         found = value.__prompt__()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 
 from appl.prompt import Message, Messages
 from appl.runtime.concurrency.promise import GLANCE
@@ -21,7 +20,7 @@ _LISTS = 16
 class Beginning:
     """The first messages of a list as they were when it was given, and the chain up to each."""
 
-    copies: list[Any] = field(default_factory=list)
+    copies: list[object] = field(default_factory=list)
     links: list[Messages] = field(default_factory=list)
 
     def __len__(self) -> int:

@@ -28,7 +28,7 @@ class Rendered:
     address: str
     kind: str
     model: str
-    options: dict[str, Any]
+    options: dict[str, object]
     messages: tuple[Message, ...]
     holes: tuple[str, ...]
     file: str | None = None

@@ -10,7 +10,7 @@ import contextvars
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.scheduling.order import program_of
@@ -44,7 +44,7 @@ class Arrivals:
     def __init__(
         self,
         policy: Policy,
-        probe: Callable[[], Coroutine[Any, Any, None]],
+        probe: Callable[[], Coroutine[object, object, None]],
         see: Callable[[Call], int],
         go: Callable[[], object],
     ) -> None:

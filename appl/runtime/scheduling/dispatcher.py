@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from appl.backend import Backend, Emit, PrefixCaching, Pricing, Request, Response, offers
 from appl.backend_check import check_response
@@ -124,7 +124,7 @@ class Dispatcher:
 
     def complete(
         self, call: Call, numbers: Iterator[int] | None = None
-    ) -> Coroutine[Any, Any, Response]:
+    ) -> Coroutine[object, object, Response]:
         """The answer to *call*, after as many attempts as it takes. Raises the last one's error.
 
         The attempts have *numbers*, from 1 on if there are none.
@@ -420,7 +420,7 @@ class Dispatcher:
         return wait_s(retries, self._seed, call.address, failed, error.retry_after or 0.0)
 
 
-_Asking = Callable[[], Coroutine[Any, Any, Response]]
+_Asking = Callable[[], Coroutine[object, object, Response]]
 _UNTIMED = nullcontext()
 
 

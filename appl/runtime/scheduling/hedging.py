@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Literal
+from typing import Literal
 
 from appl.backend import Response
 from appl.runtime.scheduling.timers import Clock, sleep_until
@@ -18,7 +18,7 @@ from appl.runtime.scheduling.timers import Clock, sleep_until
 _RECENT = 200
 _ENOUGH = 20
 
-Attempt = Callable[[], Coroutine[Any, Any, Response]]
+Attempt = Callable[[], Coroutine[object, object, Response]]
 
 
 class Hedge:

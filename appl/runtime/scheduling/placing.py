@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from statistics import median
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from appl.backend import Backend, Request, Response
 from appl.errors import BackendError, BackendUnavailable
@@ -70,7 +70,7 @@ class LegDispatcher(Dispatcher):
 
     def complete(
         self, call: Call, numbers: Iterator[int] | None = None
-    ) -> Coroutine[Any, Any, Response]:
+    ) -> Coroutine[object, object, Response]:
         """The answer to *call*: a leg, or a call from before the run had several backends."""
         return self._leg(call) if isinstance(call, Leg) else super().complete(call)
 

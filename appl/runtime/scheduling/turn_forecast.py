@@ -151,7 +151,7 @@ class KindHistory:
         """The mean gap, 0 while none is known."""
         return self._pause / len(self.gaps) if self.gaps else 0.0
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """The history as plain data."""
         return {
             "began": self.began,

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from appl.backend import PrefixCaching
 from appl.runtime.concurrency.loop_thread import io_thread
@@ -65,7 +65,7 @@ class PrefixFirst:
         caching: PrefixCaching,
         order: Order,
         go: Callable[[], bool],
-        probe: Callable[[], Coroutine[Any, Any, None]],
+        probe: Callable[[], Coroutine[object, object, None]],
         policy: Policy,
         whose: object,
     ) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
 
 from appl.errors import nearest
 
@@ -19,7 +18,7 @@ class BadArguments(ValueError):
     """The arguments of a call are not what the tool takes; says what is wrong with them."""
 
 
-def read_object(text: str) -> dict[str, Any]:
+def read_object(text: str) -> dict[str, object]:
     """The JSON object in *text*; an empty text is an object without members."""
     if not text.strip():
         return {}

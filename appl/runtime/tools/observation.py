@@ -137,7 +137,7 @@ def _loaded(name: str) -> type[Exception] | None:
     """The exception type *name*, dotted, of a module that is imported already."""
     parts = name.split(".")
     for end in range(len(parts) - 1, 0, -1):
-        found: Any = sys.modules.get(".".join(parts[:end]))
+        found: object = sys.modules.get(".".join(parts[:end]))
         for part in parts[end:] if found is not None else ():
             found = getattr(found, "__dict__", {}).get(part)
         if isinstance(found, type) and issubclass(found, Exception):

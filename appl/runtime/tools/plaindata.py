@@ -66,7 +66,7 @@ def _refuse(value: object, path: str) -> object:
     raise NotPlain(value, path)
 
 
-def _tagged(value: object, path: str, depth: int, other: Callable[[Any, str], object]) -> Any:
+def _tagged(value: object, path: str, depth: int, other: Callable[[object, str], object]) -> object:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):

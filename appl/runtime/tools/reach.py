@@ -10,7 +10,6 @@ import inspect
 import sys
 from collections.abc import Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any
 
 _PLAIN = (str, int, float, complex, bytes, bytearray, type(None), BuiltinFunctionType)
 _OPAQUE = {"eval", "exec", "globals", "__import__", "import_module"}
@@ -45,7 +44,7 @@ def _is_of_python(value: object) -> bool:
     return (name or "").partition(".")[0] in sys.stdlib_module_names - {"__main__"}
 
 
-def _used(f: FunctionType) -> Iterator[Any]:
+def _used(f: FunctionType) -> Iterator[object]:
     """The values that *f* names: globals, variables of outer functions, and modules."""
     for cell in f.__closure__ or ():
         yield cell.cell_contents

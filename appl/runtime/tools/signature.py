@@ -146,13 +146,13 @@ def _full(cell: types.CellType) -> bool:
         return False
 
 
-def _hints(f: object, name: str, parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
+def _hints(f: object, name: str, parameters: Mapping[str, inspect.Parameter]) -> dict[str, object]:
     """The annotations of *parameters*, with the names in them looked up where *f* is defined."""
     _, known, local = _source(f)
 
     def shim() -> None: ...
 
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for key, parameter in parameters.items():
         if parameter.annotation is _EMPTY:
             continue
@@ -211,7 +211,7 @@ _NAMES_OF: tuple[tuple[object, str], ...] = (
 _TYPES: dict[str, Any] = {name: kind for kind, names in _NAMES_OF for name in names.split()}
 
 
-def _type_named(text: str) -> Any:
+def _type_named(text: str) -> object:
     """The type that a docstring names, when it is made of plain builtin ones."""
     text = re.sub(r",?\s*(optional|default.*)$", "", text.strip(), flags=re.IGNORECASE)
     text = re.sub(r"\blist of (\w+)", r"list[\1]", text)
@@ -221,7 +221,7 @@ def _type_named(text: str) -> Any:
         return None
 
 
-def _type_of(node: ast.expr) -> Any:
+def _type_of(node: ast.expr) -> object:
     match node:
         case ast.Name(name):
             return _TYPES[name]
@@ -327,7 +327,7 @@ def _strict(name: str, fields: dict[str, object]) -> Any:
     return pydantic.TypeAdapter(kind)
 
 
-def _field(hint: object, about: str | None, required: bool) -> Any:
+def _field(hint: object, about: str | None, required: bool) -> object:
     own = about if about and not _described(hint) else _remark(hint)
     if own:
         field: Any = late_import("pydantic").Field

@@ -174,7 +174,7 @@ class SchemaReader:
         known = self.schema.get("properties")
         self._known: list[str] | None = list(known) if closed and known is not None else None
 
-    def read(self, text: str) -> dict[str, Any]:
+    def read(self, text: str) -> dict[str, object]:
         """The arguments by name. Raises ``BadArguments``."""
         value = read_object(text)
         if self._known is not None:
@@ -192,7 +192,7 @@ _described: weakref.WeakKeyDictionary[FunctionType, Described] = weakref.WeakKey
 
 
 def as_tool(
-    f: Callable[..., Any],
+    f: Callable[..., object],
     /,
     *,
     name: str | None = None,

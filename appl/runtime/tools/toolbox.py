@@ -17,7 +17,7 @@ from appl.runtime.concurrency.promise_values import finished
 from appl.runtime.tools import toolrun
 from appl.runtime.tools.tool import CHOICES, SchemaTool, Tool, ToolSource, as_tool, as_tool_choice
 
-Offered = Tool | Callable[..., Any] | Mapping[str, Any] | ToolSource
+Offered = Tool | Callable[..., object] | Mapping[str, object] | ToolSource
 Tools = Offered | Sequence[Offered]
 """What ``gen(tools=...)`` takes: one tool, or several."""
 

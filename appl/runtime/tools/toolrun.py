@@ -15,7 +15,6 @@ from asyncio import _get_running_loop
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
 from types import ModuleType
-from typing import Any
 
 from appl.errors import nearest
 from appl.late import late_import
@@ -245,7 +244,7 @@ class ToolRun(EffectTask):
     def _failed(self, error: BaseException) -> ToolMessage:
         return self._message(f"{self._called} failed: {described(error)}", True)
 
-    def attempt(self, body: Callable[[], Any]) -> Outcome:
+    def attempt(self, body: Callable[[], object]) -> Outcome:
         outcome = super().attempt(body)
         if isinstance(outcome, Error) and not isinstance(outcome.error, THROUGH):
             return Value(self._failed(outcome.error))

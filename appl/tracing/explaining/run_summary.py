@@ -304,7 +304,7 @@ class _SummaryBuilder(Builder):
         self._counted(header.facts)
         self._summary.costs.terms = costs.terms_of(self._trace.header)
 
-    def _long(self, value: object) -> Any:
+    def _long(self, value: object) -> object:
         if not isinstance(value, dict):
             return value
         _, length, is_text = value["$blob"]

@@ -7,7 +7,6 @@ cannot become gigabytes of them.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from appl.errors import TraceCorrupt
 
@@ -72,14 +71,14 @@ class DecodingAllowance:
         width = 4 if _WIDEST.search(encoded) else 2 if _WIDER.search(encoded) else 1
         self.spend(width * len(encoded))
 
-    def list_hook(self, made: list[object]) -> list[Any]:
+    def list_hook(self, made: list[object]) -> list[object]:
         """Take what a list takes, and what is in it but for lists and maps."""
         self.taken = taken = self.taken + _LIST + _ITEM * len(made)  # spend(), for every list
         if taken > self.most:
             raise TraceCorrupt(_TOO_MUCH)
         return made
 
-    def map_hook(self, made: dict[object, object]) -> dict[Any, Any]:
+    def map_hook(self, made: dict[object, object]) -> dict[object, object]:
         """Take what a map takes, and what is in it but for lists and maps."""
         self.spend(_MAP + _PAIR * len(made))
         return made

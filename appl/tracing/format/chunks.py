@@ -18,7 +18,7 @@ Texts = dict[tuple[int, int], str]
 """Whole texts by sample and kind."""
 
 
-def lengths(chunks: Iterable[Chunk]) -> list[Any]:
+def lengths(chunks: Iterable[Chunk]) -> list[object]:
     """For each chunk its length; with sample and kind where it is not text of sample 0."""
     return [
         len(chunk.text)

@@ -31,7 +31,7 @@ _AS_IT_IS = frozenset((type(None), bool, float, str, bytes, Plain))
 """Types that ``pack`` takes; to look them up is ten times as fast as a call of ``plain``."""
 _INT, _TUPLE, _MAP, _BLOB = "$int", "$tuple", "$map", "$blob"
 
-Big = Callable[[str | bytes], Any]
+Big = Callable[[str | bytes], object]
 
 
 class _Packers(threading.local):

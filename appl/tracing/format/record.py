@@ -19,7 +19,7 @@ ANSWERED, FAILED, CANCELLED = 0, 1, 2
 _MAX_TRACEBACK_ARGS = 16
 
 
-def _passes(value: object) -> Any:
+def _passes(value: object) -> object:
     return value
 
 
@@ -53,7 +53,7 @@ def _sample_data(sample: Sample, big: Big | None) -> tuple[Any, ...]:
     return *data, calls_data(sample.tool_calls, big), reasoning
 
 
-def calls_data(calls: tuple[ToolCall, ...], big: Big) -> list[Any]:
+def calls_data(calls: tuple[ToolCall, ...], big: Big) -> list[object]:
     """Tool calls as plain data; *big* may put a reference in place of long arguments."""
     return [(call.id, call.name, big(call.arguments)) for call in calls]
 
@@ -66,7 +66,7 @@ def calls_from(data: Any, big: Any) -> tuple[ToolCall, ...]:
     )
 
 
-def _tokens(logprobs: tuple[TokenLogprob, ...]) -> list[Any]:
+def _tokens(logprobs: tuple[TokenLogprob, ...]) -> list[object]:
     return [(t.token, t.logprob, t.top) for t in logprobs]
 
 
@@ -97,7 +97,7 @@ def _sample(data: Any, big: Any) -> Sample:
     )
 
 
-def _token(token: Any, logprob: Any, top: Any) -> TokenLogprob:
+def _token(token: object, logprob: object, top: Any) -> TokenLogprob:
     best = tuple((checked(str, text), checked(float, value)) for text, value in top)
     return TokenLogprob(checked(str, token), checked(float, logprob), best)
 
@@ -156,7 +156,7 @@ def error_data(error: BaseException) -> tuple[Any, ...]:
     return (*data, facts) if facts and isinstance(error, errors.ApplError) else data
 
 
-def error_with(data: tuple[Any, ...], big: Big) -> tuple[Any, ...]:
+def error_with(data: tuple[Any, ...], big: Big) -> tuple[object, ...]:
     """The error that *data* describes; *big* may put a reference in place of a long text."""
     actual, known, message, args, *facts = data
     return actual, known, big(message), [shortened(arg, big) for arg in args], *facts

@@ -154,7 +154,7 @@ class PromptRecord(NamedTuple):
     parent: OptionalId
     message: Id
     digest: Annotated[bytes, Content.DIGEST]
-    origins: Annotated[list[Any] | None, Content.ORIGINS] = None
+    origins: Annotated[list[object] | None, Content.ORIGINS] = None
 
 
 class ParametersRecord(NamedTuple):
@@ -227,8 +227,8 @@ class EndRecord(NamedTuple):
     status: Count
     value: Annotated[Any, Content.ANSWER, "answer or error"]
     at: Micros
-    lengths: Annotated[list[Any] | None, Content.LEFT_OUT] = None
-    texts: Annotated[list[Any] | None, Content.LEFT_OUT] = None
+    lengths: Annotated[list[object] | None, Content.LEFT_OUT] = None
+    texts: Annotated[list[object] | None, Content.LEFT_OUT] = None
     about: Annotated[Map | None, Content.ABOUT] = None
 
 
@@ -294,7 +294,7 @@ class CloseRecord(NamedTuple):
 
     tag: Literal["Z"]
     reason: Word
-    error: Annotated[Any, Content.ERROR, "error or nil"]
+    error: Annotated[object, Content.ERROR, "error or nil"]
     at: Micros
     totals: Annotated[Map, Content.PLAIN]
     sums: Annotated[Map | None, Content.PLAIN] = None

@@ -145,7 +145,7 @@ class Totals:
             setattr(made, name, known)
         return made
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """The totals as JSON-ready data; an unknown cost is null, not 0."""
         data = {name: getattr(self, name) for name in self.__slots__}
         return with_known_cost({**data, "in_flight": self.in_flight})
@@ -210,7 +210,7 @@ class RunningTotals:
         self._asked.pop(address, None)
         return totals
 
-    def sums(self) -> dict[str, Any] | None:
+    def sums(self) -> dict[str, object] | None:
         """The sums by model for the last record; ``None`` where a call's model is not known."""
         if not self._known or len(self.models) > _MODELS:
             return None
@@ -219,7 +219,7 @@ class RunningTotals:
         return {"elapsed_us": self._earlier_us + took, "models": models}
 
 
-def with_known_cost(totals: dict[str, object]) -> dict[str, Any]:
+def with_known_cost(totals: dict[str, object]) -> dict[str, object]:
     """*totals* with a null cost if every cost in them is unknown."""
     nothing = not totals.get("cost") and totals.get("cost_unknown")
     return {**totals, "cost": None} if nothing else totals

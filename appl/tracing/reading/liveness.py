@@ -100,7 +100,7 @@ class ReferencedTexts(DecodingAllowance):
         super().__init__(most)
         self.texts: list[Any] = []
 
-    def map_hook(self, made: dict[object, object]) -> dict[Any, Any]:
+    def map_hook(self, made: dict[object, object]) -> dict[object, object]:
         text = made.get("$blob")
         if isinstance(text, list) and text:
             self.texts.append(text[0])
@@ -174,7 +174,7 @@ class LivenessPass(Pass):
                 del self._numbered.pieces[next(iter(self._numbered.pieces))]
         super()._piece(piece)
 
-    def _long(self, value: object) -> Any:
+    def _long(self, value: object) -> object:
         return super()._long(value) if not isinstance(value, dict) or self._has(value) else ""
 
     def _has(self, value: dict[str, Any]) -> bool:
@@ -280,7 +280,7 @@ def bare(scope: table.ScopeRecord) -> table.ScopeRecord:
     return scope if scope.metadata is None else scope._replace(metadata=None)
 
 
-def parts(more: Any) -> Iterator[Any]:
+def parts(more: Any) -> Iterator[object]:
     """The numbers of images and sounds, and of origins, in what is told of a message besides."""
     for _, medium in (more or {}).get("media", ()):
         yield medium

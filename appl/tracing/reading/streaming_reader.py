@@ -217,7 +217,7 @@ class _Calls(Pass):
         """The part of the allowance that was taken and may be given back."""
         return self._allowance.taken - self._lasting
 
-    def _long(self, value: object) -> Any:
+    def _long(self, value: object) -> object:
         """Texts that are put together are counted for good, however short they live: many small
         records may refer to a long one."""
         before = self._allowance.taken
@@ -461,9 +461,9 @@ class _Listed(Pass):
         if len(getattr(self._trace, self.listed)) > before:
             self._allowance.spend(RECORD + self._scratch.taken)
 
-    def ready(self) -> Iterator[Any]:
+    def ready(self) -> Iterator[object]:
         """The objects of the last block."""
-        found: list[Any] = getattr(self._trace, self.listed)
+        found: list[object] = getattr(self._trace, self.listed)
         setattr(self._trace, self.listed, [])
         return iter(found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from appl.prompt.message import Message
 
@@ -46,7 +46,7 @@ class ToolUse:
         """The place of the tool's function as ``file:line``, or an empty string."""
         return f"{self.file}:{self.line}" if self.file else ""
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """The call as JSON-ready data."""
         error = self.error
         return {

@@ -211,7 +211,7 @@ class RecordedCall:
         }
 
 
-def _tool_calls(response: Response | None) -> list[list[dict[str, Any]]]:
+def _tool_calls(response: Response | None) -> list[list[dict[str, object]]]:
     return [[call.as_dict() for call in s.tool_calls] for s in response.samples] if response else []
 
 
@@ -568,7 +568,7 @@ class Builder:
         if handler is not None:
             handler(as_record(fields))
 
-    def _unwrapped(self, fields: Any) -> Any:
+    def _unwrapped(self, fields: Any) -> object:
         """The record that was sealed or masked; notes what was taken out of it."""
         if fields[0] == SEALED:
             _, sealed, names, shown = fields
@@ -904,7 +904,7 @@ class Builder:
         if lengths is not None:
             self._stream(call, lengths, texts)
 
-    def _stream(self, call: RecordedCall, lengths: Any, texts: Any) -> None:
+    def _stream(self, call: RecordedCall, lengths: object, texts: Any) -> None:
         if texts is not None:
             call.begun = {
                 (checked(int, sample), checked(int, kind)): checked(str, self._long(text))

@@ -104,7 +104,7 @@ class Closing:
     """The run is closed."""
 
     reason: str
-    error: tuple[Any, ...] | None
+    error: tuple[object, ...] | None
     at: int
 
 
@@ -181,7 +181,7 @@ class EventEncoder:
         self.totals = RunningTotals()
         self._closed = False
         self._packed: list[bytes] = []
-        self._records: list[tuple[Any, ...]] = []
+        self._records: list[tuple[object, ...]] = []
         self._size = self._inline = 0
         self._failed: Callable[[str, Exception], None] = _unexpected
         self._ids = itertools.count(1)
@@ -404,12 +404,12 @@ class EventEncoder:
         self.written.ropes.put(link.rope, number)
         return number
 
-    def _origins(self, spans: Spans) -> list[Any] | None:
+    def _origins(self, spans: Spans) -> list[object] | None:
         """Lengths and origins of *spans* in turn, by number; None if nothing is known of them."""
         if len(spans) == 2:
             one = self._origin(spans[1])
             return None if one is None else [spans[0], one]
-        found: list[Any] = []
+        found: list[object] = []
         for length, origin in zip(spans[::2], spans[1::2], strict=True):
             number = self._origin(origin)
             if found and found[-1] == number:
@@ -474,7 +474,7 @@ class EventEncoder:
         self.written.messages.put(said, number)
         return number
 
-    def _unusual(self, number: int, message: Message) -> tuple[Any, ...]:
+    def _unusual(self, number: int, message: Message) -> tuple[object, ...]:
         """The record of a *message* that is long, has more than a text, or is redacted."""
         masks: list[str] = []
         self._inline = 0
@@ -483,9 +483,9 @@ class EventEncoder:
         stored = self._long(shown.content, masks)
         return _masked(_message_row(number, message.role, stored, more), masks)
 
-    def _more(self, message: Message, masks: list[str]) -> dict[str, Any]:
+    def _more(self, message: Message, masks: list[str]) -> dict[str, object]:
         """The fields of a message besides role and text."""
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         if message.media:
             found["media"] = [(offset, self._medium(medium)) for offset, medium in message.media]
         if message.tool_calls:
@@ -649,9 +649,9 @@ class EventEncoder:
         fields = _end_row(call, status, value, at, lengths, texts, about)
         self._records.append(_masked(fields, masks))
 
-    def _about_end(self, event: CallEnded) -> dict[str, Any] | None:
+    def _about_end(self, event: CallEnded) -> dict[str, object] | None:
         """When the first chunk of a call came, and which other call it was answered from."""
-        about: dict[str, Any] = {}
+        about: dict[str, object] = {}
         first = self._firsts.pop(event.address, None)
         if first is not None:
             about["first"] = self._at(first)

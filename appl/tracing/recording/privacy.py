@@ -92,7 +92,7 @@ _WORD = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 _new: Any = tuple.__new__  # takes half the time of a named tuple's own method
 
-Show = Callable[[Any, Any], Any]
+Show = Callable[[object, Any], object]
 """A function from a value and its record to the value that is shown."""
 
 
@@ -211,7 +211,7 @@ class Veil:
     def _any_text(self, value: object, record: Record) -> str:
         return self.text(value)
 
-    def _error(self, error: object, record: Record) -> Any:
+    def _error(self, error: object, record: Record) -> object:
         if not isinstance(error, list):
             return error
         actual, known, message, args, *facts = error
@@ -289,13 +289,13 @@ class Veil:
         thought = None if reasoning is None else self.text(reasoning)
         return [self.text(text), reason, None, self._calls(calls), thought]
 
-    def _word(self, name: object, record: Record) -> Any:
+    def _word(self, name: object, record: Record) -> object:
         return _name(name)
 
-    def _result(self, value: object, end: ToolEndRecord) -> Any:
+    def _result(self, value: object, end: ToolEndRecord) -> object:
         return value if end.status == ANSWERED else self._error(value, end)
 
-    def _observed(self, value: object, record: Record) -> Any:
+    def _observed(self, value: object, record: Record) -> object:
         is_harmless = value is None or isinstance(value, bool | int | float)
         return value if is_harmless else None
 
@@ -344,7 +344,7 @@ def _check_names(kind: str, found: Mapping[str, Any], known: frozenset[str]) -> 
         raise ValueError(f"a record {kind!r} may hold a text: {unknown[0]!r:.40} is not known")
 
 
-def _name(name: object) -> Any:
+def _name(name: object) -> object:
     """A name or an id that a model wrote, where it is one."""
     return name if isinstance(name, str) and _WORD.fullmatch(name) else "[name]"
 
@@ -366,6 +366,6 @@ def _marked(names: Sequence[str]) -> Sequence[str]:
     return sorted({*names, REDACTED}) if names else _REDACTED
 
 
-def _original(names: Sequence[str], fields: list[object]) -> Any:
+def _original(names: Sequence[str], fields: list[object]) -> object:
     """The record as it was before: masked, if a secret was in it."""
     return (MASKED, names, fields) if names else fields

@@ -79,7 +79,7 @@ class Recorder:
     def __init__(
         self,
         path: Path | None = None,
-        header: Mapping[str, Any] | None = None,
+        header: Mapping[str, object] | None = None,
         *,
         append: bool = False,
         reason: str = "run",

@@ -188,7 +188,7 @@ class Masker:
             return value
         return self._secrets.cleaned(value.decode("latin-1"), found).encode("latin-1")
 
-    def cleaned(self, value: object) -> Any:
+    def cleaned(self, value: object) -> object:
         """Plain data without the secrets."""
         return self._clean(value, [])
 
@@ -226,7 +226,7 @@ def _in_environment(environment: Mapping[bytes, bytes]) -> Iterator[tuple[str, s
             yield from values_in(os.fsdecode(name), told).items()
 
 
-def _without_tokens(fields: list[object]) -> Any:
+def _without_tokens(fields: list[object]) -> object:
     """A masked answer without its tokens, which spell out the secret piece by piece."""
     for end in table.chosen([fields], table.EndRecord):
         if end.status == ANSWERED:

@@ -179,7 +179,7 @@ class ItemQueue:
 
     def take(self) -> tuple[list[object], list[Committed], int]:
         """The next items for one group, the callbacks that wait for exactly these, and the size."""
-        items: list[Any] = []
+        items: list[object] = []
         calls: list[Committed] = []
         size = 0
         while self._entries and size < GROUP_BYTES:
@@ -208,7 +208,7 @@ class ItemQueue:
         with self._lock:
             self.pending -= size
 
-    def items(self) -> list[Any]:
+    def items(self) -> list[object]:
         """The items that nobody has taken, oldest first."""
         return [item for item, weight in list(self._entries) if weight != _CALL]
 
@@ -366,7 +366,7 @@ class Writer:
         self.file.close()
         _turns.relax(self)
 
-    def unsaved(self) -> list[Any]:
+    def unsaved(self) -> list[object]:
         """The items that are queued and not written, and records that could not be written."""
         return [*self._ready, *self.queue.items()]
 

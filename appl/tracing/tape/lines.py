@@ -66,12 +66,12 @@ def _refused(word: str) -> object:
     raise ValueError(f"{word} is not JSON")
 
 
-def plain(value: object) -> Any:
+def plain(value: object) -> object:
     """*value* in the types of JSON, with tags where those are too few. Raises ``TypeError``."""
     return _finite(codec.shortened(codec.plain(value), _text))
 
 
-def _text(value: str | bytes) -> Any:
+def _text(value: str | bytes) -> object:
     return value if isinstance(value, str) else {_BLOB: base64.b64encode(value).decode("ascii")}
 
 
@@ -94,7 +94,7 @@ def _blob(value: Any) -> bytes:
     return base64.b64decode(value[_BLOB], validate=True)
 
 
-def canonical_data(text: str) -> Any:
+def canonical_data(text: str) -> object:
     """Canonical JSON *text* as data that can stand in a line; the text where that would lose."""
     try:
         data = json.loads(text, object_hook=_hooked, parse_constant=_refused)

@@ -302,7 +302,7 @@ def _cuts(call: RecordedCall) -> Record:
     )
 
 
-def _error(error: BaseException) -> Any:
+def _error(error: BaseException) -> object:
     """As ``record.error_data``; of one that was read, its recorded type."""
     kind, *rest = records.error_data(error)
     said = [note for note in getattr(error, "__notes__", ()) if note.startswith(_RECORDED_AS)]
