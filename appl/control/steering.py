@@ -58,4 +58,4 @@ class Steering:
         dispatch, root = self.run.dispatch, self.run.tree.root
         if root.account is None:
             root.account = dispatch.begin_account(allowance)
-        dispatch.scheduler.allow(root.account, allowance)
+        dispatch.ledger.allow(root.account, allowance)

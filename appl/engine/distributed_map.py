@@ -153,7 +153,7 @@ class DistributedMap:
             self._caller.voice,
             self._caller.model,
             _limited(self.account),
-            frozenset(name for name, way in run.dispatch.ways.items() if way.by_tokens),
+            frozenset(name for name, place in run.dispatch.places.items() if place.by_tokens),
             run.reporter.streams,
             secrets.token_bytes(32),
             self._engine.dumps,

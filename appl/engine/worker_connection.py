@@ -106,8 +106,8 @@ class WorkerConnection:
 
     def held(self) -> Iterator[CallStatus]:
         """The calls that the worker has reported as started and not yet as ended."""
-        ways = self._run.dispatch.ways
-        backend = next(iter(ways.values())).name if len(ways) == 1 else ""
+        places = [place.backend.profile.name for place in self._run.dispatch.places.values()]
+        backend = places[0] if len(places) == 1 else ""
         for call in self._calls.values():
             yield call.holding(self._hired.number, backend, self._run.dispatch.scheduler.paused)
 
@@ -186,9 +186,10 @@ class WorkerConnection:
 
     def _way(self, place: str) -> Dispatcher:
         """The route to the backend *place*, opened now if the worker is the first to use it."""
-        if place not in self._run.dispatch.ways and self._run.dispatch.open_place is not None:
-            self._run.dispatch.open_place(place)
-        return self._run.dispatch.ways[place]
+        dispatch = self._run.dispatch
+        if place not in dispatch.schedulers and dispatch.open_place is not None:
+            dispatch.open_place(place)
+        return dispatch.schedulers[place].dispatcher
 
     def _withdrawn(self, number: int) -> None:
         task, loan = self._asking.get(number), self._loans.pop(number, None)

@@ -7,6 +7,7 @@ under way stay with theirs when another backend is added.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import cast
 
 from appl.backend import Backend, PrefixCaching, offers
@@ -15,7 +16,6 @@ from appl.runtime.answers.samples import Caches, Samples
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.scheduling.accounts import Account, BudgetLedger
 from appl.runtime.scheduling.call_status import CallStatus
-from appl.runtime.scheduling.dispatcher import Dispatcher
 from appl.runtime.scheduling.order import Order, order_of
 from appl.runtime.scheduling.placing import BackendEndpoint, LegDispatcher, Placing
 from appl.runtime.scheduling.policy import Allowance, Policy
@@ -26,10 +26,10 @@ from appl.runtime.scheduling.scheduler import Scheduler
 class Dispatch:
     """The queue of a run, and its ways to one backend or several.
 
-    ``ways`` are the ways by the backends' names, ``blueprint`` says how a run like this one is
-    made in another process, ``holders`` list the calls that other processes have.
+    ``schedulers`` and ``places`` are those of the backends, by name, ``blueprint`` says how a run
+    like this one is made in another process, ``holders`` list the calls that other processes have.
     ``open_place`` makes a backend at its first use. ``lender`` is asked for leave before each
-    attempt, when limits are those of another process.
+    attempt, when limits are those of another process. All calls reserve at one ``ledger``.
     """
 
     def __init__(
@@ -45,25 +45,25 @@ class Dispatch:
     ) -> None:
         self.models, self.policy, self.lender = models, policy, lender
         self.caches = Caches()
-        self.ways: dict[str, Dispatcher] = {}
+        self.ledger = BudgetLedger()
+        self.places: dict[str, BackendEndpoint] = {}
+        self.schedulers: dict[str, Scheduler[LegDispatcher]] = {}
         self.blueprint: object = None
         self.open_place: Callable[[str], object] | None = None
         self.holders: list[Callable[[], Iterable[CallStatus]]] = []
-        self.scheduler: Scheduler | Placing
+        self.scheduler: Scheduler[LegDispatcher] | Placing
         self._seed, self._concurrency = seed, concurrency
         self._look_soon, self._warn = look_soon, warn
 
     def begin(self, name: str, place: BackendEndpoint, order: Order | None) -> None:
         """Send all calls to the backend of *place*, in this *order*."""
-        self._own = self._way(name, place, order)
-        self.scheduler = self._own[0]
+        self.scheduler = self._own = self._scheduler(name, place, order)
 
     def add_place(self, name: str, place: BackendEndpoint) -> None:
         """Have calls go to one more backend; from any thread, before a call names it."""
         if place.backend.profile.thread_bound:
             io_thread().stop_lending()
-        placing = self._placing()
-        placing.add(name, *self._way(name, place, None, placing.ledger))
+        self._placing().add(name, self._scheduler(name, place, None))
 
     def follow_routes(self) -> None:
         """Send calls where their models' routes lead; without it the own backend answers all."""
@@ -74,7 +74,7 @@ class Dispatch:
     def begin_account(self, allowance: Allowance) -> Account:
         """Have a budget from now on; what was spent before does not count."""
         account = Account(allowance)
-        self.scheduler.begin_budget(account)
+        self.ledger.late = account
         return account
 
     def cache(self, wanted: object) -> str | None:
@@ -90,14 +90,20 @@ class Dispatch:
             self.scheduler = Placing({self.models.backend: self._own}, self.models)
         return self.scheduler
 
-    def _way(
-        self,
-        name: str,
-        place: BackendEndpoint,
-        order: Order | None,
-        ledger: BudgetLedger | None = None,
-    ) -> tuple[Scheduler, LegDispatcher]:
-        """A queue for the backend of *place*; all that *ledger* has count for one budget."""
+    def _scheduler(
+        self, name: str, place: BackendEndpoint, order: Order | None
+    ) -> Scheduler[LegDispatcher]:
+        """A queue for the backend of *place*."""
+        backend, policy = place.backend, place.policy
+        caching = _caching(backend, policy)
+        order = order or order_of(policy, caching is not None)
+        whose = backend if place.traffic is None else place.traffic
+        way = partial(self._dispatcher, name, place)
+        scheduler = Scheduler(way, policy, order, caching, whose if policy.share else None)
+        self.places[name], self.schedulers[name] = place, scheduler
+        return scheduler
+
+    def _dispatcher(self, name: str, place: BackendEndpoint) -> LegDispatcher:
         backend, policy = place.backend, place.policy
         limits = (backend.profile.concurrency, self._concurrency, policy.limits.concurrency)
         way = LegDispatcher(
@@ -107,14 +113,10 @@ class Dispatch:
             most=min((each for each in limits if each is not None), default=None),
             samples=Samples(backend, self.caches, self._look_soon, self._warn),
             traffic=place.traffic,
-            ledger=ledger,
+            ledger=self.ledger,
         )
         way.place, way.lender = name, self.lender
-        self.ways[name] = way
-        caching = _caching(backend, policy)
-        order = order or order_of(policy, caching is not None)
-        whose = backend if place.traffic is None else place.traffic
-        return Scheduler(way, order, caching, whose if policy.share else None), way
+        return way
 
 
 def _caching(backend: Backend, policy: Policy) -> PrefixCaching | None:

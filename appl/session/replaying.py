@@ -25,28 +25,38 @@ from appl.tracing.replaying.fuzzer import Fuzzer
 from appl.tracing.replaying.replayer import Replayer
 
 
+def replay_run(
+    replayer: Replayer | Fuzzer,
+    *,
+    instruments: Iterable[Instrument] = (),
+    policy: Policy | None = None,
+) -> Run:
+    """A run that *replayer* answers, with the recorded settings."""
+    head = replayer.trace.header
+    return Run(
+        replayer.backend,
+        instruments=instruments,
+        world=replayer,
+        model=recorded_text(head.get("model")),
+        models=models_in(replayer.trace, replayer.backend.profile),
+        seed=_number(head.get("seed")),
+        temperature=_recorded(head, "temperature"),
+        max_tokens=_recorded(head, "max_tokens"),
+        policy=policy,
+    )
+
+
 def replay_session(
     replayer: Replayer | Fuzzer,
     *,
     instruments: Iterable[Instrument] = (),
     policy: Policy | None = None,
 ) -> Session:
-    """A run that *replayer* answers, with the recorded settings; nothing is recorded."""
-    head = replayer.trace.header
-    seed = _number(head.get("seed"))
-    run = Run(
-        replayer.backend,
-        instruments=instruments,
-        world=replayer,
-        model=recorded_text(head.get("model")),
-        models=models_in(replayer.trace, replayer.backend.profile),
-        seed=seed,
-        temperature=_recorded(head, "temperature"),
-        max_tokens=_recorded(head, "max_tokens"),
-        policy=policy,
-    )
-    choice = Choice(str(head.get("backend", "")), run.services.model, True)
-    return Session(Config(), choice, script("api"), seed or 0, run, replayer.backend)
+    """The session of such a run; nothing is recorded."""
+    run = replay_run(replayer, instruments=instruments, policy=policy)
+    backend = str(replayer.trace.header.get("backend", ""))
+    choice, seed = Choice(backend, run.services.model, True), run.services.seed or 0
+    return Session(Config(), choice, script("api"), seed, run, replayer.backend)
 
 
 @block
@@ -61,7 +71,7 @@ def replayed(
         trace = Trace.open(trace, home=lambda: settings.load().home)
     replayer = Replayer(trace)
     with checked(replayer):
-        yield replay_session(replayer, instruments=instruments).run, replayer
+        yield replay_run(replayer, instruments=instruments), replayer
 
 
 @contextlib.contextmanager

@@ -88,7 +88,7 @@ def test_a_lost_worker_gives_its_slots_back_and_its_reservations_count_as_spent(
     engine = Threads(workers=2, lose=lambda _: bool(world.asked) and next(lost, False))
     with world.run() as run:
         assert len(appl_map(ask, range(20), engine=engine)) == 20
-        account, way = run.tree.root.account, run.dispatch.ways[""]
+        account, way = run.tree.root.account, run.dispatch.schedulers[""].dispatcher
     assert account.reserved == Amounts(0, 0, 0)
     assert len(world.asked) <= account.spent.calls <= len(world.asked) + 4
     assert way._traffic.slots.taken == 0

@@ -241,7 +241,7 @@ class Dispatcher:
 
     def _wanted(self, question: Question) -> Wanted:
         call, request = question.call, question.request
-        tokens = self._meter.tokens(request) if self.by_tokens else 0
+        tokens = self._meter.tokens(request) if self._traffic.by_tokens else 0
         worst = partial(self._meter.worst, request)
         return Wanted(call.account, worst, tokens, self.patience_s(call))
 
@@ -271,11 +271,6 @@ class Dispatcher:
         await self.connecting.settled(min(ends, default=math.inf))
 
     # -- attempts in other processes
-
-    @property
-    def by_tokens(self) -> bool:
-        """True if the tokens of a minute are limited."""
-        return self._traffic.rate is not None and self._traffic.rate.by_tokens
 
     async def _permit(self, lender: Lender, question: Question, loan: Loan) -> Permit:
         """Leave from the process that keeps the limits; *loan* goes back if there is none.

@@ -28,12 +28,11 @@ from appl.runtime.concurrency.promise import Outcome, Promise, on_finish
 from appl.runtime.event import AttemptFailed
 from appl.runtime.scheduling.dispatcher import Dispatcher
 from appl.runtime.scheduling.metering import estimated
-from appl.runtime.scheduling.policy import Allowance, Policy
+from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.preparation import incomplete, when_prepared
 
 if TYPE_CHECKING:
     from appl.runtime.answers.models import Models, Route, Spot
-    from appl.runtime.scheduling.accounts import Account
     from appl.runtime.scheduling.call_status import CallStatus, Load
     from appl.runtime.scheduling.scheduler import Scheduler
     from appl.runtime.scheduling.traffic import Traffic
@@ -56,6 +55,13 @@ class BackendEndpoint:
     backend: Backend
     policy: Policy = field(default_factory=Policy)
     traffic: Traffic | None = None
+
+    @property
+    def by_tokens(self) -> bool:
+        """True if the tokens of a minute are limited."""
+        if self.traffic is not None:
+            return self.traffic.by_tokens
+        return bool(self.policy.limits.tokens_per_minute)
 
 
 class LegDispatcher(Dispatcher):
@@ -178,22 +184,19 @@ class Leg(Call):
 class Placing:
     """The schedulers of a run with several backends, by name."""
 
-    def __init__(self, ways: Mapping[str, tuple[Scheduler, LegDispatcher]], models: Models) -> None:
-        self._models = models
-        self.schedulers = {name: scheduler for name, (scheduler, _) in ways.items()}
-        self._ways = {name: way for name, (_, way) in ways.items()}
-        self.ledger = next(iter(self._ways.values())).ledger  # they share it
+    def __init__(self, schedulers: Mapping[str, Scheduler[LegDispatcher]], models: Models) -> None:
+        self._models, self.schedulers = models, schedulers
         self._incomplete: set[Call] = set()
-        self.foreseen: dict[Call, Scheduler] = {}
+        self.foreseen: dict[Call, Scheduler[LegDispatcher]] = {}
         self._took: dict[Spot, deque[float]] = {}
         self._asked: dict[Spot, tuple[float, int]] = {}  # when, and at which of all calls
         self._sent = 0
 
-    def add(self, name: str, scheduler: Scheduler, way: LegDispatcher) -> None:
+    def add(self, name: str, scheduler: Scheduler[LegDispatcher]) -> None:
         """Have calls go to one more backend; from any thread, before a call names it."""
         if self.paused:
             io_thread().send(scheduler.pause)
-        self._ways = {**self._ways, name: way}  # the loop may be going through the old one
+        # Not changed in place: the loop may be going through the old one.
         self.schedulers = {**self.schedulers, name: scheduler}
 
     @property
@@ -235,13 +238,14 @@ class Placing:
         if self._due(leg.spot):
             self._took.pop(leg.spot, None)  # how it was then says little about how it is
         self._sent += 1
-        self._asked[leg.spot] = self._ways[leg.spot.backend].now(), self._sent
-        self.schedulers[leg.spot.backend].ready(leg)
+        scheduler = self.schedulers[leg.spot.backend]
+        self._asked[leg.spot] = scheduler.dispatcher.now(), self._sent
+        scheduler.ready(leg)
 
     def recall(self, call: Call, response: Response, requests: int) -> None:
         """Note the answer that an earlier run has to *call*: see ``Dispatcher.recall``."""
         first = self._models.route(call.model).spots[0]
-        self._ways[first.backend].recall(call, response, requests)
+        self.schedulers[first.backend].recall(call, response, requests)
 
     def measured(self, leg: Leg) -> None:
         """Note how long the answer to *leg* took."""
@@ -283,14 +287,6 @@ class Placing:
             found |= scheduler.resize(most)
         return found
 
-    def allow(self, account: Account, allowance: Allowance) -> None:
-        """Have all calls, also those that wait, keep to *allowance* in the run's *account*."""
-        self.ledger.allow(account, allowance)
-
-    def begin_budget(self, account: Account) -> None:
-        """Charge *account*, too, for what is sent from now on."""
-        self.ledger.late = account
-
     def end(self) -> None:
         """End the work for the run, which is over; from any thread."""
         for scheduler in self.schedulers.values():
@@ -305,10 +301,13 @@ class Placing:
             spots = tuple(sorted(spots, key=partial(self._price, request())))
         elif route.prefer == "latency":
             spots = tuple(sorted(spots, key=self._took_s))
-        return tuple(sorted(spots, key=lambda spot: self._ways[spot.backend].away))
+        return tuple(sorted(spots, key=lambda spot: self._way(spot).away))
+
+    def _way(self, spot: Spot) -> LegDispatcher:
+        return self.schedulers[spot.backend].dispatcher
 
     def _price(self, request: Request, spot: Spot) -> float:
-        return self._ways[spot.backend].price(spot.model, request)
+        return self._way(spot).price(spot.model, request)
 
     def _took_s(self, spot: Spot) -> float:
         """The median of its last answers; one that is to be measured goes first, by one call."""
@@ -323,7 +322,7 @@ class Placing:
             return False
         (at, number), took = self._asked[spot], self._took.get(spot)
         rest = max(_AGAIN_S, _AGAIN_TIMES * median(took) if took else 0.0)
-        away = self._ways[spot.backend].now() - at
+        away = self._way(spot).now() - at
         return self._sent - number >= _AGAIN_CALLS and away >= rest
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Coroutine, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from appl.errors import CallCancelled
 from appl.runtime.concurrency.loop_thread import LoopThread, io_thread
@@ -23,13 +24,14 @@ from appl.runtime.scheduling.warming import PrefixFirst
 if TYPE_CHECKING:
     from appl.backend import PrefixCaching, Response
     from appl.runtime.answers.call import Call
-    from appl.runtime.scheduling.accounts import Account
     from appl.runtime.scheduling.dispatcher import Dispatcher
     from appl.runtime.scheduling.order import Order
-    from appl.runtime.scheduling.policy import Allowance
+    from appl.runtime.scheduling.policy import Policy
+
+Way = TypeVar("Way", bound="Dispatcher")
 
 
-class Scheduler:
+class Scheduler(Generic[Way]):
     """One backend's ready queue, and the workers that empty it.
 
     With *caching*, the common beginning of many ready calls is sent ahead of them; other runs that
@@ -38,26 +40,33 @@ class Scheduler:
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        make: Callable[[], Way],
+        policy: Policy,
         order: Order,
         caching: PrefixCaching | None = None,
         whose: object = None,
     ) -> None:
-        self._dispatcher, self.order = dispatcher, order
-        dispatcher.on_room = self._has_room
-        clock = dispatcher.policy.clock
-        self._now = clock.now if clock is not None else time.monotonic
+        self._make, self.order = make, order
+        self._now = policy.clock.now if policy.clock is not None else time.monotonic
         self.ahead: PrefixFirst | None = None
         if caching is not None:
-            self.ahead = PrefixFirst(
-                caching, order, self._engage, dispatcher.probed, dispatcher.policy, whose
-            )
+            self.ahead = PrefixFirst(caching, order, self._engage, self._probed, policy, whose)
         self.paused = False
         self.workers = 0
         self._starting = False
         self._incomplete: set[Call] = set()
         self.foreseen: set[Call] = set()
         self._tasks: dict[asyncio.Task[None], Call | None] = {}
+
+    @cached_property
+    def dispatcher(self) -> Way:
+        """Sends the calls; made with the first of them, as a replay sends none."""
+        made = self._make()
+        made.on_room = self._has_room
+        return made
+
+    def _probed(self) -> Coroutine[object, object, None]:
+        return self.dispatcher.probed()
 
     @property
     def busy(self) -> bool:
@@ -96,8 +105,8 @@ class Scheduler:
 
     def ready(self, call: Call) -> None:
         """Put *call*, which has its request, into the queue."""
-        if self._dispatcher.connecting.needed:
-            self._dispatcher.expect(call)
+        if self.dispatcher.connecting.needed:
+            self.dispatcher.expect(call)
         self.order.add(call)
         self.foreseen.discard(call)
         if self.ahead is None:
@@ -107,7 +116,7 @@ class Scheduler:
 
     def recall(self, call: Call, response: Response, requests: int) -> None:
         """Note the answer that an earlier run has to *call*: see ``Dispatcher.recall``."""
-        self._dispatcher.recall(call, response, requests)
+        self.dispatcher.recall(call, response, requests)
 
     def _engage(self) -> bool:
         """Start one more worker if there is work and room; true if one will look for work."""
@@ -120,7 +129,7 @@ class Scheduler:
             return True
         if not (len(self.order) or (ahead is not None and ahead.waiting)):
             return False
-        limit = self._dispatcher.limit
+        limit = self.dispatcher.limit
         if limit is not None and self.workers >= limit:
             return False
         self._starting = True
@@ -156,7 +165,7 @@ class Scheduler:
         call.worker = task = cast("asyncio.Task[None]", asyncio.current_task())
         self._tasks[task] = call
         try:
-            call.answered(await self._dispatcher.complete(call))
+            call.answered(await self.dispatcher.complete(call))
         # The program cancels a call by cancelling the task that works on it. That ends the call,
         # and not the worker, which goes on with the next call.
         except asyncio.CancelledError:
@@ -177,23 +186,23 @@ class Scheduler:
 
     def holdings(self) -> Iterator[CallStatus]:
         """The status of every call without an answer: with a worker, ready, or waiting."""
-        dispatcher = self._dispatcher
+        # Any thread may look on, but the dispatcher is made on the I/O loop. Where this asks it, a
+        # call has come to it already.
         for call in self._tasks.values():
             if call is not None and call.outcome is None:
-                yield dispatcher.holding(call)
-        ahead, name, number = self.ahead, dispatcher.name, 0
+                yield self.dispatcher.holding(call)
+        ahead, number = self.ahead, 0
         for call, why in ahead.holdings() if ahead is not None else ():
             if call.outcome is None:
                 number += why is None
-                yield CallStatus(
-                    call, "queue", why or self._why(number), name, 0 if why else number
-                )
-        behind = self._why(2)
+                why, at = why or self._why(number), 0 if why else number
+                yield CallStatus(call, "queue", why, self.dispatcher.name, at)
+        behind = self._why(2) if len(self.order) else None
         for call in self.order:
             if call.outcome is None:
                 number += 1
-                why = self._why(1) if number == 1 else behind
-                yield CallStatus(call, "queue", why, name, number)
+                why = self._why(1) if number == 1 else behind or self._why(2)
+                yield CallStatus(call, "queue", why, self.dispatcher.name, number)
         yield from incomplete(self._incomplete)
 
     def _why(self, number: int) -> Why:
@@ -204,25 +213,25 @@ class Scheduler:
             return "connect"
         if self.ahead is not None and self.ahead.arrivals.gathering:
             return "gathering"
-        limit = self._dispatcher.limit
+        limit = self.dispatcher.limit
         full = limit is not None and self.workers >= limit
-        return (self._dispatcher.stuck_for or "slot") if full and number == 1 else "turn"
+        return (self.dispatcher.stuck_for or "slot") if full and number == 1 else "turn"
 
     def loads(self) -> list[Load]:
         """The load of the backend, in a list."""
-        return [self._dispatcher.load(len(self.order))]
+        return [self.dispatcher.load(len(self.order))]
 
     def pause(self) -> None:
         """Begin no attempt from now on; what is on its way goes on."""
         self.paused = True
-        self._dispatcher.pause()
+        self.dispatcher.pause()
         if self.ahead is not None:
             self.ahead.pause()
 
     def resume(self) -> None:
         """Begin attempts again."""
         self.paused = False
-        self._dispatcher.resume()
+        self.dispatcher.resume()
         if self.ahead is not None:
             self.ahead.resume()
         self._engage()
@@ -234,13 +243,5 @@ class Scheduler:
 
     def resize(self, most: int) -> dict[str, int]:
         """Allow *most* attempts at once; returns the number by backend."""
-        dispatcher = self._dispatcher
+        dispatcher = self.dispatcher
         return {dispatcher.name: dispatcher.resize(most)}
-
-    def allow(self, account: Account, allowance: Allowance) -> None:
-        """Have all calls, also those that wait, keep to *allowance* in the run's *account*."""
-        self._dispatcher.ledger.allow(account, allowance)
-
-    def begin_budget(self, account: Account) -> None:
-        """Charge *account*, too, for what is sent from now on."""
-        self._dispatcher.ledger.late = account

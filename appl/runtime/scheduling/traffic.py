@@ -44,6 +44,11 @@ class Traffic:
         self.rate = Rate(limits, self.clock) if limited else None
         self.retries = RetryBudget(policy.retries)
 
+    @property
+    def by_tokens(self) -> bool:
+        """True if the tokens of a minute are limited."""
+        return self.rate is not None and self.rate.by_tokens
+
     def take_slot(self) -> int | None:
         """Take a slot if one is free and the server may be asked now; the epoch, or ``None``."""
         if self.breaker.probe_at is not None or (self.gate.until != OPEN and self.gate.closed):
