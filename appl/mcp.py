@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future as ThreadFuture
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any, TextIO
 
 from appl.errors import InvalidOption, RunError, ToolError, ToolServerError
@@ -143,12 +143,7 @@ class MCPServer:
         self._take(result_of(self._opening()))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         closing = self._close()
         if closing is not None:
             closing.result(_CLOSING)
@@ -157,12 +152,7 @@ class MCPServer:
         self._take(await awaited(self._opening()))
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         closing = self._close()
         if closing is not None:
             await asyncio.shield(asyncio.wrap_future(closing))

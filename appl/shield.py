@@ -14,7 +14,7 @@ from _signal import getsignal  # type: ignore[import-not-found]
 from _signal import signal as set_handler
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from types import FrameType, TracebackType
+from types import FrameType
 
 Handler = Callable[[int, FrameType | None], object]
 
@@ -35,12 +35,7 @@ class Shield:
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._came.append((number, frame))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         # All are put back before one is called: a handler may raise, and leave the others shielded.
         for number, handler in self._handlers.items():
             set_handler(number, handler)

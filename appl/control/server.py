@@ -169,14 +169,14 @@ class _OpenedLater:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._young: dict[ControlServer, None] = {}
-        self._old: dict[ControlServer, None] = {}
+        self._added: dict[ControlServer, None] = {}
+        self._due: dict[ControlServer, None] = {}
         self._looks = False
 
     def add(self, server: ControlServer) -> None:
         """Open *server* later; from any thread."""
         with self._lock:
-            self._young[server] = None
+            self._added[server] = None
             begins, self._looks = not self._looks, True
         if begins:
             io_thread().send(self._look_later)
@@ -184,16 +184,16 @@ class _OpenedLater:
     def drop(self, server: ControlServer) -> None:
         """Do not open *server* any more; from any thread."""
         with self._lock:
-            self._young.pop(server, None)
-            self._old.pop(server, None)
+            self._added.pop(server, None)
+            self._due.pop(server, None)
 
     def _look_later(self) -> None:
         io_thread().loop.call_later(SHORT_S, self._look)
 
     def _look(self) -> None:
         with self._lock:
-            due, self._old, self._young = self._old, self._young, {}
-            self._looks = goes_on = bool(self._old)
+            due, self._due, self._added = self._due, self._added, {}
+            self._looks = goes_on = bool(self._due)
         for server in due:
             with contextlib.suppress(ControlError, OSError):
                 server.open()

@@ -5,8 +5,6 @@ Invariant: what is issued inside is charged to it, wherever and whenever it is a
 
 from __future__ import annotations
 
-from types import TracebackType
-
 from appl.errors import InvalidOption
 from appl.runtime.current import here
 from appl.runtime.frame import Frame
@@ -56,22 +54,12 @@ class budget:
         self._account = frame.account = Account(self._allowance, frame.account)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         assert self._frame is not None and self._account is not None
         self._frame.account = self._account.around
 
     async def __aenter__(self) -> budget:
         return self.__enter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.__exit__(kind, error, traceback)
+    async def __aexit__(self, *error: object) -> None:
+        self.__exit__(*error)

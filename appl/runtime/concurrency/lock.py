@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable
-from types import TracebackType
 
 from appl.runtime.concurrency.fiber import Strand, arrive, strand_here, wait
 from appl.runtime.concurrency.promise import Promise, Value
@@ -88,12 +87,7 @@ class Lock:
         self.acquire()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
     async def __aenter__(self) -> Lock:
@@ -106,10 +100,5 @@ class Lock:
                 raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         self.release()

@@ -6,7 +6,6 @@ Invariant: the terminal library is loaded only when a bar is shown.
 from __future__ import annotations
 
 import sys
-from types import TracebackType
 from typing import Any
 
 from appl.late import late_import
@@ -18,12 +17,7 @@ class Progress:
 
     def __enter__(self) -> None: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
 
     def step(self, pending: Promise) -> None:
         """One more is done; called on any thread."""
@@ -41,12 +35,7 @@ class Bar(Progress):
     def __enter__(self) -> None:
         self._bar.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
     def step(self, pending: Promise) -> None:

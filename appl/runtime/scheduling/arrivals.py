@@ -68,7 +68,7 @@ class Arrivals:
         """True if a call of the activation at this address was not looked at yet."""
         return conversation in self._conversations
 
-    def _has_seen(self, conversation: str) -> None:
+    def _count_seen(self, conversation: str) -> None:
         self._conversations[conversation] -= 1
         if not self._conversations[conversation]:
             del self._conversations[conversation]
@@ -120,7 +120,7 @@ class Arrivals:
         cold, program, until = 0, "", clock.now() + _SLICE_S
         while arrived and (clock.now() < until or program_of(arrived[0]) == program):
             call = arrived.popleft()
-            self._has_seen(self._unseen.pop(call))
+            self._count_seen(self._unseen.pop(call))
             cold, program = max(cold, self._see(call)), program_of(call)
         gather_s = self._policy.gather_s
         # Others with the same long beginning may be on their way from the program. To wait for a

@@ -9,7 +9,6 @@ import math
 import os
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from appl.tracing.format.allowance import DecodingAllowance
@@ -73,12 +72,7 @@ class Following:
     def __enter__(self) -> Following:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

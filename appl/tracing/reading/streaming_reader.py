@@ -12,7 +12,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from appl.tracing.format import table
@@ -70,12 +69,7 @@ class StreamingReader:
     def __enter__(self) -> StreamingReader:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._file.close()
 
     def calls(self, *, prompts: bool = True) -> Iterator[RecordedCall]:

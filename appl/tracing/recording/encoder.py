@@ -260,7 +260,7 @@ class EventEncoder:
 
     def addresses(self) -> dict[int, str]:
         """The addresses of calls by the numbers that records have for them; on any thread."""
-        known = self._calls.old.copy(), self._calls.young.copy()  # each in one step
+        known = self._calls.earlier.copy(), self._calls.recent.copy()  # each in one step
         return {number: each for some in known for each, number in some.items()}
 
     # -- one method per event --------------------------------------------------------------

@@ -16,25 +16,25 @@ class Memo:
 
     def __init__(self, limit: int = _REMEMBERED) -> None:
         self.limit = limit
-        self.young: dict[Any, int] = {}
-        self.old: dict[Any, int] = {}
+        self.recent: dict[Any, int] = {}
+        self.earlier: dict[Any, int] = {}
 
-        self.find: Callable[[Any], int | None] = self.young.get
+        self.find: Callable[[Any], int | None] = self.recent.get
 
     def _either(self, key: object) -> int | None:
-        """The number that was written for *key*, which is young again."""
-        found = self.young.get(key)
-        if found is None and (found := self.old.get(key)) is not None:
+        """The number that was written for *key*, which is recent again."""
+        found = self.recent.get(key)
+        if found is None and (found := self.earlier.get(key)) is not None:
             self.put(key, found)
         return found
 
     def put(self, key: Any, number: int) -> None:
-        if len(self.young) >= self.limit:
+        if len(self.recent) >= self.limit:
             self._forget()
-        self.young[key] = number
+        self.recent[key] = number
 
     def _forget(self) -> None:
-        self.old, self.young, self.find = self.young, {}, self._either
+        self.earlier, self.recent, self.find = self.recent, {}, self._either
 
 
 class MessageMemo(Memo):
@@ -44,10 +44,10 @@ class MessageMemo(Memo):
 
     def put(self, key: Any, number: int) -> None:
         self._size += len(key[-1])
-        if self._size > self.most or len(self.young) >= self.limit:
+        if self._size > self.most or len(self.recent) >= self.limit:
             self._size = 0
             self._forget()
-        self.young[key] = number
+        self.recent[key] = number
 
 
 class AnswerMemo(Memo):
@@ -57,14 +57,14 @@ class AnswerMemo(Memo):
 
     def put(self, key: str, number: int) -> None:
         self._size += len(key)
-        if self._size > _REMEMBERED_TEXT or len(self.young) >= self.limit:
+        if self._size > _REMEMBERED_TEXT or len(self.recent) >= self.limit:
             self._size = 0
             self._forget()
-        self.young[key] = number
+        self.recent[key] = number
 
     def without(self, number: Any) -> dict[int, str]:
         """Forget the answer of the call *number*, if there is one; its text by that number."""
-        for known in (self.young, self.old):
+        for known in (self.recent, self.earlier):
             for text in [text for text, each in known.items() if each == number]:
                 del known[text]
                 return {number: text}
