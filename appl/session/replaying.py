@@ -32,13 +32,13 @@ def replay_run(
     policy: Policy | None = None,
 ) -> Run:
     """A run that *replayer* answers, with the recorded settings."""
-    head = replayer.trace.header
+    head, backend = replayer.trace.header, replayer.backend
     return Run(
-        replayer.backend,
+        backend,
         instruments=instruments,
         world=replayer,
         model=recorded_text(head.get("model")),
-        models=models_in(replayer.trace, replayer.backend.profile),
+        models=models_in(replayer.trace, backend.profile),
         seed=_number(head.get("seed")),
         temperature=_recorded(head, "temperature"),
         max_tokens=_recorded(head, "max_tokens"),
@@ -54,9 +54,9 @@ def replay_session(
 ) -> Session:
     """The session of such a run; nothing is recorded."""
     run = replay_run(replayer, instruments=instruments, policy=policy)
-    backend = str(replayer.trace.header.get("backend", ""))
-    choice, seed = Choice(backend, run.services.model, True), run.services.seed or 0
-    return Session(Config(), choice, script("api"), seed, run, replayer.backend)
+    services, name = run.services, str(replayer.trace.header.get("backend", ""))
+    choice = Choice(name, services.model, True)
+    return Session(Config(), choice, script("api"), services.seed or 0, run, services.backend)
 
 
 @block

@@ -7,7 +7,7 @@ its own, and a step begins when all tools of the step before have answered.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Required, TypeVar, Unpack, cast, overload
 
 from appl.errors import InvalidOption, ToolLoopError, UnknownOption, Unsupported, nearest
 from appl.prompt import UNFORMATTED, Part, Prompt, PromptNode, Voice, nodes_of
@@ -40,48 +40,28 @@ R = TypeVar("R")
 STEPS = 8
 
 
+class LoopOptions(StepOptions, total=False):
+    """Options of ``gen_with_tools``, whose docstring describes those that are here."""
+
+    tools: Required[Tools]
+    max_steps: int
+    tool_choice: object
+    parallel: bool
+    tool_timeout: float | None
+    on_limit: Literal["raise", "answer"]
+
+
 @overload
 def gen_with_tools(
-    model: str | None = None,
-    *,
-    tools: Tools,
-    max_steps: int = STEPS,
-    tool_choice: object = None,
-    parallel: bool = True,
-    tool_timeout: float | None = None,
-    on_limit: Literal["raise", "answer"] = "raise",
-    response_format: type[R],
-    **options: Unpack[StepOptions],
+    model: str | None = None, *, response_format: type[R], **options: Unpack[LoopOptions]
 ) -> TypedGeneration[R]: ...
-
-
 @overload
 def gen_with_tools(
-    model: str | None = None,
-    *,
-    tools: Tools,
-    max_steps: int = STEPS,
-    tool_choice: object = None,
-    parallel: bool = True,
-    tool_timeout: float | None = None,
-    on_limit: Literal["raise", "answer"] = "raise",
-    response_format: None = None,
-    **options: Unpack[StepOptions],
+    model: str | None = None, *, response_format: None = None, **options: Unpack[LoopOptions]
 ) -> Generation: ...
-
-
 @overload
 def gen_with_tools(
-    model: str | None = None,
-    *,
-    tools: Tools,
-    max_steps: int = STEPS,
-    tool_choice: object = None,
-    parallel: bool = True,
-    tool_timeout: float | None = None,
-    on_limit: Literal["raise", "answer"] = "raise",
-    response_format: object,
-    **options: Unpack[StepOptions],
+    model: str | None = None, *, response_format: object, **options: Unpack[LoopOptions]
 ) -> TypedGeneration[Any]: ...
 
 
