@@ -73,7 +73,7 @@ class Body:
     ) -> object:
         """Run an ``async def`` body in *frame*; with *settle* its result is waited for."""
         # It was called before its loop ran, as in asyncio.run(main()).
-        frame.run.tree.tasks.install()
+        frame.run.tree.scope_tasks()
         token = FRAME.set(frame)
         frame.thread = threading.get_ident()
         try:

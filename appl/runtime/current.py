@@ -66,7 +66,7 @@ def _outermost(frame: Frame | None, content: Callable[[], str]) -> Frame:
     run = frame.run if frame is not None else current()
     tree, task = run.tree, None
     if _get_running_loop() is not None:
-        tree.tasks.install()
+        tree.scope_tasks()
         task = task_here()
     in_fiber = frame is not None and type(getcurrent()) is Stack
     if tree.root.thread == threading.get_ident() and (in_fiber or tree.task is task):

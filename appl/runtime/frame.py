@@ -59,13 +59,6 @@ class FrameVoice(Protocol):
         """*writer* has said all of the block."""
 
 
-class TaskScoping(Protocol):
-    """Gives scopes to tasks that loops make: see ``TaskScopes``."""
-
-    def install(self) -> None:
-        """Give scopes to the tasks that the running loop makes from now on."""
-
-
 class FrameTree(Protocol):
     """The scopes of a run, as far as its frames need them: see ``ScopeTree``."""
 
@@ -73,9 +66,8 @@ class FrameTree(Protocol):
     task: AsyncTask[object] | None
     suspended: dict[Frame, None]
 
-    @property
-    def tasks(self) -> TaskScoping:
-        """Gives scopes to tasks of the user's own."""
+    def scope_tasks(self) -> None:
+        """Give scopes to the tasks that the running loop makes from now on."""
 
     def scope(self, parent: Frame, content: str) -> Frame:
         """A scope for a task of the user's own, or for what it calls on a thread of its own."""

@@ -6,13 +6,14 @@ Invariant: the run answers for everything that was started in one of them.
 from __future__ import annotations
 
 import threading
+from asyncio import _get_running_loop
 from contextvars import Token
 
 from appl.prompt import Prompt, digest_of
 from appl.runtime.concurrency.loop_thread import task_here
 from appl.runtime.concurrency.promise import Promise
 from appl.runtime.concurrency.scopes import Scopes
-from appl.runtime.concurrency.tasks import TaskScopes
+from appl.runtime.concurrency.tasks import ScopedTasks
 from appl.runtime.frame import FRAME, Frame, FrameRun, ThreadFrame
 from appl.runtime.scheduling.accounts import Account
 
@@ -32,7 +33,7 @@ class ScopeTree:
         self.task = task_here()
         self.scopes = Scopes()
         self.suspended: dict[Frame, None] = {}
-        self.tasks = TaskScopes()
+        self._factories: list[ScopedTasks] = []
         self._lock = threading.Lock()
         self._token: Token[Frame | None] | None = None
 
@@ -40,14 +41,22 @@ class ScopeTree:
         """Make the root the frame of the block that begins."""
         self.task = task_here()
         self._token = FRAME.set(self.root)
-        self.tasks.install()
+        self.scope_tasks()
 
     def leave(self) -> None:
         """Put back what was there before the block."""
-        self.tasks.restore()
+        for factory in self._factories:
+            factory.restore()
+        self._factories.clear()
         if self._token is not None:
             FRAME.reset(self._token)
             self._token = None
+
+    def scope_tasks(self) -> None:
+        """Give scopes to the tasks that the running loop makes from now on."""
+        loop = _get_running_loop()
+        if loop is not None and not isinstance(loop.get_task_factory(), ScopedTasks):
+            self._factories.append(ScopedTasks(loop))
 
     def scope(self, parent: Frame, content: str) -> Frame:
         """A scope for a task of the user's own, or for what it calls on a thread of its own."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from asyncio import _get_running_loop
 from collections.abc import Coroutine, Generator
 from contextvars import copy_context
 from types import CodeType, FrameType
@@ -23,37 +22,18 @@ OWN_CODE: set[CodeType] = set()
 Made = Coroutine[object, object, object] | Generator[Any, None, Any]
 
 
-class TaskScopes:
-    """The factories that a run has put around those of its loops."""
+class ScopedTasks:
+    """Makes a task as *loop* would, in a scope of its own when it is made inside a run."""
 
-    def __init__(self) -> None:
-        self._wrapped: list[tuple[asyncio.AbstractEventLoop, Any, object]] = []
-
-    def install(self) -> None:
-        """Give scopes to the tasks that the running loop makes from now on."""
-        loop = _get_running_loop()
-        if loop is None:
-            return
-        before = loop.get_task_factory()
-        if not isinstance(before, _Factory):
-            factory = _Factory(before)
-            loop.set_task_factory(factory)
-            self._wrapped.append((loop, before, factory))
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop, self._before = loop, loop.get_task_factory()
+        loop.set_task_factory(self)
 
     def restore(self) -> None:
-        """Put the loops' own factories back."""
-        for loop, before, factory in self._wrapped:
-            # Another library may have put a factory of its own around this one: it stays.
-            if loop.get_task_factory() is factory:
-                loop.set_task_factory(before)
-        self._wrapped.clear()
-
-
-class _Factory:
-    """Makes a task as the loop would, in a scope of its own when it is made inside a run."""
-
-    def __init__(self, before: Any) -> None:
-        self._before = before
+        """Put the loop's own factory back."""
+        # Another library may have put a factory of its own around this one: it stays.
+        if self._loop.get_task_factory() is self:
+            self._loop.set_task_factory(self._before)
 
     def __call__(self, loop: asyncio.AbstractEventLoop, coro: Made, **kwargs: Any) -> Any:
         frame = FRAME.get()
