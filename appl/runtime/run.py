@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
 from appl.backend import Backend, Profile
@@ -197,12 +196,7 @@ class Run:
         self._join()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         try:
             self.finish(error)
         finally:
@@ -211,12 +205,7 @@ class Run:
     async def __aenter__(self) -> Run:
         return self.__enter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         try:
             await self.afinish(error)
         finally:

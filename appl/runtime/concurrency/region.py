@@ -11,7 +11,6 @@ import asyncio
 import threading
 from asyncio import _get_running_loop
 from collections.abc import Iterator
-from types import TracebackType
 
 from appl.prompt import Lazy, Prompt, PromptNode
 from appl.runtime.answers.stream import begun, has_begun
@@ -207,12 +206,7 @@ class Region(Block):
         if frame is not None:
             self.around, frame.started = frame.started, self._started
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if self._frame is None:
             return
         try:
@@ -221,12 +215,7 @@ class Region(Block):
             self._close()
         self._over(error)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if self._frame is None:
             return
         try:

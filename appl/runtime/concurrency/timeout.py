@@ -43,12 +43,7 @@ class timeout:
         self._begin(strand.hub, lambda: strand.throw(late))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self._end()
         self._limit.leave(error)
         if isinstance(error, TimeIsUp):

@@ -47,12 +47,7 @@ class Spoken:
         self.begin(writer)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
         writer, entered = self._writer(), self._before
         if writer is None or writer not in entered:  # left from elsewhere than it was entered
             writer = next(reversed(entered))

@@ -7,7 +7,6 @@ injected clock, and its error names the deadline.
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
 from typing import Any, cast
 
 from appl.backend import Chunk, Emit
@@ -48,12 +47,7 @@ class Deadline:
         self._task, self._before = task, task.cancelling()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self.set("", None)
         if not self._passed:
             return
@@ -86,12 +80,7 @@ class CommonDeadline:
         if self._timer is None:
             self._arm()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._began.pop(task, None)
         if not self._passed:
