@@ -5,9 +5,11 @@ Invariant: the earlier trace is only read. The new one names it, and does not ne
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import inspect
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from appl.config import Config
@@ -19,12 +21,18 @@ from appl.session.backend_setup import Choice
 from appl.session.blocks import block, settled
 from appl.session.entry import Entry, script
 from appl.session.recorded_run import models_in, names_in, opened, predicted_find, recorded_config
+from appl.session.sealing import sealed
 from appl.session.session import Session, Tell, make_session, tell
-from appl.tracing.explaining.prediction import Prediction, prediction_of
+from appl.tracing.explaining.prediction import (
+    Prediction,
+    Rehearsed,
+    prediction_of,
+    rehearsed_by,
+)
 from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.format.profile import profile_from
 from appl.tracing.reading.trace import Trace
-from appl.tracing.replaying.predictor import Predictor
+from appl.tracing.replaying.predictor import BrokenOff, Predictor
 from appl.tracing.replaying.rerunner import Rerunner
 
 
@@ -100,9 +108,9 @@ def _origin(rerunner: Rerunner) -> dict[str, object]:
     return found | ({"sets": sets} if sets else {})
 
 
-@block
 def predicted(
     trace: Trace | str | os.PathLike[str],
+    program: Callable[[], object],
     *,
     pins: Mapping[str, str] | None = None,
     sets: Mapping[str, object] | None = None,
@@ -110,27 +118,67 @@ def predicted(
     keep_failures: bool = False,
     instruments: Iterable[Instrument] = (),
     **overrides: object,
-) -> Iterator[tuple[Run, Prediction]]:
-    """A block that asks nobody and, at its end, has the calls that :func:`rerun` would ask.
+) -> Prediction:
+    """The calls that :func:`rerun` would ask of *program*; nobody is asked.
 
-    Also usable with ``async with``. An error of the program ends the prediction, and is part of it.
+    The program, a function without arguments, runs several times: with recorded answers, then with
+    made-up ones, silently and in a process that meanwhile changes nothing outside of itself. A
+    coroutine function runs in a loop of its own, as in ``async with rerun(...)``: in a coroutine,
+    call this with ``asyncio.to_thread``.
+    An error of the program ends the prediction, and is part of it. *instruments* watch the first
+    run.
     """
-    predictor = Predictor(
-        opened(trace, overrides, trust=True),
-        pins=pins,
-        sets=sets,
-        anew=anew,
-        keep_failures=keep_failures,
-    )
-    found, error = Prediction(), None
-    session = prediction_session(predictor, overrides, instruments=instruments)
-    try:
-        yield session.run, found
-    except Exception as stopped:
-        error = stopped
-    ended = prediction_of(predictor, error)
-    for name in found.__slots__:
-        setattr(found, name, getattr(ended, name))
+    earlier = opened(trace, overrides, trust=True)
+
+    def performed(number: int) -> tuple[Predictor, BaseException | None]:
+        predictor = Predictor(
+            earlier,
+            rehearsal=number,
+            pins=pins,
+            sets=sets,
+            anew=anew,
+            keep_failures=keep_failures,
+        )
+        watching = () if number else instruments
+        try:
+            _perform(prediction_session(predictor, overrides, instruments=watching).run, program)
+        except (Exception, BrokenOff) as stopped:
+            return predictor, stopped
+        return predictor, None
+
+    return foreseen(performed)
+
+
+def _perform(run: Run, program: Callable[[], object]) -> None:
+    """Run *program* inside *run*."""
+    if inspect.iscoroutinefunction(program):
+        asyncio.run(_awaited(run, program))
+        return
+    with run:
+        program()
+
+
+async def _awaited(run: Run, program: Callable[[], Awaitable[object]]) -> None:
+    async with run:
+        await program()
+
+
+def foreseen(
+    performed: Callable[[int], tuple[Predictor, BaseException | None]],
+) -> Prediction:
+    """The prediction for a program that *performed* runs, with 0 or the number of a rehearsal.
+
+    It returns who predicts, and the error that has ended the program.
+    """
+
+    def rehearsal(number: int) -> Rehearsed:
+        with sealed() as seal:
+            predictor, error = performed(number)
+        return rehearsed_by(predictor, error, seal.touched)
+
+    found = prediction_of(*performed(0))
+    found.rehearse(rehearsal)
+    return found
 
 
 def prediction_session(

@@ -50,11 +50,7 @@ _seal = _Seal()
 
 @contextmanager
 def sealed() -> Iterator[_Seal]:
-    """Inside, the program is silent, reads no terminal, and can change nothing outside of itself.
-
-    Its modules are imported anew; afterwards those of before are there again.
-    """
-    before = _forget_modules()
+    """Inside, a program is silent, reads no terminal, and changes nothing outside of itself."""
     stdin, cached = sys.stdin, sys.dont_write_bytecode
     sys.stdin, sys.dont_write_bytecode = io.StringIO(), True
     _seal.close()
@@ -66,6 +62,15 @@ def sealed() -> Iterator[_Seal]:
     finally:
         _seal.closed = False
         sys.stdin, sys.dont_write_bytecode = stdin, cached
+
+
+@contextmanager
+def imported_anew() -> Iterator[None]:
+    """Inside, modules of the user's own are imported anew; afterwards those of before are there."""
+    before = _forget_modules()
+    try:
+        yield
+    finally:
         _forget_modules()
         sys.modules |= before
 

@@ -129,8 +129,8 @@ class Eager(Resumer):
     """Taken out: the order of the record. What is recorded is given at once."""
 
     def park(self, turn: Any, go: Any) -> None:
-        self.moves()
-        self.look_soon()
+        self.programs.moved()
+        self.programs.look_soon()
         go()
 
 

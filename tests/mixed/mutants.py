@@ -106,10 +106,10 @@ SEEDED = (
         "        if self.before is None:\n            wait(self.before)",
     )),
     Seeded("shared objects", "edited", Mutant(
-        "a prediction counts only the calls whose prompts may change",
+        "a prediction counts only the calls that were cancelled then",
         "tracing/explaining/prediction.py",
-        "found.fewest = explained(predictor, asked.values())",
-        "found.fewest = []",
+        "        explained(predictor, fewest),",
+        "        [],",
         first=32,
     )),
     Seeded("try", "killed", Mutant(

@@ -9,7 +9,7 @@ from typing import Any
 
 from appl.runtime.run import Run
 from appl.tracing import Predictor, Rerunner, Trace
-from appl.tracing.explaining.prediction import Prediction, Rehearsal, prediction_of, rehearsal_of
+from appl.tracing.explaining.prediction import Prediction, Rehearsed, prediction_of, rehearsed_by
 from appl.tracing.replaying.predictor import BrokenOff
 
 from .program import Mixed
@@ -27,8 +27,8 @@ class Hasty(Rerunner):
 def predicted(module: dict[str, Any], trace: Trace, live: Any) -> Prediction:
     """The calls that a rerun of the program in *module* would make; *live* is not asked."""
 
-    def rehearsed(number: int) -> Rehearsal:
-        return rehearsal_of(*_performed(module, Predictor(trace, rehearsal=number), live))
+    def rehearsed(number: int) -> Rehearsed:
+        return rehearsed_by(*_performed(module, Predictor(trace, rehearsal=number), live))
 
     found = prediction_of(*_performed(module, Predictor(trace), live))
     found.rehearse(rehearsed)

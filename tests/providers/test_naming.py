@@ -160,8 +160,7 @@ def test_a_prediction_says_that_a_new_model_would_be_asked(
 ) -> None:
     with appl.record("run.trace"):
         answers(MODEL)
-    with predicted("run.trace") as found:
-        answers(MODEL, f"openai/{MODEL}")
+    found = predicted("run.trace", lambda: answers(MODEL, f"openai/{MODEL}"))
     assert [each.cause for each in found.fewest] == ["new"] and len(openai.asks) == 1
 
 

@@ -14,9 +14,10 @@ from appl import gen, ppl
 from appl.backend import Chunk, Emit, Request, Response, Sample, Usage
 from appl.errors import BackendUnavailable, CallCancelled, DivergenceError
 from appl.runtime.run import Run
+from appl.session.rerunning import foreseen
 from appl.testing import BackendEndpoint, Fake, Limits, Model, Models, Policy, Retries
 from appl.tracing import Predictor, Recorder, Replayer, Rerunner, Trace, profile_data
-from appl.tracing.explaining.prediction import Prediction, prediction_of
+from appl.tracing.explaining.prediction import Prediction
 from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.format.chunks import texts
 
@@ -115,10 +116,15 @@ def path(tmp_path: Path) -> Path:
 
 
 def predicted(path: Path, most: int, **options: Any) -> tuple[Prediction, list[str]]:
-    predictor, seen = Predictor(path, **options), list[str]()
-    with Run(Telling(), instruments=[predictor], world=predictor):
-        asyncio.run(program(most, seen))
-    return prediction_of(predictor), seen
+    seen: dict[int, list[str]] = {}
+
+    def performed(number: int) -> tuple[Predictor, None]:
+        predictor = Predictor(path, rehearsal=number, **options)
+        with Run(Telling(), instruments=[predictor], world=predictor):
+            asyncio.run(program(most, seen.setdefault(number, [])))
+        return predictor, None
+
+    return foreseen(performed), seen[0]
 
 
 def test_the_rest_is_asked_for_and_what_was_read_stands(path: Path) -> None:

@@ -13,9 +13,10 @@ from appl import Generation, as_tool, gen, ppl
 from appl.backend import Request
 from appl.errors import ApplError, BackendUnavailable, InvalidOption
 from appl.runtime.run import Run
+from appl.session.rerunning import foreseen
 from appl.testing import Fake, Policy, Retries, calling
 from appl.tracing import Predictor, Recorder, Replayer, Rerunner, Trace, profile_data
-from appl.tracing.explaining.prediction import Prediction, prediction_of
+from appl.tracing.explaining.prediction import Prediction
 from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.replaying.amending import matches
 from appl.tracing.replaying.recall import natural
@@ -60,13 +61,17 @@ def again(
 
 
 def predicted(path: Path, program: Callable[[], Any], **options: Any) -> Prediction:
-    predictor, error = Predictor(path, **options), None
-    try:
-        with Run(Fake(lambda _: AssertionError("asked")), instruments=[predictor], world=predictor):
-            program()
-    except ApplError as stopped:
-        error = stopped
-    return prediction_of(predictor, error)
+    def performed(number: int) -> tuple[Predictor, BaseException | None]:
+        predictor, error = Predictor(path, rehearsal=number, **options), None
+        live = Fake(lambda _: AssertionError("asked"))
+        try:
+            with Run(live, instruments=[predictor], world=predictor):
+                program()
+        except ApplError as stopped:
+            error = stopped
+        return predictor, error
+
+    return foreseen(performed)
 
 
 def causes(report: RerunReport) -> dict[str, str]:
@@ -367,12 +372,12 @@ def test_of_400_calls_the_live_ones_after_an_edit_are_predicted(tmp_path: Path) 
     recorded_in(path, big(), whole())
     assert len(Trace.open(path).calls) == 400
     found = predicted(path, big(123))
-    assert found.live == (1, 4) and found.every == 400
+    assert found.live == (4, 4) and found.same_way == (1, 4) and found.every == 400
     _, report = again(path, big(123), whole())
     live = {each.address for each in report.live}
     assert live == {each.address for each in (*found.fewest, *found.further)} and len(live) == 4
-    assert found.lines()[-1].startswith("1 to 4 of 400 calls would be live")
-    assert found.as_data()["live"] == {"fewest": 1, "most": 4}
+    assert found.lines()[-1].startswith("4 of 400 calls would be live")
+    assert found.as_data()["live"] == {"fewest": 4, "most": 4}
 
 
 def test_when_the_answer_stays_as_many_are_live_as_the_fewest(tmp_path: Path) -> None:
@@ -381,7 +386,7 @@ def test_when_the_answer_stays_as_many_are_live_as_the_fewest(tmp_path: Path) ->
     recorded_in(path, survey(["a", "b"]), always)
     found = predicted(path, survey(["a", "x"]))
     _, report = again(path, survey(["a", "x"]), always)
-    assert len(report.live) == found.live[0] == 1 and found.live[1] == 2
+    assert len(report.live) == found.same_way[0] == 1 and found.live == (2, 2)
 
 
 def test_a_prediction_asks_nobody_and_runs_no_tool(tmp_path: Path) -> None:

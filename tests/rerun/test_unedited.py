@@ -61,7 +61,7 @@ class Told(Rerunner):
         """Be somewhere outside of appl until everybody seems to rest."""
         self._left = self._looks
         self._told.clear()
-        self.look_soon()
+        self.programs.look_soon()
         assert self._told.wait(20)
 
 

@@ -68,14 +68,27 @@ def test_it_runs_again_in_a_coroutine(path: Path, tmp_path: Path) -> None:
 
 
 def test_it_is_predicted_in_a_coroutine_also_when_the_program_fails(path: Path) -> None:
+    async def program() -> None:
+        await three("B")
+        raise LookupError("at its end")
+
     async def main() -> None:
-        async with predicted(path) as prediction:
-            await three("B")
-            raise LookupError("at its end")
+        prediction = await asyncio.to_thread(predicted, path, program)
         assert [each.address for each in prediction.fewest] == ["/ask.1/gen.0"]
         assert prediction.stopped == "LookupError: at its end"
 
     asyncio.run(main())
+
+
+def test_a_prediction_runs_the_program_with_made_up_answers_too(path: Path) -> None:
+    told: list[str] = []
+
+    async def program() -> None:
+        told.extend(await three("B"))
+
+    found = predicted(path, program)
+    assert found.live == (1, 1) and len(found.rehearsed) == 5
+    assert "agree on 1 live" in "\n".join(found.lines()) and len(set(told)) > 3
 
 
 def test_it_is_replayed_in_a_coroutine_and_what_differs_is_raised(path: Path) -> None:

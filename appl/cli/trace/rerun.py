@@ -21,11 +21,10 @@ from appl.cli.trace import recorded_program
 from appl.errors import InvalidOption
 from appl.session.blocks import settled
 from appl.session.entry import changed_files
-from appl.session.rerunning import prediction_session, rerun_session
-from appl.session.sealing import sealed
+from appl.session.rerunning import foreseen, prediction_session, rerun_session
+from appl.session.sealing import imported_anew
 from appl.session.session import Session, shown
 from appl.tracing import Trace
-from appl.tracing.explaining.prediction import Rehearsal, prediction_of, rehearsal_of
 from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.replaying.predictor import BrokenOff, Predictor
 from appl.tracing.replaying.rerunner import Rerunner
@@ -111,27 +110,21 @@ def _note_changes(trace: Trace) -> None:
 def _predict(
     predictor: Callable[[int], Predictor], program: recorded_program.RecordedProgram, given: Options
 ) -> None:
-    first = predictor(0)
+    def performed(number: int) -> tuple[Predictor, BaseException | None]:
+        made = predictor(number)
+        error = _performed(made, program, given)
+        if isinstance(error, InvalidOption) and given.sets:
+            raise UsageError(str(error)) from None  # what was to be set, and no guess, is wrong
+        if number == 0:
+            _check_used(made)
+        return made, error
+
     with to_stderr(True):
-        error = _performed(first, program, given)
-    if isinstance(error, InvalidOption) and given.sets:
-        raise UsageError(str(error)) from None  # what was to be set, and no guess, is wrong
-    found = prediction_of(first, error)
-    _check_used(first)
-    found.rehearse(lambda number: _rehearsed(predictor(number), program, given))
+        found = foreseen(performed)
     if given.json:
         out(as_json(found.as_data()))
     else:
         out("\n".join(one_line(line, _WIDTH) for line in found.lines()))
-
-
-def _rehearsed(
-    predictor: Predictor, program: recorded_program.RecordedProgram, given: Options
-) -> Rehearsal:
-    """A rehearsal of the program, which touches nothing."""
-    with sealed() as seal:
-        error = _performed(predictor, program, given)
-    return rehearsal_of(predictor, error, seal.touched)
 
 
 def _performed(
@@ -139,7 +132,8 @@ def _performed(
 ) -> BaseException | None:
     """Run the program; return what has ended it, as a guess may not suit it."""
     try:
-        program.run(lambda: prediction_session(predictor, settings_of(given)))
+        with imported_anew():
+            program.run(lambda: prediction_session(predictor, settings_of(given)))
     except (Exception, BrokenOff) as stopped:
         return stopped
     return None

@@ -6,59 +6,62 @@ Invariant: only reads what a predictor has found.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from appl.tracing.explaining.causes import explained
 from appl.tracing.explaining.tally import Amount
-from appl.tracing.reading.trace import Trace
+from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying.predictor import MOST_RACING, REHEARSALS, Predictor
-from appl.tracing.replaying.rerunner import LiveCall
+from appl.tracing.replaying.rerunner import CANCELLED, LiveCall
 
 _TOKENS = " tokens"
 _NUMBER = re.compile(r"\.\d+")
+_REHEARSED = "asked in a rehearsal"
 
 
-class Rehearsal(NamedTuple):
-    """The live ``calls`` of a rehearsal, what it leaves ``open``, and if some of them ``raced``.
+class Rehearsed(NamedTuple):
+    """The calls that one rehearsal of a program has ``asked``.
 
-    Calls are named without the numbers of their places: workers may share work in other ways.
+    A new result came after ``certain`` of them. They ``raced`` if one was cancelled while it was
+    out; ``open`` says what the rehearsal does not show, "" if nothing.
     """
 
-    calls: tuple[str, ...]
+    asked: list[LiveCall]
+    certain: int
     open: str
     raced: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The calls without the numbers of their places: workers may share work in other ways."""
+        return tuple(sorted(_NUMBER.sub("", call.address) for call in self.asked))
 
 
 @dataclass(slots=True)
 class Prediction:
-    """The calls that a run would make: *fewest*, and beyond them perhaps ``further``.
+    """The calls that a rerun of the run in ``trace`` would make.
 
-    Of ``further``, the prompts hold answers that may change, or they were cancelled then and may be
-    cancelled again before they are asked. All that holds where the program goes the same way.
-    ``decides`` is the first call, of a model or a tool, whose result may change before the program
-    goes on, or the first call or function that may now miss a time limit; "" when there is none.
-    If there is one, only ``certain`` calls are live for sure, and how many at most is not known.
-    ``every`` counts all calls of the run. ``cost`` is what the recorded answers to the fewest took,
-    ``cost_most`` to the most; of ``guessed`` calls nothing is recorded, so what their answers lead
-    to is a guess. ``tools`` would run. ``stopped`` says why the program could not be followed to
-    its end. ``rehearsed`` are the live calls in each rehearsal with made-up answers;
-    ``open`` says what no rehearsal shows, and may decide, "" if nothing.
+    They are the ``fewest`` if new results are as recorded, or guessed. ``further`` ones were asked
+    in rehearsals besides, or were cancelled then and may be cancelled again before they are asked.
+    ``decides`` is the first call, of a model or a tool, that has a new result; ``certain`` calls
+    are asked before that. ``every`` counts all calls of the run. Of ``guessed`` calls nothing is
+    recorded, so what their answers lead to is a guess. ``tools`` would run. ``stopped`` says why
+    the program could not be followed to its end. ``rehearsed`` are the live calls in each rehearsal
+    with made-up answers; ``open`` says what no rehearsal shows, and may decide, "" if nothing.
     """
 
-    fewest: list[LiveCall] = field(default_factory=list)
-    further: list[LiveCall] = field(default_factory=list)
-    certain: int = 0
-    decides: str = ""
-    every: int = 0
-    cost: Amount = field(default_factory=Amount)
-    cost_most: Amount = field(default_factory=Amount)
-    recorded: Amount = field(default_factory=Amount)
-    guessed: list[str] = field(default_factory=list)
-    tools: list[str] = field(default_factory=list)
-    stopped: str = ""
-    open: str = ""
+    trace: Trace
+    fewest: list[LiveCall]
+    further: list[LiveCall]
+    certain: int
+    decides: str
+    every: int
+    guessed: list[str]
+    tools: list[str]
+    stopped: str
+    open: str
     rehearsed: list[tuple[str, ...]] = field(default_factory=list)
 
     @property
@@ -66,49 +69,70 @@ class Prediction:
         """The fewest and the most calls that would be live; ``None`` when that is not known."""
         if self.agreed is not None:
             return self.agreed, self.agreed
-        fewest, most = self.same_way
-        counts = [len(calls) for calls in self.rehearsed]
-        if not self.decides and all(fewest <= count <= most for count in counts):
-            return fewest, most
-        return min(self.certain if self.decides else fewest, *counts, fewest), None
+        return min(self.certain, len(self.fewest), *map(len, self.rehearsed)), None
 
     @property
     def agreed(self) -> int | None:
-        """The number of live calls, if they are the same in all rehearsals and nothing is open."""
+        """The number of live calls, if it is the same in all rehearsals and nothing is open."""
+        if not (self.fewest or self.further):
+            return 0
         agree = len(set(self.rehearsed)) == 1 and not self.open
         return len(self.rehearsed[0]) if agree else None
 
     @property
     def same_way(self) -> tuple[int, int]:
-        """The fewest and the most when the program goes the way that it went."""
+        """The fewest and the most, if new results do not lead the program elsewhere."""
         return len(self.fewest), len(self.fewest) + len(self.further)
 
-    def rehearse(self, rehearsed: Callable[[int], Rehearsal]) -> None:
-        """Rehearse the program as long as that agrees; *rehearsed* makes the one of a number.
+    @property
+    def recorded(self) -> Amount:
+        """What the recorded run took."""
+        calls = self.trace.calls
+        return _sum(call for call in calls if call.source is None or call.response is not None)
+
+    @property
+    def costs(self) -> tuple[Amount, Amount]:
+        """What the recorded answers to the fewest took, and those to the further calls besides."""
+        fewest, further = (
+            [known for each in calls if (known := self.trace.by_address.get(each.address))]
+            for calls in (self.fewest, self.further)
+        )
+        return _sum(fewest), _sum([*fewest, *further])
+
+    def rehearse(self, rehearsal: Callable[[int], Rehearsed]) -> None:
+        """Rehearse the program as long as that agrees; *rehearsal* makes the one of a number.
 
         If live calls raced, each of them comes first once.
         """
         todo = list(REHEARSALS) if self.fewest or self.further else []
         while todo and not self.open and len(set(self.rehearsed)) < 2:
-            calls, self.open, raced = rehearsed(todo.pop(0))
-            self.rehearsed.append(calls)
-            if raced and len(calls) > MOST_RACING:
+            found = rehearsal(todo.pop(0))
+            self._add(found)
+            if found.raced and len(found.asked) > MOST_RACING:
                 self.open = "which answer comes first"
-            elif raced and len(self.rehearsed) <= len(REHEARSALS):
+            elif found.raced and len(self.rehearsed) <= len(REHEARSALS):
                 last = REHEARSALS[-1]
-                todo = sorted({*todo, *range(last + 1, last + 1 + len(calls))})
+                todo = sorted({*todo, *range(last + 1, last + 1 + len(found.asked))})
+
+    def _add(self, found: Rehearsed) -> None:
+        """Take over what a rehearsal has *found*."""
+        self.rehearsed.append(found.names)
+        self.certain, self.open = min(self.certain, found.certain), found.open
+        known = {call.address for call in (*self.fewest, *self.further)}
+        new = (call for call in found.asked if call.address not in known)
+        self.further += (replace(call, cause=_REHEARSED) for call in new)
 
     def as_data(self) -> dict[str, object]:
         """The prediction as JSON-ready data."""
-        fewest, most = self.live
+        (fewest, most), costs = self.live, [cost.as_data() for cost in self.costs]
         return {
             "live": {"fewest": fewest, "most": most},
             "same_way": dict(zip(("fewest", "most"), self.same_way, strict=True)),
             "decides": self.decides or None,
-            "rehearsed": self.agreed,
+            "rehearsed": self.agreed if self.rehearsed else None,
             "open": self.open or None,
             "calls": self.every,
-            "cost": {"fewest": self.cost.as_data(), "most": self.cost_most.as_data()},
+            "cost": dict(zip(("fewest", "most"), costs, strict=True)),
             "recorded": self.recorded.as_data(),
             "asked": [call.as_data() for call in self.fewest],
             "perhaps": [call.as_data() for call in self.further],
@@ -128,30 +152,35 @@ class Prediction:
         if self.guessed:
             some = ", ".join(self.guessed[:3]) + (", …" if len(self.guessed) > 3 else "")
             lines.append(f"nothing is recorded of {len(self.guessed)} calls ({some}): a guess")
-        if self.agreed is not None:
-            lines.append(
-                f"rehearsals with made-up answers agree on {self.agreed} live: "
-                f"{_range(*self.same_way)} if new answers repeat recorded ones"
-            )
-        elif self.decides:
-            lines.append(
-                f"what {self.decides} gives may change and decide what is asked after it: "
-                f"{_range(*self.same_way)} live if the program goes the same way"
-            )
-        if self.agreed is None and len(set(self.rehearsed)) > 1:
-            counts = sorted(len(calls) for calls in self.rehearsed)
-            lines.append(
-                f"rehearsals with made-up answers ask {_range(counts[0], counts[-1])}, not the same"
-            )
-        elif self.agreed is None and self.open:
-            lines.append(f"not rehearsed: {self.open}")
+        lines += self._rehearsals()
         if self.stopped:
             lines.append(f"the program could not be followed to its end: {self.stopped}")
         return [*lines, self._sums()]
 
+    def _rehearsals(self) -> Iterator[str]:
+        """Yield what the rehearsals have shown, and what is not certain."""
+        if self.agreed is not None:
+            if self.rehearsed:
+                yield (
+                    f"rehearsals with made-up answers agree on {self.agreed} live: "
+                    f"{_range(*self.same_way)} if new answers repeat recorded ones"
+                )
+            return
+        if self.decides:
+            yield (
+                f"what {self.decides} gives may change and decide what is asked after it: "
+                f"{len(self.fewest)} live if it gives what was recorded"
+            )
+        if len(set(self.rehearsed)) > 1:
+            counts = sorted(map(len, self.rehearsed))
+            asked = _range(counts[0], counts[-1])
+            yield f"rehearsals with made-up answers ask {asked}, not the same"
+        elif self.open:
+            yield f"not rehearsed: {self.open}"
+
     def _sums(self) -> str:
         number = _range(*self.live)
-        low, high, all_ = (a.shown() for a in (self.cost, self.cost_most, self.recorded))
+        low, high, all_ = (amount.shown() for amount in (*self.costs, self.recorded))
         if all(text.endswith(_TOKENS) for text in (low, high, all_)):
             low, high = low.removesuffix(_TOKENS), high.removesuffix(_TOKENS)
         price = low if low == high else f"{low} to {high}"
@@ -164,44 +193,50 @@ def _range(fewest: int, most: int | None) -> str:
     return str(fewest) if fewest == most else f"{fewest} to {most}"
 
 
+def _sum(calls: Iterable[RecordedCall]) -> Amount:
+    amount = Amount()
+    for call in calls:
+        amount.add(call.response)
+    return amount
+
+
 def prediction_of(predictor: Predictor, error: BaseException | None = None) -> Prediction:
-    """The findings of *predictor* so far; *error* is the one that ended the program."""
+    """The findings of *predictor*; *error* is the one that ended the program."""
     if error is not None:
         predictor.stopped(error)
-    trace, perhaps = predictor.trace, predictor.perhaps
-    asked = {at: question for at, question in predictor.asked.items() if at not in perhaps}
-    if not asked and not predictor.removed():  # as then: what was left is cancelled as it was then
-        perhaps = {at: question for at, question in perhaps.items() if at not in predictor.left}
-    found = Prediction(guessed=predictor.guessed, tools=predictor.ran, every=len(predictor.begun))
-    found.stopped = f"{type(error).__name__}: {error}" if error is not None else ""
-    found.decides, found.certain = predictor.decides, predictor.certain
-    if predictor.raced:  # how far those came that were cancelled is a matter of time
-        found.certain = min(predictor.certain, predictor.before)
-    found.open = predictor.open
-    found.fewest = explained(predictor, asked.values())
-    further = predictor.touched | perhaps
-    found.further = [expected for at, expected in further.items() if at not in asked]
-    for call in trace.calls:
-        if call.source is None or call.response is not None:
-            found.recorded.add(call.response)
-    for expected in found.fewest:
-        _add(found.cost, trace, expected)
-    for expected in (*found.fewest, *found.further):
-        _add(found.cost_most, trace, expected)
-    return found
+    asked, perhaps, left = predictor.asked, predictor.perhaps, _left(predictor)
+    fewest = [call for at, call in asked.items() if at not in perhaps]
+    further = [replace(asked[at], cause=CANCELLED) for at in asked if at in perhaps]
+    if fewest or predictor.removed():
+        further += (call for at, call in left.items() if at not in asked)
+    else:  # as then: what was left is cancelled as it was then
+        further = [call for call in further if call.address not in left]
+    return Prediction(
+        predictor.trace,
+        explained(predictor, fewest),
+        further,
+        predictor.certain,
+        predictor.decides,
+        len(predictor.begun),
+        predictor.guessed,
+        predictor.ran,
+        f"{type(error).__name__}: {error}" if error is not None else "",
+        predictor.open,
+    )
 
 
-def rehearsal_of(
+def _left(predictor: Predictor) -> dict[str, LiveCall]:
+    """The calls that were cancelled then, and of whose end nobody was told: they were left."""
+    calls = (call for call in predictor.trace.calls if call.address in predictor.begun)
+    left = (call for call in calls if call.outcome == "cancelled" and call.delivered is None)
+    return {call.address: LiveCall(call.address, call.where, cause=CANCELLED) for call in left}
+
+
+def rehearsed_by(
     predictor: Predictor, error: BaseException | None = None, touched: str = ""
-) -> Rehearsal:
+) -> Rehearsed:
     """The findings of a rehearsal that *error* has ended; what it *touched* was left open."""
     if error is not None:
         predictor.stopped(error)
-    calls = tuple(sorted(_NUMBER.sub("", address) for address in predictor.asked))
-    return Rehearsal(calls, touched or predictor.open, predictor.raced)
-
-
-def _add(amount: Amount, trace: Trace, live: LiveCall) -> None:
-    recorded = trace.by_address.get(live.address)
-    if recorded is not None:
-        amount.add(recorded.response)
+    asked = list(predictor.asked.values())
+    return Rehearsed(asked, predictor.certain, touched or predictor.open, predictor.raced)

@@ -60,13 +60,12 @@ def _places(where: str, found: RecordedCall | None) -> str:
 def _differences(
     trace: Trace, request: Request, edges: Iterable[str], found: RecordedCall
 ) -> list[str]:
-    same: list[tuple[str, str, str]] = []
-    differs: list[tuple[str, str, str]] = []
-    for name, now, then in _parts(request, found):
-        (same if now == then else differs).append((name, then, now))
-    lines = [f"same: {_names(same)}" if same else "", f"differs: {_names(differs)}"]
-    if differs:
-        _, then, now = differs[0]
+    parts = list(_parts(request, found))
+    same = [name for name, now, then in parts if now == then]
+    differs = [part for part in parts if part[1] != part[2]]
+    changed = _some([name for name, _, _ in differs], 8)
+    lines = [f"same: {_some(same, 8)}" if same else "", f"differs: {changed}"]
+    for _, now, then in differs[:1]:
         lines += text_diff(then, now)
         lines.append(_origin(trace, then, now, (*found.edges, *edges)))
     return lines
@@ -104,9 +103,10 @@ def _said(message: Message | None) -> str:
     return "(no message)" if message is None else message.shown
 
 
-def _names(parts: list[tuple[str, str, str]]) -> str:
-    shown = [name for name, _, _ in parts[:8]]
-    return ", ".join(shown) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
+def _some(names: Sequence[str], most: int = _SEVERAL) -> str:
+    """The first of *names*, and the number of the others."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _origin(trace: Trace, then: str, now: str, edges: Iterable[str]) -> str:
@@ -128,8 +128,7 @@ def _nearest(trace: Trace, request: Request, claimed: Collection[str]) -> str:
         names = [
             f"{c.address}{'' if c.address in claimed else ' (not asked for yet)'}" for c in twins
         ]
-        more = f" and {len(twins) - _SEVERAL} more" if len(twins) > _SEVERAL else ""
-        return f"recorded with exactly this content: {', '.join(names[:_SEVERAL])}{more}"
+        return f"recorded with exactly this content: {_some(names)}"
     scope = request.address.rpartition("/")[0] + "/"
     inside = [c.address for c in trace.calls if c.address.startswith(scope)][:500]
     pool = inside or [c.address for c in trace.calls[:500]]
@@ -192,10 +191,9 @@ def stuck(trace: Trace, moments: list[Moment], unasked: Sequence[RecordedCall | 
 
 def unused(trace: Trace, calls: Sequence[RecordedCall | ToolUse]) -> str:
     """A message that names the recorded calls that the program did not make."""
-    names = [f"{c.address}{f' ({c.where})' if c.where else ''}" for c in calls[: 2 * _SEVERAL]]
-    more = f", and {len(calls) - len(names)} more" if len(calls) > len(names) else ""
+    names = [f"{c.address}{f' ({c.where})' if c.where else ''}" for c in calls]
     every = len(trace.calls) + len(trace.tools)
     return (
         f"{len(calls)} of {every} recorded calls were never asked for: "
-        f"{', '.join(names)}{more}\n  {CAUSES}"
+        f"{_some(names, 2 * _SEVERAL)}\n  {CAUSES}"
     )

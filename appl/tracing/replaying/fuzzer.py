@@ -18,15 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from appl import errors
 from appl.backend import Emit, Request, Response
-from appl.errors import (
-    ApplError,
-    BackendBusy,
-    BackendError,
-    BackendTimeout,
-    BackendUnavailable,
-    MalformedResponse,
-)
 from appl.runtime.world import PERHAPS, Go, Moment, ToolRequest
 from appl.tracing.format.profile import profile_from
 from appl.tracing.reading.trace import RecordedCall, Trace
@@ -42,7 +35,7 @@ from appl.tracing.replaying.sequencer import (
     Turn,
     Verdict,
 )
-from appl.tracing.replaying.tool_matching import tool_difference
+from appl.tracing.replaying.tool_matching import likely_use
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -59,7 +52,7 @@ _OWN = frozenset(["done", "timeout", "deadline", "sleep", "cancelled"])
 _HARMLESS = frozenset(["now", "random", "uuid", "env"])
 
 
-class NoAnswer(BackendError):
+class NoAnswer(errors.BackendError):
     """Nothing that was recorded could answer this: how such a run goes on is not known."""
 
 
@@ -106,16 +99,11 @@ class Fuzzer(Sequencer):
 
     def __init__(self, trace: Trace, plan: Plan, advance: Callable[[], bool]) -> None:
         super().__init__(trace)
-        self.plan, self._advance = plan, advance
+        self.plan, self._advance, self.backend = plan, advance, self
         self.profile = profile_from(self.trace.header.get("profile"))
         self._attempts = 0
         self.changed: dict[str, str] = {}
         self.unknown: list[str] = []
-
-    @property
-    def backend(self) -> Fuzzer:
-        """The backend for the run."""
-        return self
 
     async def aclose(self) -> None:
         """Nothing is held."""
@@ -130,15 +118,10 @@ class Fuzzer(Sequencer):
 
     def of_tool(self, address: str, wanted: ToolRequest) -> Verdict:
         """The recorded use of a tool, or one of the same tool."""
-        ended = [used for used in self.trace.tools.values() if used.message or used.error]
-        here = self.trace.tools.get(address)
-        if here in ended and here is not None and not tool_difference(here, wanted):
-            return Recorded(here)
-        like = [used for used in ended if used.name == wanted.name]
-        if not like:
+        used = likely_use(self.trace, address, wanted)
+        if used is None or used.name != wanted.name:
             raise NoAnswer(f"{address}: the tool {wanted.name} was not recorded")
-        same = (used for used in like if used.arguments == wanted.arguments)
-        return Recorded(next(same, like[0]))
+        return Recorded(used)
 
     def of_new(self, moment: Moment) -> Verdict:
         """It comes; but a deadline that did not pass never does."""
@@ -157,7 +140,7 @@ class Fuzzer(Sequencer):
             raise NoAnswer(f"{request.address}: nothing that was recorded could answer it")
         return like[self._dice(request.address).randrange(len(like))]
 
-    def refuse(self, expected: Expectation, error: ApplError) -> None:
+    def refuse(self, expected: Expectation, error: errors.ApplError) -> None:
         """Note what the record does not answer."""
         if isinstance(error, NoAnswer):
             self.unknown.append(expected.moment.address)
@@ -245,13 +228,13 @@ def _open(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _error(fault: FaultKind, address: str) -> BackendError:
+def _error(fault: FaultKind, address: str) -> errors.BackendError:
     text = f"{FAULTS[fault]}, as the plan says, at {address}"
     if fault == "busy":
-        return BackendBusy(text, status=429, retry_after=1.0)
+        return errors.BackendBusy(text, status=429, retry_after=1.0)
     if fault == "timeout":
-        return BackendTimeout(text, deadline="first token")
-    return BackendUnavailable(text) if fault == "cut" else MalformedResponse(text)
+        return errors.BackendTimeout(text, deadline="first token")
+    return errors.BackendUnavailable(text) if fault == "cut" else errors.MalformedResponse(text)
 
 
 def _garbled(response: Response) -> Response:

@@ -19,42 +19,47 @@ _TEXTS = ("{0}", "Yes, {0}.", "no", "zebras: {0}\n* 42", "{0} {0}", "well, {0}")
 _VALUES = {"integer": 1, "number": 1, "boolean": True, "array": [], "object": {}, "null": None}
 
 
-def fitting(found: RecordedCall | None, request: Request) -> Response | None:
+def answer_of(
+    number: int, found: RecordedCall | None, request: Request, begun: Sequence[Chunk], trace: Trace
+) -> Response:
+    """The answer of rehearsal *number*: as it was *found*, or a guess; reworded from 1 on.
+
+    One that has *begun* goes on as it began.
+    """
+    sampling = request.sampling
+    if number and not begun and sampling.choices and not sampling.schema:
+        return _guess(request, begun, number)
+    answer = _fitting(found, request) or _guess(request, begun)
+    if not number or begun or sampling.schema is not None:
+        return answer
+    calls = tuple(_calls(number, answer.samples[0], sampling, trace))
+    end = "tool_calls" if calls else "stop"
+    made = (Sample(reworded(number, s.text), end, tool_calls=calls) for s in answer.samples)
+    return dataclasses.replace(answer, samples=tuple(made))
+
+
+def _fitting(found: RecordedCall | None, request: Request) -> Response | None:
     """The recorded answer, with as many samples as *request* wants."""
     if found is None or found.response is None or not found.response.samples:
         return None
-    samples = found.response.samples
-    more = (samples[-1],) * max(request.n - len(samples), 0)
-    return dataclasses.replace(found.response, samples=(*samples, *more)[: max(request.n, 1)])
+    wanted, samples = max(request.n, 1), found.response.samples
+    more = samples[-1:] * (wanted - len(samples))
+    return dataclasses.replace(found.response, samples=(*samples, *more)[:wanted])
 
 
-def guess(request: Request, begun: Sequence[Chunk], number: int = 0) -> Response:
+def _guess(request: Request, begun: Sequence[Chunk], number: int = 0) -> Response:
     """Some answer to a question that was never answered, which begins as *begun*.
 
     Of choices it is the one of this *number*.
     """
-    choices = request.sampling.choices
+    choices, said = request.sampling.choices, texts(begun)
     text = choices[number % len(choices)] if choices else "…"
     scores = tuple(-float(text != choice) for choice in choices) if choices else None
-    said = texts(begun)
     samples = (
         Sample(said.get((at, 0), "") + text, "stop", reasoning=said.get((at, 1)))
         for at in range(request.sample, request.sample + max(request.n, 1))
     )
     return Response(tuple(samples), Usage(), scores=scores)
-
-
-def answer_of(number: int, answer: Response, request: Request, trace: Trace) -> Response:
-    """The answer of rehearsal *number* to *request*, made from the likely *answer*."""
-    sampling = request.sampling
-    if not number or sampling.schema is not None:
-        return answer
-    if sampling.choices:
-        return guess(request, (), number)
-    calls = tuple(_calls(number, answer.samples[0], sampling, trace))
-    end = "tool_calls" if calls else "stop"
-    made = (Sample(reworded(number, s.text), end, tool_calls=calls) for s in answer.samples)
-    return dataclasses.replace(answer, samples=tuple(made))
 
 
 def reworded(number: int, text: str) -> str:

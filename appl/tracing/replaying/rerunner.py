@@ -212,7 +212,7 @@ class Rerunner(Recall):
             return False
         if not (self._strays() or self.programs.nobody_can_proceed(self._lasted_s())):
             return False
-        self.moves()
+        self.programs.moved()
         return self._reuse() or self.begin_all("stray") or self.begin_all("again")
 
     def _lasted_s(self) -> float:
@@ -359,7 +359,7 @@ class Rerunner(Recall):
             self.begun.add(event.address)
         elif isinstance(event, CallEnded | ToolEnded) and event.address in self._running:
             self._running.discard(event.address)
-            self.look_soon()
+            self.programs.look_soon()
 
     # -- the end
 

@@ -156,7 +156,7 @@ class Resumer(Recall):
             return False
         if self.error is None and self.unasked() and not self.still():
             return False
-        self.moves()
+        self.programs.moved()
         self._open = self._open or self.error is None
         return self.begin_all()
 

@@ -229,8 +229,7 @@ class Sequencer(Live):
             return self.of_call(expected.call)
         if expected.tool is not None:
             return self.of_tool(expected.moment.address, expected.tool)
-        moment = expected.moment
-        seen = self._seen.get(moment)
+        moment, seen = expected.moment, self._seen.get(expected.moment)
         return self.of_new(moment) if seen is None else self.of_observation(moment, seen)
 
     def of_call(self, call: Call) -> Verdict:
@@ -301,7 +300,7 @@ class Sequencer(Live):
             self._ended_then(expected)
         else:
             if expected.call is not None:
-                self.moves()
+                self.programs.moved()
             try:
                 self._apply(self.verdict(expected), expected)
             except ApplError as error:
@@ -341,7 +340,7 @@ class Sequencer(Live):
             self._waiting[expected.moment] = expected
         if verdict.record is not None:
             self._shows(expected, verdict.record)
-        self.look_soon()
+        self.programs.look_soon()
 
     def waiting(self, *whys: Why) -> list[Expectation]:
         """The expectations that wait for one of these reasons, or for any."""
@@ -389,10 +388,6 @@ class Sequencer(Live):
         """Nobody has to ask for what was recorded at *address* and below."""
         self.whole.add(address)
 
-    def excused(self, address: str) -> bool:
-        """True if *address* need not be requested, as it is a part of a recorded whole."""
-        return address in self.whole or within(address, self.whole)
-
     def unasked(self) -> list[RecordedCall | ToolUse]:
         """Recorded calls that ended, and that this run has not asked for."""
         calls = (call for call in self.trace.calls if call.address in self._turns)
@@ -406,15 +401,11 @@ class Sequencer(Live):
         return any(call.outcome == "cancelled" for call in below)
 
     def held(self) -> Iterator[tuple[Call, Why, int]]:
-        """The calls that wait for what is recorded, and why."""
+        """The calls that wait for what is recorded, why, and how many ends are still to come."""
         waiting = {one.call: one.why for one in self.waiting() if one.call is not None}
         every: dict[Call, Why] = {**dict.fromkeys(tuple(self._coming), "recorded"), **waiting}
-        ahead = self.to_come() if every else 0
+        ahead = len(self._parked) + len(self.unasked()) if every else 0
         yield from ((call, why, ahead) for call, why in every.items() if call.outcome is None)
-
-    def to_come(self) -> int:
-        """The number of recorded ends that are still to come."""
-        return len(self._parked) + len(self.unasked())
 
     def idle(self, final: bool = True) -> bool:
         """All programs wait: hand over the next outcome, or do what follows the last one."""
@@ -467,7 +458,7 @@ class Sequencer(Live):
         assert expected.call is not None
         self.answered[expected.call.address] = kind
         self.claimed.add(found.address)
-        self.moves()
+        self.programs.moved()
         call, show = expected.call, self._shows(expected, found)
         self._coming[call] = None
 
@@ -538,7 +529,8 @@ class Sequencer(Live):
         with self._lock:
             heapq.heappush(self._parked, (turn, next(self._arrivals), go))
         self._due.add(turn)
-        self.look_soon()
+        # A thread of the program's own that only waits for a call never says again that it rests.
+        self.programs.look_soon()
 
     def _next_turn(self) -> Turn | None:
         """The turn of what comes next, where the order is that of the record."""
@@ -552,8 +544,8 @@ class Sequencer(Live):
 
     def _is_covered(self, address: str) -> bool:
         """True if somebody has asked for what is recorded at *address*, or need not."""
-        known = (self.claimed, self.departed, self.effects)
-        return any(address in each for each in known) or self.excused(address)
+        known = (self.claimed, self.departed, self.effects, self.whole)
+        return any(address in each for each in known) or within(address, self.whole)
 
     def release(self) -> bool:
         """Let go what was delivered first of all that is parked; false when nothing is."""
@@ -563,22 +555,11 @@ class Sequencer(Live):
             return False
         turn, _, go = first
         self._untold.give_up(turn)
-        self.moves()
+        self.programs.moved()
         go()
         return True
 
     # -- the programs
-
-    def look_soon(self) -> None:
-        """Have the run look whether all its programs wait: one may have waited before this hold.
-
-        A thread of the program's own that only waits for a call never says again that it rests.
-        """
-        self.programs.look_soon()
-
-    def moves(self) -> None:
-        """Something has happened: those who might still move are given their time again."""
-        self.programs.moved()
 
     def still(self) -> bool:
         """True if no waiting call can proceed by itself, as far as can be known."""

@@ -10,6 +10,7 @@ import re
 
 from appl.runtime.world import ToolRequest
 from appl.tracing.reading.tooluse import ToolUse
+from appl.tracing.reading.trace import Trace
 from appl.tracing.recording.secret import Masker
 
 
@@ -26,6 +27,17 @@ def tool_difference(used: ToolUse, wanted: ToolRequest) -> str | None:
     if used.masked and _without_names(shown) == _without_names(used.arguments):
         return None
     return f"{used.name} is called with {shown:.99} there, and was with {used.arguments:.99}"
+
+
+def likely_use(trace: Trace, address: str, wanted: ToolRequest) -> ToolUse | None:
+    """The recorded use that is most like what is *wanted*: the same call, tool, then *address*."""
+    ended = (used for used in trace.tools.values() if used.message or used.error)
+
+    def unlike(used: ToolUse) -> tuple[bool, ...]:
+        differs = bool(used.lost or tool_difference(used, wanted))
+        return differs, used.name != wanted.name, used.address != address
+
+    return min(ended, key=unlike, default=None)
 
 
 def _without_names(masked: str) -> str:
