@@ -15,7 +15,7 @@ from tests.resume.continuing import cut, ended, resume
 
 from .edits import edited
 from .forms import FORMS
-from .predicting import Predictions, counts, holds, live_calls, predicted
+from .predicting import Predictions, counts, fails_as_then, holds, live_calls, predicted
 from .program import Mixed
 from .world import (
     Hung,
@@ -210,8 +210,7 @@ def reruns(
     reuse.runs += 1
     reuse.edits[edit] += 1
     name = f"program {program.seed}, {edit}"
-    known = {call.content for call in before.calls}
-    if all(before.content_of(request) in known for request in live.refused):
+    if fails_as_then(before, live):
         truth = len(again.asked)
         if not holds(foreseen, [truth]):  # the rerun has perhaps waited too little
             truth = live_calls(changed, before, 3)

@@ -13,7 +13,7 @@ from appl.tracing.explaining.prediction import Prediction, Rehearsed, prediction
 from appl.tracing.replaying.predictor import BrokenOff
 
 from .program import Mixed
-from .world import Others, backend, compiled, performed, ran, watched
+from .world import Others, backend, compiled, performed, ran, refused_in, watched
 
 ANSWERERS = 4
 
@@ -72,6 +72,15 @@ def counts(program: Mixed, trace: Trace, rerunner: type[Rerunner]) -> list[int] 
             return None
         found.append(len(again.asked))
     return found
+
+
+def fails_as_then(trace: Trace, live: Any) -> bool:
+    """True if *live* has refused no other questions than those that were refused in *trace*.
+
+    How a question ends that was cancelled, or never asked, is not foreseen.
+    """
+    refused = refused_in(trace)
+    return all(trace.content_of(request) in refused for request in live.refused)
 
 
 def holds(prediction: Prediction, numbers: Iterable[int]) -> bool:

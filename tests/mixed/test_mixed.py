@@ -62,8 +62,8 @@ def test_predictions_of_edited_programs_hold(
     predictions = found.parts["edited and rerun"].predictions
     with capsys.disabled():
         print(f"\npredictions: {predictions}")
+    assert not predictions.wrong, predictions.wrong
     # How far a program gets that cancels what races may depend on the load, and so may "at least".
-    assert len(predictions.wrong) <= EDITED // 100, predictions.wrong
     assert len(predictions.vague) <= EDITED // 50, predictions.vague
 
 

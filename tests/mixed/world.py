@@ -131,7 +131,7 @@ class Others:
 
     def __init__(self, trace: Trace, number: int) -> None:
         self._trace, self._number, self.silent = trace, number, False
-        self._asked = {call.content for call in trace.calls}
+        self._refused = refused_in(trace)
 
     @property
     def slow(self) -> bool:
@@ -144,7 +144,7 @@ class Others:
         try:
             found = answered(prompt, request)
         except BackendError:
-            if self._trace.content_of(request) in self._asked:
+            if self._trace.content_of(request) in self._refused:
                 raise
             found = Response((Sample("well", "stop"),), Usage(1, 1))
         return replace(found, samples=(self._reworded(found.samples[0], request),))
@@ -157,6 +157,11 @@ class Others:
         if calls and self._number != 1:
             return replace(sample, text="", tool_calls=calls)
         return Sample(f"{'ahzu'[self._number]}{sample.text}", "stop")
+
+
+def refused_in(trace: Trace) -> set[bytes]:
+    """The contents of the calls that failed; how one that was cancelled would end is not known."""
+    return {call.content for call in trace.calls if call.outcome == "failed"}
 
 
 def backend(program: Mixed, number: int = 0, others: Others | None = None) -> Any:
