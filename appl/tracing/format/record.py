@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import builtins
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from appl import errors
 from appl.backend import Response, Sample, TokenLogprob, Usage
@@ -17,6 +18,10 @@ from appl.tracing.format.codec import Big, plain, shortened
 FORMAT = 1
 ANSWERED, FAILED, CANCELLED = 0, 1, 2
 _MAX_TRACEBACK_ARGS = 16
+
+T = TypeVar("T")
+Read = Callable[[object], object]
+"""Makes a value out of what stands in a record for it, such as a reference."""
 
 
 def _passes(value: object) -> object:
@@ -58,7 +63,7 @@ def calls_data(calls: tuple[ToolCall, ...], big: Big) -> list[object]:
     return [(call.id, call.name, big(call.arguments)) for call in calls]
 
 
-def calls_from(data: Any, big: Any) -> tuple[ToolCall, ...]:
+def calls_from(data: Any, big: Read) -> tuple[ToolCall, ...]:
     """The tool calls that ``calls_data`` described. Raises ``ValueError``, ``TypeError``."""
     return tuple(
         ToolCall(checked(str, id), checked(str, name), checked(str, big(arguments)))
@@ -70,7 +75,7 @@ def _tokens(logprobs: tuple[TokenLogprob, ...]) -> list[object]:
     return [(t.token, t.logprob, t.top) for t in logprobs]
 
 
-def response_from(data: Any, big: Any = _passes) -> Response:
+def response_from(data: Any, big: Read = _passes) -> Response:
     """The response that ``response_data`` described. Raises ``ValueError``, ``TypeError``."""
     samples, used, model, scores, method, cost, *reused = data
     return Response(
@@ -84,7 +89,7 @@ def response_from(data: Any, big: Any = _passes) -> Response:
     )
 
 
-def _sample(data: Any, big: Any) -> Sample:
+def _sample(data: Any, big: Read) -> Sample:
     text, reason, logprobs, *more = data
     tokens = None if logprobs is None else tuple(_token(*token) for token in logprobs)
     calls, reasoning = more or ((), None)
@@ -102,11 +107,12 @@ def _token(token: object, logprob: object, top: Any) -> TokenLogprob:
     return TokenLogprob(checked(str, token), checked(float, logprob), best)
 
 
-def checked(kind: Any, value: Any) -> Any:
+def checked(kind: type[T], value: Any) -> T:
     """*value*, when it is of *kind*; an ``int`` passes for a ``float``. Raises ``TypeError``."""
     found = type(value)
     if found is kind or (kind is float and found is int):
-        return value
+        right: T = value
+        return right
     raise TypeError(f"expected {kind.__name__}, found {found.__name__}")
 
 
@@ -115,7 +121,7 @@ def word(value: object) -> str:
     return sys.intern(checked(str, value))
 
 
-def optional(kind: object, value: object) -> Any:
+def optional(kind: type[T], value: object) -> T | None:
     """*value*, when it is ``None`` or of *kind*. Raises ``TypeError``."""
     return None if value is None else checked(kind, value)
 
@@ -162,7 +168,7 @@ def error_with(data: tuple[Any, ...], big: Big) -> tuple[object, ...]:
     return actual, known, big(message), [shortened(arg, big) for arg in args], *facts
 
 
-def error_from(data: Any, revive: Any = _passes, big: Any = _passes) -> BaseException:
+def error_from(data: Any, revive: Read = _passes, big: Read = _passes) -> BaseException:
     """An error as it was recorded: a type of appl or of Python, with the recorded message."""
     actual, known, message, args, *later = data
     kind = _ERRORS.get(known, errors.BackendError)
