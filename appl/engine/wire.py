@@ -77,11 +77,13 @@ class Packer:
             yield ("forget",)
         yield from self._links(request.messages)
         prompt = _key(request.messages) if request.messages is not None else None
-        yield (
-            "started", request.address, request.ordinal, request.model, prompt, request.sampling,
-            request.n, request.sample, request.timeout, request.priority, request.cache,
-            request.digest, event.kind, event.edges, event.file, event.line, event.at,
+        place = request.address, request.ordinal, request.model
+        asked = (
+            request.sampling, request.n, request.sample, request.timeout, request.priority,
+            request.cache, request.digest,
         )  # fmt: skip
+        about = event.kind, event.edges, event.file, event.line, event.at
+        yield "started", place, prompt, asked, about
 
     def _links(self, link: Messages | None) -> Iterable[Message]:
         fresh: list[Messages] = []
@@ -120,23 +122,15 @@ class Unpacker:
             self._links[key] = link = Messages(above, prompt, spans=spans)
             link.has_digest(key[0])
         elif kind == "started":
-            return self._started(*rest)
+            (address, ordinal, model), prompt, asked, (called, edges, file, line, at) = rest
+            messages = self._links[prompt] if prompt is not None else None
+            request = Request(address, ordinal, model, messages, *asked)
+            return CallStarted(request, called, edges, file, line, at + (self._ahead or 0))
         elif kind == "event":
             event: Event = rest[0]
             event.at += self._ahead or 0
             return event
         return None
-
-    def _started(
-        self, address: Any, ordinal: Any, model: Any, prompt: Any, sampling: Any, n: Any,
-        sample: Any, timeout: Any, priority: Any, cache: Any, digest: Any, kind: Any, edges: Any,
-        file: Any, line: Any, at: Any,
-    ) -> CallStarted:  # fmt: skip
-        messages = self._links[prompt] if prompt is not None else None
-        request = Request(
-            address, ordinal, model, messages, sampling, n, sample, timeout, priority, cache, digest
-        )
-        return CallStarted(request, kind, edges, file, line, at + (self._ahead or 0))
 
 
 class Disguise:
