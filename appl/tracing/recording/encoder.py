@@ -6,7 +6,7 @@ Invariant: all that a record refers to was encoded before it; for one thread.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -188,7 +188,8 @@ class EventEncoder:
         self.written = WrittenContent()
         self._mark = object()
         self._firsts: dict[str, int] = {}
-        self.params, self.scopes, self._calls = Memo(), Memo(), Memo(1 << 17)
+        self.params, self.scopes = Memo[Hashable](), Memo[str]()
+        self._calls = Memo[str](1 << 17)
         self._last_params: tuple[Sampling | None, str, int] = (None, "", 0)
         self._handlers: dict[type, Callable[[Any], None]] = {
             ScopeEntered: self._scope,
@@ -364,7 +365,7 @@ class EventEncoder:
         key = link.digest, link.trail
         number = self.written.nodes.find(key)
         if number is None:
-            origins: list[Any] | None = None
+            origins: list[object] | None = None
             if said is not None:
                 message = self._message(said)
                 origins = self._origins(link.spans)

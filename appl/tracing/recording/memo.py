@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
 
 from appl.prompt import Rope
 
 _REMEMBERED, _REMEMBERED_TEXT = 1 << 16, 1 << 22
 
 
-class Memo:
+K = TypeVar("K", bound=Hashable)
+MessageKey = tuple[str, str] | tuple[bytes]
+
+
+class Memo(Generic[K]):
     """A bounded map from a key to the number of its record, which forgets the least used half."""
 
     def __init__(self, limit: int = _REMEMBERED) -> None:
         self.limit = limit
-        self.recent: dict[Any, int] = {}
-        self.earlier: dict[Any, int] = {}
+        self.recent: dict[K, int] = {}
+        self.earlier: dict[K, int] = {}
 
-        self.find: Callable[[Any], int | None] = self.recent.get
+        self.find: Callable[[K], int | None] = self.recent.get
 
-    def _either(self, key: object) -> int | None:
+    def _either(self, key: K) -> int | None:
         """The number that was written for *key*, which is recent again."""
         found = self.recent.get(key)
         if found is None and (found := self.earlier.get(key)) is not None:
             self.put(key, found)
         return found
 
-    def put(self, key: Any, number: int) -> None:
+    def put(self, key: K, number: int) -> None:
         if len(self.recent) >= self.limit:
             self._forget()
         self.recent[key] = number
@@ -37,12 +41,12 @@ class Memo:
         self.earlier, self.recent, self.find = self.recent, {}, self._either
 
 
-class MessageMemo(Memo):
+class MessageMemo(Memo[MessageKey]):
     """The same of messages, by role and text, or by their digest: bounded in characters too."""
 
     _size, most = 0, _REMEMBERED_TEXT
 
-    def put(self, key: Any, number: int) -> None:
+    def put(self, key: MessageKey, number: int) -> None:
         self._size += len(key[-1])
         if self._size > self.most or len(self.recent) >= self.limit:
             self._size = 0
@@ -50,7 +54,7 @@ class MessageMemo(Memo):
         self.recent[key] = number
 
 
-class AnswerMemo(Memo):
+class AnswerMemo(Memo[str]):
     """The calls that gave an answer, by its text: bounded in characters too."""
 
     _size = 0
@@ -62,12 +66,12 @@ class AnswerMemo(Memo):
             self._forget()
         self.recent[key] = number
 
-    def without(self, number: Any) -> dict[int, str]:
+    def without(self, number: object) -> dict[int, str]:
         """Forget the answer of the call *number*, if there is one; its text by that number."""
         for known in (self.recent, self.earlier):
-            for text in [text for text, each in known.items() if each == number]:
-                del known[text]
-                return {number: text}
+            text = next((text for text, call in known.items() if call == number), None)
+            if text is not None:
+                return {known.pop(text): text}
         return {}
 
 
@@ -87,7 +91,7 @@ class WrittenContent:
     __slots__ = ("answers", "lines", "media", "messages", "nodes", "ropes", "sites", "texts")
 
     def __init__(self) -> None:
-        self.texts, self.messages, self.nodes = Memo(), MessageMemo(), Memo()
-        self.answers, self.media, self.ropes = AnswerMemo(), Memo(), Ropes()
+        self.texts, self.messages, self.nodes = Memo[str](), MessageMemo(), Memo[Hashable]()
+        self.answers, self.media, self.ropes = AnswerMemo(), Memo[bytes](), Ropes()
         self.sites: dict[tuple[int, int], tuple[Any, int]] = {}
         self.lines: dict[tuple[str, int], int] = {}
