@@ -14,7 +14,7 @@ from appl.compiler.bindings import Survey
 from appl.compiler.callee import static_names
 from appl.compiler.dedent import is_triple_quoted
 from appl.compiler.names import FunctionNames, is_ppl, origin
-from appl.compiler.nodes import TEMPLATES, own_statements
+from appl.compiler.nodes import TEMPLATES, names_in, own_statements
 from appl.compiler.source import Def, FunctionSource, Module, SourceFile, parse
 
 MESSAGES = frozenset({"SystemMessage", "UserMessage", "AIMessage", "ToolMessage", "Message"})
@@ -143,14 +143,10 @@ def _said(node: Def, name: str) -> bool:
     """True if a statement of *node* may say the value of *name*."""
     return any(
         isinstance(statement, ast.Expr)
-        and name in _names(statement.value)
+        and name in names_in(statement.value)
         and not _is_print(statement.value)
         for statement in own_statements(node)
     )
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
 def _is_print(node: ast.expr) -> bool:

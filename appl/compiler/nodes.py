@@ -61,3 +61,8 @@ def own_statements(node: ast.AST) -> Iterator[ast.stmt]:
             )
         for inner in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
             yield from own_statements(inner)
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """The names that stand in *node*."""
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from appl.compiler.ir import OPS, Graph
+from appl.compiler.nodes import names_in
 from appl.compiler.rules import LintFinding, finding_at
 
 NAME = "serial-calls"
@@ -65,9 +66,9 @@ def _leaves_traces(node: ast.FunctionDef) -> bool:
         if isinstance(inner, ast.Global | ast.Nonlocal):
             return True
         if isinstance(inner, ast.Attribute | ast.Subscript) and isinstance(inner.ctx, ast.Store):
-            changed |= _names(inner.value)
+            changed |= names_in(inner.value)
         elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute):
-            changed |= _names(inner.func.value) if inner.func.attr in _CHANGES else set()
+            changed |= names_in(inner.func.value) if inner.func.attr in _CHANGES else set()
     return not changed <= own
 
 
@@ -209,16 +210,12 @@ def _changed(nodes: Collection[ast.AST]) -> set[str]:
     found = {inner.id for inner in nodes if _stored(inner)}  # type: ignore[attr-defined]
     for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            found |= _names(node.func.value)
+            found |= names_in(node.func.value)
         elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
-            found |= _names(node.value)
+            found |= names_in(node.value)
         elif isinstance(node, ast.AugAssign):
-            found |= _names(node.target)
+            found |= names_in(node.target)
     return found
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
 def _finding(

@@ -15,7 +15,6 @@ from weakref import ref
 from appl.backend import Chunk, Profile, Request, Response, Sampling, check_media
 from appl.errors import CallCancelled, MalformedResponse
 from appl.prompt.chain import PromptNode, PromptSlot, nodes_of
-from appl.prompt.lazy import Lazy
 from appl.prompt.message import RoleName
 from appl.prompt.messages import Messages
 from appl.prompt.voice import VOICES
@@ -25,7 +24,7 @@ from appl.runtime.answers.samples import mixed
 from appl.runtime.answers.stream import Stream
 from appl.runtime.answers.text import Text
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.concurrency.promise import Error, Outcome, Promise, Value, explained
+from appl.runtime.concurrency.promise import Error, Outcome, Promise, Value, explained, source_of
 from appl.runtime.event import CallEnded, CallStarted, Delivered, Source
 from appl.runtime.world import Go, How, Moment
 
@@ -368,12 +367,6 @@ class Call(Promise):
         return self.node is not None and self.node.first_waiting() is not None
 
 
-def _pending(part: Lazy) -> Promise:
-    source = part.prompt_source()
-    assert isinstance(source, Promise)
-    return source
-
-
 def sources(node: PromptNode | None) -> Iterator[Promise]:
     """The calls that the lazy parts of a prompt wait for, nearest first.
 
@@ -383,7 +376,7 @@ def sources(node: PromptNode | None) -> Iterator[Promise]:
     while hole is not None:
         part = hole.lazy
         assert part is not None
-        source = _pending(part)
+        source = source_of(part)
         if isinstance(part, PromptSlot) and source.done:
             yield from _sources_in(part)
         else:
@@ -400,4 +393,4 @@ def _sources_in(place: PromptSlot) -> Iterator[Promise]:
         if isinstance(node.part, PromptSlot):
             yield from _sources_in(node.part)
         elif node.lazy is not None:
-            yield _pending(node.lazy)
+            yield source_of(node.lazy)

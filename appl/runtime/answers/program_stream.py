@@ -21,7 +21,7 @@ from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import Hub, arrive, hub_here, in_coroutine, strand_here, wait
 from appl.runtime.concurrency.future import Future
 from appl.runtime.concurrency.parallel import bound_program
-from appl.runtime.concurrency.promise import Error, Promise, Proxy, Value
+from appl.runtime.concurrency.promise import Error, Promise, Proxy, Value, source_of
 from appl.runtime.concurrency.task import Task
 from appl.runtime.prompts.place import Kept
 from appl.runtime.resolve import taking_futures
@@ -190,7 +190,7 @@ class _Telling:
     def _answered(self, node: PromptNode, lazy: Lazy) -> Iterator[ProgramPiece | Promise]:
         """A part whose text comes at once, when it is there."""
         while True:
-            source = cast(Promise, lazy.prompt_source())
+            source = source_of(lazy)
             yield source
             if isinstance(lazy, Promise) and (answer := _streamed(lazy)) is not None:
                 yield from self._streamed(node, answer)

@@ -16,6 +16,7 @@ from appl.runtime.answers.answer import Answer
 from appl.runtime.concurrency.loop_thread import io_thread
 
 if TYPE_CHECKING:
+    from appl.prompt import Lazy
     from appl.prompt.chain import Part, PromptNode
     from appl.prompt.message import Message
     from appl.prompt.voice import Voice
@@ -305,6 +306,13 @@ class Promise:
     def __repr__(self) -> str:
         state = "pending" if self.outcome is None else type(self.outcome).__name__.lower()
         return f"<{type(self).__name__} {self.address} {state}>"
+
+
+def source_of(lazy: Lazy) -> Promise:
+    """The promise that *lazy*, a part of a prompt, waits for."""
+    source = lazy.prompt_source()
+    assert isinstance(source, Promise)
+    return source
 
 
 def explained(error: BaseException, note: str) -> None:

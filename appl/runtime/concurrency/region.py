@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from asyncio import _get_running_loop
 from collections.abc import Iterator
 
 from appl.prompt import Lazy, Prompt, PromptNode
 from appl.runtime.answers.stream import begun, has_begun
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.fiber import arrive, wait
+from appl.runtime.concurrency.loop_thread import task_here
 from appl.runtime.concurrency.promise import Error, Promise, Stop, Value
 from appl.runtime.concurrency.task import Task
 from appl.runtime.concurrency.unread_calls import unheld_by_others
@@ -117,12 +117,12 @@ class Limit(Block):
 
     def note(self, pending: Promise, issuer: Frame) -> None:
         """Note *pending* if it was issued inside, not by another thread or task of the frame."""
-        if threading.get_ident() == self._thread and _task_here() is self._task:
+        if threading.get_ident() == self._thread and task_here() is self._task:
             super().note(pending, issuer)
 
     def enter(self) -> None:
         """Begin the block here, in this thread and task."""
-        self._open(_task_here())
+        self._open(task_here())
 
     def leave(self, error: BaseException | None) -> None:
         """End the block."""
@@ -155,7 +155,7 @@ class Region(Block):
             self.due[pending] = None
 
     def _in_my_task(self) -> bool:
-        return self._task is None or self._task is _task_here()
+        return self._task is None or self._task is task_here()
 
     # -- the end of a statement
 
@@ -198,7 +198,7 @@ class Region(Block):
         self._enter(None)
 
     async def __aenter__(self) -> None:
-        self._enter(_task_here())
+        self._enter(task_here())
 
     def _enter(self, task: asyncio.Task[object] | None) -> None:
         self._open(task)
@@ -297,11 +297,6 @@ def _caught(frame: Frame) -> bool:
 def _beside(pending: Promise) -> bool:
     """True if the program asked explicitly that this overlaps with the statements that follow."""
     return pending.overlaps and isinstance(pending, Task)
-
-
-def _task_here() -> asyncio.Task[object] | None:
-    loop = _get_running_loop()
-    return asyncio.current_task(loop) if loop is not None else None
 
 
 def _is(failure: Promise, error: BaseException | None) -> bool:

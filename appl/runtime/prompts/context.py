@@ -9,7 +9,7 @@ from appl.errors import RunError
 from appl.prompt import USER, Lazy, Messages, Prompt, PromptNode, moved
 from appl.prompt.notebook import Bundle, dialogue
 from appl.runtime.concurrency.fiber import wait
-from appl.runtime.concurrency.promise import Error, Promise
+from appl.runtime.concurrency.promise import Error, Promise, source_of
 from appl.runtime.frame import FRAME, Frame
 from appl.runtime.prompts.conversation import Conversation
 from appl.runtime.prompts.writer import PromptWriter
@@ -38,8 +38,7 @@ def wait_for(node: PromptNode | None) -> None:
 
 def _settled(lazy: Lazy) -> Promise:
     while True:
-        source = lazy.prompt_source()
-        assert isinstance(source, Promise)
+        source = source_of(lazy)
         wait(source)
         if lazy.prompt_ready():
             return source.last()

@@ -6,10 +6,9 @@ Invariant: a place never changes the order of a prompt, whenever it is filled.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
 from appl.prompt import VOICES, Lazy, PromptNode, PromptSlot, Voice
-from appl.runtime.concurrency.promise import Error, Promise, Value
+from appl.runtime.concurrency.promise import Error, Promise, Value, source_of
 
 
 class Kept(PromptSlot):
@@ -48,7 +47,7 @@ class Kept(PromptSlot):
         if not self._pending.done:
             return self._pending
         part = self._waiting()
-        return cast(Promise, part.prompt_source()) if part is not None else self._pending
+        return source_of(part) if part is not None else self._pending
 
 
 def what_it_returned(

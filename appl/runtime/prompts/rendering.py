@@ -13,7 +13,7 @@ from typing import Any
 from appl.prompt import Filled, Formatted, Lazy, Message, Prompt, PromptNode, PromptSlot
 from appl.prompt.chain import moved
 from appl.runtime.answers.call import Call
-from appl.runtime.concurrency.promise import Promise
+from appl.runtime.concurrency.promise import source_of
 
 _LONGEST = 160
 
@@ -145,7 +145,7 @@ class Holes:
         if call.node is not None:
             tip = self._tip(call.node)
             messages = tip.messages() if tip is not None else None
-            holes = [_source(lazy).address for lazy in call.node.holes() if not _is_there(lazy)]
+            holes = [source_of(lazy).address for lazy in call.node.holes() if not _is_there(lazy)]
         return Rendered(
             call.address,
             call.identity.kind,
@@ -208,13 +208,7 @@ def _hole(lazy: Lazy) -> Lazy:
     if isinstance(lazy, Formatted):
         form = ("!" if lazy.conversion else "") + lazy.conversion
         form += f":{lazy.spec}" if lazy.spec else ""
-    return _Hole(f"‹{_source(lazy).address}{form}›")
-
-
-def _source(lazy: Lazy) -> Promise:
-    source = lazy.prompt_source()
-    assert isinstance(source, Promise)
-    return source
+    return _Hole(f"‹{source_of(lazy).address}{form}›")
 
 
 def _is_there(lazy: Lazy) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from appl.runtime.concurrency.promise import Error, Promise, on_finish
+from appl.runtime.concurrency.promise import Error, on_finish, source_of
 from appl.runtime.scheduling.call_status import CallStatus
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ def when_prepared(call: Call, go: Callable[[Call], None], waiting: set[Call]) ->
     # would never call back, and the search goes on here.
     lazy = None if call.node is None else call.node.first_waiting()
     while lazy is not None:
-        source = lazy.prompt_source()
-        assert isinstance(source, Promise)
+        source = source_of(lazy)
         if on_finish(source, lambda _: _look_again(call, go, waiting)):
             waiting.add(call)
             return
@@ -105,8 +104,7 @@ def _prepared(call: Call) -> bool:
 def _failed_part(call: Call, error: BaseException) -> Error | None:
     """The outcome of the part that made the prompt fail."""
     for lazy in call.node.holes() if call.node is not None else ():
-        source = lazy.prompt_source()
-        assert isinstance(source, Promise)
+        source = source_of(lazy)
         if isinstance(source.outcome, Error) and source.outcome.error is error:
             return source.outcome
     return None
