@@ -144,16 +144,26 @@ def _close_process() -> None:
     if session is None:
         return
     failed = _unhandled()
+    late = _joining_failed() if failed is None else None
     try:
-        if failed is None:
-            join_users_threads()
-        _finish(session, failed)
+        _finish(session, failed or late)
+        if late is not None:
+            raise late
     except BaseException as error:
         if failed is None:
             _die(error)
     else:
         for line in _last_lines(session) if failed is None else ():
             tell(line)
+
+
+def _joining_failed() -> BaseException | None:
+    """Wait for the user's threads; the Ctrl-C that ended the wait, so that the run is closed."""
+    try:
+        join_users_threads()
+    except BaseException as error:
+        return error
+    return None
 
 
 def _last_lines(session: Session) -> Iterator[str]:

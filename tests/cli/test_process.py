@@ -126,6 +126,31 @@ def test_ctrl_c_ends_a_script_and_closes_its_trace(project: Project) -> None:
         assert (trace.state, trace.reason) == ("finished", "interrupted"), err
 
 
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from prog import ask
+
+def joins(frame):
+    return frame is not None and (frame.f_code.co_name == "join" or joins(frame.f_back))
+
+def interrupt():
+    while not joins(sys._current_frames()[threading.main_thread().ident]):
+        time.sleep(0)
+    os.kill(os.getpid(), signal.SIGINT)
+
+ask("x")
+threading.Thread(target=interrupt).start()
+"""
+
+
+def test_ctrl_c_while_a_thread_of_the_user_is_waited_for_closes_the_trace(project: Project) -> None:
+    project.write("script.py", INTERRUPTED)
+    ended = project.python("script.py", **ECHO)
+    assert ended.code in (130, -signal.SIGINT), ended.err
+    trace = Trace.open(project.traces[-1])
+    assert (trace.state, trace.reason) == ("finished", "interrupted"), ended.err
+
+
 def test_a_killed_script_leaves_a_readable_trace(project: Project) -> None:
     project.write("never.py", NEVER)
     project.write("script.py", "from prog import ask\nstr(ask('x'))\n")
