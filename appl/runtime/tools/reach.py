@@ -1,4 +1,4 @@
-"""Whether a plain function may ask a model, as far as its code tells.
+"""Finds out whether a plain function may ask a model, as far as its code tells.
 
 Invariant: nothing is called. Where the code does not tell, the function may.
 """
