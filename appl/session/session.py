@@ -26,12 +26,12 @@ from appl.config import Config
 from appl.errors import TraceWriteError
 from appl.late import late_import
 from appl.price import total
-from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import Instrument, wants_chunks
 from appl.runtime.run import Run
 from appl.runtime.scheduling.placing import BackendEndpoint
 from appl.runtime.scheduling.remote_permits import Lender, borrowed
 from appl.runtime.world import World
+from appl.session.backend_close import close_backend
 from appl.session.backend_setup import (
     Choice,
     choose,
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
 from appl.tracing.recording.recorder import Recorder, new_path
 
 Tell = Callable[[str], None]
-_CLOSING_S = 5.0
 
 
 def tell(line: str) -> None:
@@ -141,7 +140,7 @@ class Session:
         finally:
             late = self.late.made if self.late is not None else {}
             for backend in (self.backend, *self.others.values(), *late.values()):
-                _aclose(backend)
+                close_backend(backend)
         self._tell_lost()
         if self.config.otel is not None and self.path is not None:
             span_export = late_import("appl.session.span_export")
@@ -158,16 +157,6 @@ class Session:
         line = self.run.serial.line(time.monotonic() - self.run.began)
         if line:
             self.run.reporter.tell(f"appl: {line}")
-
-
-def _aclose(backend: Backend) -> None:
-    io = io_thread()
-    if io.on_loop():
-        return
-    # A backend belongs to the I/O loop, so it is closed there, and this thread waits a few seconds.
-    closing = asyncio.run_coroutine_threadsafe(backend.aclose(), io.loop)
-    with contextlib.suppress(TimeoutError):
-        closing.result(_CLOSING_S)
 
 
 def make_session(
