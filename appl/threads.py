@@ -89,7 +89,7 @@ class _Worker:
             self._go.acquire()
 
 
-_MOST_IDLE = 4
+_MOST_IDLE = 16
 _idle: list[_Worker] = []
 os.register_at_fork(after_in_child=_idle.clear)
 

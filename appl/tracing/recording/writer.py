@@ -624,19 +624,21 @@ class WriterThread:
             # a system call for each group.
             if self.listed or busy:
                 self.timer.gather()
-                busy = self._drain() >= _BUSY
+                busy = self._drain()
             elif self._writers or self._closed:
                 self.timer.sleep(self._next_look, lambda: not self.listed)
             elif self._is_unused():
                 return
             self._look_when_due()
 
-    def _drain(self) -> int:
-        """Write what the listed writers have; the number of items."""
+    def _drain(self) -> bool:
+        """Write what the listed writers have; true if more is expected soon."""
         count, self.timer.since = 0, time.monotonic()
-        for _ in range(len(self.listed)):
+        writers = len(self.listed)
+        for _ in range(writers):
             count += self.listed.popleft().take_turn()
-        return count
+        # Of many short runs each has written its own items when it was closed.
+        return count >= _BUSY or writers > 1
 
     def _is_unused(self) -> bool:
         """Wait for the next writer; true if none has come, and this thread is another's no more."""
