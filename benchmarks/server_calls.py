@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import itertools
 import json
 import os
@@ -434,6 +435,7 @@ def measured(arms: dict[str, Callable[[], None]], repeats: int) -> dict[str, lis
     found: dict[str, list[float]] = {name: [] for name in arms}
     for at in range(repeats + 1):
         for name, arm in arms.items():
+            gc.collect()  # what another arm has left is not this one's work
             before = time.process_time()
             arm()
             if at:
