@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 from appl.tracing.recording.recorder import Recorder, new_path
 
 Tell = Callable[[str], None]
+_NAME_TRIES = 9
 
 
 def tell(line: str) -> None:
@@ -339,20 +340,27 @@ def _first_time(session: Session) -> bool:
     return not seen
 
 
-def _recorder(session: Session, path: Path | None, say: Tell) -> Recorder:
+def _recorder(session: Session, path: Path | None, say: Tell, tries: int = _NAME_TRIES) -> Recorder:
     config = session.config
-    return Recorder(
-        path or new_path(session.entry.program, config.home / "runs"),
-        header(session),
-        durability=cast(Any, config.durability),
-        on_error=cast(Any, config.on_trace_error),
-        notify=say,
-        redact=session.redact,
-        privacy=cast(Any, config.privacy),
-        shapes=config.mask_shapes,
-        home=config.home,
-        owner=recording_owner(),
-    )
+    try:
+        return Recorder(
+            path or new_path(session.entry.program, config.home / "runs"),
+            header(session),
+            durability=cast(Any, config.durability),
+            on_error=cast(Any, config.on_trace_error),
+            notify=say,
+            redact=session.redact,
+            privacy=cast(Any, config.privacy),
+            shapes=config.mask_shapes,
+            home=config.home,
+            owner=recording_owner(),
+        )
+    except TraceWriteError as error:
+        # Of many runs that begin in the same millisecond, two may have got the same name.
+        is_taken = path is None and isinstance(error.__cause__, FileExistsError)
+        if not (is_taken and tries):
+            raise
+        return _recorder(session, path, say, tries - 1)
 
 
 def header(session: Session) -> dict[str, object]:

@@ -224,3 +224,16 @@ async def test_under_pytest_asyncio():
     assert await appl.run(ask, "x") == "X"
     async with appl.record():
         assert await later("y") == "Y"
+
+
+def test_runs_that_begin_in_the_same_millisecond_are_recorded_in_files_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = iter("aaaabc")
+    monkeypatch.setattr(
+        "appl.session.session.new_path", lambda program, folder: folder / f"{next(names)}.trace"
+    )
+    appl.init(trace=True, home=tmp_path)
+    assert [appl.run(ask, word) for word in ("one", "two")] == ["ONE", "TWO"]
+    assert sorted(file.name for file in tmp_path.glob("runs/*")) == ["a.trace", "b.trace"]
+    appl.init(trace=None, home=None)
