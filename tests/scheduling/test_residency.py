@@ -9,7 +9,12 @@ from math import sqrt
 import pytest
 
 from appl.runtime.scheduling.context_profile import DEVIATIONS, Ahead, ContextProfile
-from appl.runtime.scheduling.residency import CachedConversation, Residency, WaitingLine
+from appl.runtime.scheduling.residency import (
+    PATIENCE,
+    CachedConversation,
+    Residency,
+    WaitingLine,
+)
 from appl.runtime.scheduling.turn_forecast import LINGER, KindHistory, best_stop
 
 
@@ -115,7 +120,7 @@ def test_nobody_is_expected_to_end_before_somebody_has() -> None:
     history = KindHistory()
     for turn in range(10):
         history.begin(turn, 100)
-    assert history.survival(9) == [1.0] * 11
+    assert history.survival(9) == [1.0] * 21
 
 
 def test_a_record_adds_to_what_is_known() -> None:
@@ -216,12 +221,29 @@ def test_the_worst_ranked_gives_way_and_what_lapses_is_dropped() -> None:
     let_in(residency, line, 0.0)
     for who in those[1:]:
         residency.rest(who, 100, 1.0)
-    assert residency.victim(those[0], 1.0) is those[2]
+    assert residency.make_way(those[0], 1.0) is those[2]
     residency.drop(those[2])
-    assert residency.victim(those[0], 1.0) is those[1]
+    assert residency.make_way(those[0], 1.0) is those[1]
     assert residency.next_lapse() == pytest.approx(1.0 + residency.recompute_s)
     assert list(residency.lapsed(100.0)) == [those[1]]
     assert residency.held == 100 and residency.next_lapse() is None
+
+
+def test_one_that_has_waited_for_too_long_takes_the_place_of_the_one_that_gives_way() -> None:
+    residency = Residency(10_000)
+    line = WaitingLine(residency)
+    those = [CachedConversation("agent", (number,)) for number in range(3)]
+    for who in those:
+        arrive(residency, line, who, 100, 0.0)
+    let_in(residency, line, 0.0)
+    better, late = those[0], those[2]
+    residency.rest(late, 100, 1.0)
+    residency.drop(late)
+    residency.rest(better, 100, 1.0)
+    arrive(residency, line, late, 200, 2.0)
+    assert residency.make_way(late, 2.0) is None
+    assert residency.make_way(late, 2.1 + PATIENCE * residency.recompute_s) is better
+    assert (late.rank, better.rank) == (0, 2)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -291,7 +291,7 @@ class ConversationQueue:
             if not residency.admits(who, own, used, decisive):
                 return False
         while not room.cache.fits(each, int(residency.tokens)):
-            victim = residency.victim(who, now)
+            victim = residency.make_way(who, now)
             if victim is None:
                 return room.idle  # nobody is served by its waiting
             room.release(victim)

@@ -24,7 +24,7 @@ from appl.runtime.scheduling.turn_forecast import LINGER, KindHistory
 ROOM = 0.95
 """The share of the cache that newcomers are let in for."""
 
-PATIENCE = 8.0
+PATIENCE = 2.5
 """The longest wait of one that was let in, as a multiple of the time to compute the cache."""
 
 PREFILL = 35_000.0
@@ -194,15 +194,23 @@ class Residency:
                 who.ahead = self.ahead(who, who.coming)
             self.profile.add(who.ahead)
 
-    def victim(self, who: CachedConversation, now: float) -> CachedConversation | None:
-        """The conversation busy elsewhere that gives way to *who* first; ``None`` if none does."""
+    def make_way(self, who: CachedConversation, now: float) -> CachedConversation | None:
+        """The conversation busy elsewhere that gives way to *who* first; ``None`` if none does.
+
+        If *who* has waited for too long, the two exchange their ranks: otherwise it would lose its
+        room again at once, and its whole prompt would be computed for each of its turns.
+        """
         while self._worst and self._worst[0][-1].kept != self._worst[0][-2]:
             heappop(self._worst)
         if not self._worst:
             return None
         worst = self._worst[0][-1]
         mine = who.rank is not None and (worst.rank or 0) > who.rank
-        return worst if mine or not self.running or self.is_late(who, now) else None
+        if self.is_late(who, now):
+            if not mine:
+                who.rank, worst.rank = worst.rank, who.rank
+            return worst
+        return worst if mine or not self.running else None
 
     def is_late(self, who: CachedConversation, now: float) -> bool:
         """True if *who* was let in and has waited for too long since."""

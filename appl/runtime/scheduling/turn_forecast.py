@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 _FAR = 64
 _UNLIKELY = 0.02
-_FIRST_TURNS = 8
+_FIRST_TURNS, _LONGER = 9, 3
 _PRIOR = 0.5
 _FEW_GAPS = 8
 _GAPS = 200
@@ -74,12 +74,13 @@ class KindHistory:
 
         Returns true if what is expected of the others has changed much.
         """
+        longer = turn >= len(self.began)
         self._count(self.began, turn)
         if not turn:
             return False
         first = self.growth is None
         self.growth = growth if self.growth is None else 0.9 * self.growth + 0.1 * growth
-        return first
+        return first or (longer and not self._ends)
 
     def end(self, turns: int) -> bool:
         """Count an activation that has ended after so many *turns*; returns what ``begin`` does."""
@@ -118,8 +119,8 @@ class KindHistory:
 
     def survival(self, turn: int) -> Sequence[float]:
         """The chances that *turn*, which is certain, and each of those behind it come."""
-        if not self._ends:  # as many again as anybody has taken
-            return [1.0] * min(_FAR, max(_FIRST_TURNS, 2 * len(self.began)) - turn)
+        if not self._ends:  # nobody has ended: far more may come than anybody has taken
+            return [1.0] * min(_FAR, max(_FIRST_TURNS, _LONGER * len(self.began)) - turn)
         found, chance = list[float](), 1.0
         while chance > _UNLIKELY and len(found) < _FAR:
             found.append(chance)
