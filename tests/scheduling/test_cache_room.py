@@ -253,6 +253,26 @@ def test_the_last_run_to_end_forgets_the_server() -> None:
     assert room.cache.empty and not [each for each in open_rooms.values() if each is room]
 
 
+@ppl
+def conversation(turns: int) -> None:
+    answers = []
+    for turn in range(turns):
+        f"{said(f'said{turn}', SEEN)}"
+        answers.append(gen(max_tokens=ACTION))
+        assert str(answers[-1])
+    assert str(single("other"))
+
+
+def test_the_turns_of_a_chat_that_was_alone_keep_no_room_after_it() -> None:
+    clock = VirtualClock()
+    with Run(RadixServer(clock, 100 * SEEN), policy=Policy(clock=clock)) as run:
+        conversation(6)
+    arrived = Event()
+    io_thread().send(arrived.set)  # behind what the end of the run has sent
+    assert arrived.wait(20)
+    assert ahead_of(run.dispatch.scheduler).room.cache.empty
+
+
 def test_who_shares_limits_shares_room_and_who_has_another_clock_does_not() -> None:
     clock = VirtualClock()
     policy = Policy(clock=clock)

@@ -272,6 +272,7 @@ class ConversationQueue:
         """Take room for *call*, which goes now."""
         activation, cache = self._activation(call), self._room.cache
         who = activation.who
+        self._room.release(who)  # the prompt of its turn before: it would be kept for ever
         self.admitted += 1
         activation.underway += 1
         each.own = cache.fresh(each)
