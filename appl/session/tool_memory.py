@@ -6,6 +6,8 @@ Invariant: it lies in the user's state, outside of the project, so that no folde
 from __future__ import annotations
 
 import json
+import os
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
@@ -21,8 +23,7 @@ class StoredToolMemory:
     """The tools of the project whose runs lie in *home*."""
 
     def __init__(self, home: Path) -> None:
-        project = blake2b(str(home.absolute()).encode(errors="surrogateescape"), digest_size=16)
-        self._name = f"tools/{project.hexdigest()}.json"
+        self._name = _name(home, "" if home.is_absolute() else os.getcwd())
 
     def swap(self, server: str, tools: Digests) -> Digests | None:
         """Store the *tools* of *server* and return the former ones; ``None`` the first time.
@@ -45,3 +46,10 @@ class StoredToolMemory:
         except ValueError:
             return {}
         return known if isinstance(known, dict) else {}
+
+
+@lru_cache(maxsize=4)
+def _name(home: Path, directory: str) -> str:
+    """The name of the file for *home*, which may be relative to the working *directory*."""
+    place = str(Path(directory) / home).encode(errors="surrogateescape")
+    return f"tools/{blake2b(place, digest_size=16).hexdigest()}.json"

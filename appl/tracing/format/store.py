@@ -208,8 +208,9 @@ def signed_copy(source: Path, target: Path, owner: Owner) -> None:
 class BlockFile:
     """The open and locked file of a trace, to which whole blocks are appended.
 
-    *fault* is called with ``before-write``, ``inside-write``, ``after-write`` and ``before-sync``
-    where these happen, for tests that kill or fail the process there. Blocks are signed for
+    ``folder`` is the whole path of the folder that holds it. *fault* is called with
+    ``before-write``, ``inside-write``, ``after-write`` and ``before-sync`` where these happen, for
+    tests that kill or fail the process there. Blocks are signed for
     *owner*, unless the trace has some already that are not.
     """
 
@@ -217,7 +218,9 @@ class BlockFile:
         self, path: Path, *, append: bool, owner: Owner | None = None, fault: Fault | None = None
     ) -> None:
         self.path, self.fault = path, fault
-        self._folder = path.parent.absolute()  # the program may go to another one before the sync
+        self.folder = os.path.dirname(path)
+        if not os.path.isabs(path):  # the program may go to another one before the sync
+            self.folder = os.path.join(os.getcwd(), self.folder)
         self._owner, self._first, self._signature = owner, b"", START
         self.good = self.blocks = self.last = self.torn = 0
         self._fd = reopen(path) if append else create(path)
@@ -258,7 +261,7 @@ class BlockFile:
     def sync_folder(self) -> None:
         """Have the disk note the name of the file."""
         try:
-            folder = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
+            folder = os.open(self.folder, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:  # somebody has removed it, and the file with it
             return
         try:

@@ -249,7 +249,7 @@ class Writer:
         self.file = self.file_class(path, append=append, owner=owner, fault=fault)
         _watch_forks(self)
         _turns.hasten(self)
-        self._thread, self._number = WriterThread.of(self, path.parent)
+        self._thread, self._number = WriterThread.of(self)
 
     # -- producers -------------------------------------------------------------------------
 
@@ -572,12 +572,12 @@ class WriterThread:
         self._naming = threading.Lock()
 
     @staticmethod
-    def of(writer: Writer, folder: Path) -> tuple[WriterThread, int]:
-        """The thread of *folder*, started if there is none, which looks after *writer* now.
+    def of(writer: Writer) -> tuple[WriterThread, int]:
+        """The thread of its folder, started if there is none, which looks after *writer* now.
 
         With it comes the number of the writer's file among those of the thread.
         """
-        name = str(folder)
+        name = writer.file.folder
         with _threads_lock:
             thread = _threads.get(name)
             if thread is None:
