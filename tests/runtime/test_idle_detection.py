@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import queue
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -17,7 +18,7 @@ import pytest
 from appl import call, gen, ppl
 from appl import map as appl_map
 from appl.errors import ReplayStuck, TraceCorrupt
-from appl.runtime.concurrency.effort import waits_for_work
+from appl.runtime.concurrency.effort import waits_for_another, waits_for_work
 from appl.runtime.concurrency.fiber import Hub, hub_here
 from appl.runtime.concurrency.idle_detection import IdleDetection
 from appl.runtime.concurrency.loop_thread import io_thread, release
@@ -180,6 +181,68 @@ def test_a_worker_of_a_pool_that_has_no_work_is_not_waited_for(
     again, waits = answered(tmp_path / "t.trace", program)
     assert again == values
     assert waits < FEW
+
+
+def futures_of_a_pool() -> list[str]:
+    with ThreadPoolExecutor(3) as pool:
+        asked = [pool.submit(both, number) for number in range(10)]
+        return [each.result() for each in asked] + list(pool.map(both, range(10, 14)))
+
+
+def queue_of_a_thread() -> list[str]:
+    filled: queue.Queue[str] = queue.Queue()
+    thread = threading.Thread(target=lambda: [filled.put(both(number)) for number in range(10)])
+    thread.start()
+    try:
+        return [filled.get() for _ in range(10)]
+    finally:
+        thread.join()
+
+
+def threads_that_are_joined() -> list[str]:
+    found: dict[int, str] = {}
+    threads = [
+        threading.Thread(target=lambda number=number: found.update({number: both(number)}))
+        for number in range(10)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [found[number] for number in sorted(found)]
+
+
+@pytest.mark.parametrize("program", [futures_of_a_pool, queue_of_a_thread, threads_that_are_joined])
+@pytest.mark.parametrize("answered", [replay, resume, rerun])
+def test_a_thread_that_waits_for_another_one_is_not_waited_for(
+    tmp_path: Path, program: Callable[[], list[str]], answered: Any
+) -> None:
+    values = record(tmp_path / "t.trace", program, Fake(answer))
+    again, waits = answered(tmp_path / "t.trace", program)
+    assert again == values
+    assert waits < FEW
+
+
+def test_who_waits_without_a_limit_and_was_not_notified_waits_for_another_thread() -> None:
+    went, goes = threading.Event(), threading.Event()
+    limited = threading.Thread(target=goes.wait, args=(20,))
+    waiting = threading.Thread(target=lambda: (went.wait(), goes.wait()))
+    joining = threading.Thread(target=waiting.join)
+    for thread in (limited, waiting, joining):
+        thread.start()
+    while not waits_for_another(joining):
+        pass
+    while not waits_for_another(waiting):
+        pass
+    assert not waits_for_another(limited), "its time may be over"
+    assert not waits_for_another(threading.main_thread()), "it runs"
+    went.set()
+    while not waits_for_another(waiting):
+        pass
+    goes.set()
+    for thread in (limited, waiting, joining):
+        thread.join()
+        assert not waits_for_another(thread)
 
 
 def test_a_worker_with_work_in_its_queue_does_not_wait_for_work() -> None:

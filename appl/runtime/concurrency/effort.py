@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from _thread import LockType
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import FrameType
@@ -111,14 +112,48 @@ def waits_for_work(thread: threading.Thread) -> bool:
     return empty and _innermost(thread, "concurrent.futures.thread", "_worker") is frame
 
 
+def waits_for_another(thread: threading.Thread) -> bool:
+    """True if *thread* waits without a limit for a future, event, queue or thread.
+
+    Only another thread can move it then. In this order: one that was moved before the last look has
+    left its wait, or waits anew.
+    """
+    frame = _frame_of(thread)
+    waits = _WAITS.get(frame.f_code.co_name) if frame is not None else None
+    if frame is None or waits is None or frame.f_globals.get("__name__") != "threading":
+        return False
+    return waits(frame.f_locals) and _frame_of(thread) is frame
+
+
+def _unnoticed(values: dict[str, object]) -> bool:
+    """True in ``Condition.wait``: whoever notifies it releases the lock at which it stands."""
+    waiter, unlimited = values.get("waiter"), values.get("timeout") is None
+    return unlimited and isinstance(waiter, LockType) and waiter.locked()
+
+
+def _joins(values: dict[str, object]) -> bool:
+    """True where a thread is joined that runs: one that ends leaves the list before its lock."""
+    unlimited = values.get("timeout") in (None, -1) and values.get("block", True)
+    return bool(unlimited) and values.get("self") in threading.enumerate()
+
+
+_WAITS = {"wait": _unnoticed, "_wait_for_tstate_lock": _joins, "join": _joins}
+"""The functions of ``threading`` in which a thread waits, and whether it does, by their values."""
+
+
 def polls(thread: threading.Thread) -> bool:
     """True if *thread* waits in a selector, as a loop without anything to run does."""
     return _innermost(thread, "selectors", "select") is not None
 
 
+def _frame_of(thread: threading.Thread) -> FrameType | None:
+    """The frame in which *thread* is."""
+    return next(iter(stack_of(thread.ident)), None)
+
+
 def _innermost(thread: threading.Thread, module: str, function: str) -> FrameType | None:
     """The frame in which *thread* is, if it is of this function."""
-    frame = next(iter(stack_of(thread.ident)), None)
+    frame = _frame_of(thread)
     if frame is None or frame.f_code.co_name != function:
         return None
     return frame if frame.f_globals.get("__name__") == module else None

@@ -21,6 +21,7 @@ from appl.runtime.concurrency.effort import (
     Waits,
     own_threads,
     polls,
+    waits_for_another,
     waits_for_work,
 )
 from appl.runtime.concurrency.loop_thread import io_thread
@@ -232,12 +233,13 @@ class IdleDetection:
         return look
 
     def _rest_of(self, hub: Hub) -> Rest | None:
-        """The rest of *hub*; a thread that is in a loop now, or waits for work, rests itself."""
+        """The rest of *hub*; a thread that is in a loop, or waits for work or others, rests too."""
         rest = hub.rest()
         if rest is not None or hub.loop is not None:
             return rest
-        rests = self._in_loop(hub.thread) or self._waits_for_work(hub.thread)
-        return "quiet" if rests else None
+        if self._in_loop(hub.thread) or self._waits_for_work(hub.thread):
+            return "quiet"
+        return "timed" if self._waits_for_others(hub.thread) else None
 
     def _in_loop(self, thread: threading.Thread) -> bool:
         return any(loop.thread is thread and loop.runs() for loop in tuple(self._hubs))
@@ -246,7 +248,18 @@ class IdleDetection:
         """True if *thread* is an idle one of a pool, and no loop runs what it may have sent."""
         if not waits_for_work(thread):
             return False
-        return all(hub.settled(polls) for hub in tuple(self._hubs) if hub.runs())  # after it
+        return self._loops_poll()  # after it
+
+    def _waits_for_others(self, thread: threading.Thread) -> bool:
+        """True if *thread* waits for another thread, and all others are known to rest or to wait.
+
+        A thread that Python does not know of may still wake it: so this is never final.
+        """
+        return waits_for_another(thread) and not self._strangers() and self._loops_poll()
+
+    def _loops_poll(self) -> bool:
+        """True if no running loop has anything to do."""
+        return all(hub.settled(polls) for hub in tuple(self._hubs) if hub.runs())
 
     def _look_later(self, patience: int = LONG) -> None:
         moves = self._moves
