@@ -73,8 +73,11 @@ class Prediction:
 
     @property
     def agreed(self) -> int | None:
-        """The number of live calls, if it is the same in all rehearsals and nothing is open."""
-        if not (self.fewest or self.further):
+        """The number of live calls, if it is the same in all rehearsals and nothing is open.
+
+        It is 0 without any if nobody is told of a new result, of a call or a tool.
+        """
+        if not (self.fewest or self.further or self.decides):
             return 0
         agree = len(set(self.rehearsed)) == 1 and not self.open
         return len(self.rehearsed[0]) if agree else None
@@ -104,7 +107,7 @@ class Prediction:
 
         If live calls raced, each of them comes first once.
         """
-        todo = list(REHEARSALS) if self.fewest or self.further else []
+        todo = list(REHEARSALS) if self.agreed is None else []
         while todo and not self.open and len(set(self.rehearsed)) < 2:
             found = rehearsal(todo.pop(0))
             self._add(found)
