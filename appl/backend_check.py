@@ -6,6 +6,7 @@ Invariant: an answer that passes can be counted, priced and recorded. Nothing he
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from appl.backend import Chunk, Response, Sample, TokenLogprob, Usage
@@ -43,6 +44,14 @@ def count_in(value: object, name: str) -> int | None:
     if type(value) is not int or not 0 <= value <= MOST:
         raise _wrong_count(value, name)
     return value
+
+
+def counts_in(found: Mapping[str, object], names: Iterable[str]) -> None:
+    """Check those of *names* that *found* has, in one loop: a call for each costs more."""
+    for name in names:
+        value = found.get(name)
+        if value is not None and (type(value) is not int or not 0 <= value <= MOST):
+            raise _wrong_count(value, name)
 
 
 def _wrong_count(value: object, name: str) -> WrongField:

@@ -44,7 +44,7 @@ _HEADERS = {
     "Content-Type": "application/json",
 }
 
-_Ask = Callable[[Connection, bytes, int], Awaitable[Answer]]
+_Ask = Callable[[Connection, bytes, int], Awaitable[object]]
 Body = bytes | Sequence[bytes]
 """A body, in one or more pieces: a long one is put together once, with the head."""
 
@@ -136,7 +136,7 @@ class HttpClient:
         data = b"".join((head, b"%d\r\n\r\n" % sum(map(len, pieces)), *pieces))
         pool, again = self._pool_here(), False
         while True:
-            connection = await self._take_connection(pool, who)
+            connection = pool.take_idle() or await self._take_connection(pool, who)
             try:
                 await ask(connection, data, most)
                 return pool, connection
@@ -184,7 +184,7 @@ class HttpClient:
 
     def _check(self, answer: Answer, data: bytes, who: str) -> None:
         """Raise ``BackendError`` for an answer that is an error, or compressed."""
-        encoding = answer.header(b"content-encoding").strip().lower()
+        encoding = answer.headers.get("content-encoding", "").strip().lower()
         plain = encoding in _PLAIN
         if not answer.ok:
             text = data[:ERROR_BYTES] if plain else b""

@@ -7,8 +7,7 @@ CPU of all else that happens to a call here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from functools import cached_property
+from collections.abc import AsyncIterator, Coroutine
 
 import httptools
 
@@ -44,16 +43,17 @@ class Broken(ConnectionError):
 class Answer:
     """One answer, read from the bytes that are fed in.
 
-    ``status`` is 0 until the head has come. ``complete`` says whether all of it has come, ``keeps``
-    whether the connection can be used again, ``begun`` whether anything has come.
+    ``status`` is 0 until the head has come, with ``headers``, whose names are in lower case.
+    ``complete`` says whether all of it has come, ``keeps`` whether the connection can be used
+    again, ``begun`` whether anything has come.
     """
 
     def __init__(self) -> None:
         self.status = 0
         self.begun = self.complete = False
         self.keeps = True
+        self.headers: dict[str, str] = {}
         self._body: list[bytes] = []
-        self._fields: list[tuple[bytes, bytes]] = []
         self._head_size = 0
         self._parser = httptools.HttpResponseParser(self)
 
@@ -62,24 +62,10 @@ class Answer:
         """True if the server does what it was asked for."""
         return 200 <= self.status < 300
 
-    @cached_property
-    def headers(self) -> dict[str, str]:
-        """The headers, with lower-case names, once the head has come."""
-        return {
-            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self._fields
-        }
-
-    def header(self, name: bytes) -> str:
-        """The value of the header *name*, which is in lower case; empty if there is none."""
-        for given, value in self._fields:
-            if given.lower() == name:
-                return value.decode("latin-1")
-        return ""
-
     @property
     def content_type(self) -> str:
         """The header ``Content-Type``, empty if there is none."""
-        return self.header(b"content-type")
+        return self.headers.get("content-type", "")
 
     def feed(self, data: bytes) -> bytes:
         """Read *data* and return what it adds to the body. Raises ``NotHttp``."""
@@ -113,7 +99,7 @@ class Answer:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.complete:  # what follows an answer, or its chunks, is not in its head
-            self._fields.append((name, value))
+            self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
@@ -128,7 +114,7 @@ class Answer:
         if self.status:
             self.complete = True
         else:  # a provisional answer: the real one follows
-            self._fields.clear()
+            self.headers.clear()
 
 
 class Connection(asyncio.Protocol):
@@ -183,15 +169,13 @@ class Connection(asyncio.Protocol):
         """True if another request can go out on it."""
         return self.transport is not None and not self.transport.is_closing()
 
-    async def ask(self, data: bytes, most: int = ANSWER_BYTES) -> Answer:
-        """Send *data*, and wait for the whole answer, whose body is :meth:`body`.
+    def ask(self, data: bytes, most: int = ANSWER_BYTES) -> Coroutine[object, object, None]:
+        """Send *data*; returns the wait for the whole answer, whose body is :meth:`body`.
 
         Its body has *most* bytes at most.
         """
         self._begin(data, most, streams=False)
-        while not self.answer.complete:
-            await self._news()
-        return self.answer
+        return self._news()  # once: what comes before the end wakes nobody
 
     async def head(self, data: bytes, most: int = ANSWER_BYTES) -> Answer:
         """Send *data*, and wait for the head of the answer, whose body is in :meth:`pieces`.
@@ -219,9 +203,9 @@ class Connection(asyncio.Protocol):
                 await self._news()
 
     def finish(self) -> bool:
-        """End the request; true if the connection can be used again."""
+        """End the request; true if its answer leaves the connection fit for another."""
         self._busy = False
-        return self.answer.complete and self.answer.keeps and self.is_open
+        return self.answer.complete and self.answer.keeps
 
     def close(self) -> None:
         """End it."""

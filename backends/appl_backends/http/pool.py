@@ -43,8 +43,8 @@ class Pool:
         self._wanted = 0  # how many in ``_waiting`` are not cancelled
         self._is_planned = self._is_swept = False
 
-    async def take(self) -> Connection:
-        """A connection, to be given back. Raises what :meth:`Route.connect` raises."""
+    def take_idle(self) -> Connection | None:
+        """A connection that is open, to be given back; ``None`` if all are taken."""
         # The last connection that was given back comes first, so that the others grow old and are
         # closed when there are more than needed.
         while self._idle:
@@ -52,6 +52,13 @@ class Pool:
             if found.is_open and time.monotonic() - found.idle_since < KEEP_S:
                 return found
             self._drop(found)
+        return None
+
+    async def take(self) -> Connection:
+        """A connection, to be given back. Raises what :meth:`Route.connect` raises."""
+        found = self.take_idle()
+        if found is not None:
+            return found
         waiter: asyncio.Future[Connection] = self.loop.create_future()
         self._waiting.append(waiter)
         self._wanted += 1

@@ -77,7 +77,7 @@ def _response(
         raise MalformedResponse(f"{who} answered 200 with {got} of {request.n} choices", status=200)
     try:
         ordered = sorted(choices[: request.n], key=_index)
-        samples = tuple(_sample(choice, data, who, secrets) for choice in ordered)
+        samples = tuple([_sample(choice, data, who, secrets) for choice in ordered])
         usage, cost = usage_of(data.get("usage"))
         model = text_in(data.get("model") or "", "model")
     except BackendError:
@@ -105,7 +105,8 @@ def _sample(
     if choice.get("error"):
         raise error_of_payload(choice["error"], who, secrets=secrets)
     message = choice["message"]
-    calls = tuple(_calls(message.get("tool_calls") or (), text_in(data.get("id") or "", "id")))
+    called = message.get("tool_calls")
+    calls = tuple(_calls(called, text_in(data.get("id") or "", "id"))) if called else ()
     text = _content(message.get("content")) or text_in(message.get("refusal") or "", "refusal")
     finish = _finish(choice.get("finish_reason"), bool(calls), who)
     reasoning = message.get("reasoning_content") or message.get("reasoning") or None

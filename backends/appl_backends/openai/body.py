@@ -43,6 +43,8 @@ OPTIONS = frozenset(
 )
 """The further options of ``gen``; ``extra_body`` is a table of fields that are sent as they are."""
 
+_known: dict[tuple[str, ServerKind], dict[str, str]] = {}
+_MOST = 1024
 _KEY = "openai.message"
 _BLOCK = 16
 """So many messages are kept as one piece: a long chat is put together from few of them."""
@@ -137,7 +139,14 @@ def _message(link: Messages) -> bytes:
 
 
 def _options(sampling: Sampling, server: ServerKind) -> dict[str, str]:
-    return dict(_given(sampling, server))
+    """The options of *sampling* as JSON, which are kept: most calls of a program share them."""
+    key = sampling.canonical(), server
+    found = _known.get(key)
+    if found is None:
+        if len(_known) >= _MOST:
+            _known.clear()
+        found = _known[key] = dict(_given(sampling, server))
+    return found
 
 
 def _given(sampling: Sampling, server: ServerKind) -> Iterator[tuple[str, str]]:

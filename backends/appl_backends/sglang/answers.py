@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from appl.backend import Sample, TokenLogprob, Usage
-from appl.backend_check import MOST, WrongField, count_in, number_in, text_in
+from appl.backend_check import MOST, WrongField, counts_in, number_in, text_in
 from appl.backend_http import error_of_payload, excerpt
 from appl.errors import BackendUnavailable, MalformedResponse
 
@@ -55,8 +55,7 @@ def _fields(answer: Mapping[str, Any], kind: Any) -> None:
     if ids and not 0 <= min(ids) <= max(ids) <= MOST:
         raise WrongField(f"a token id must be from 0 to {MOST}")
     meta = answer["meta_info"]
-    for name in ("prompt_tokens", "completion_tokens", "cached_tokens"):
-        count_in(meta.get(name), name)
+    counts_in(meta, ("prompt_tokens", "completion_tokens", "cached_tokens"))
     for name in ("output_token_logprobs", "output_top_logprobs"):
         if not isinstance(meta.get(name) or [], list):
             raise WrongField(f"{name} must be a list")
@@ -115,10 +114,10 @@ def is_cut(answer: Mapping[str, Any]) -> bool:
 
 def usage(found: Sequence[Mapping[str, Any]]) -> Usage:
     """The tokens of several answers to one prompt."""
-    metas = [each["meta_info"] for each in found]
-    if len(metas) == 1:
-        said = metas[0].get
+    if len(found) == 1:
+        said = found[0]["meta_info"].get
         return Usage(said("prompt_tokens"), said("completion_tokens") or 0, said("cached_tokens"))
+    metas = [each["meta_info"] for each in found]
     cached = [meta.get("cached_tokens") for meta in metas]
     return Usage(
         metas[0].get("prompt_tokens"),

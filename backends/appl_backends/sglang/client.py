@@ -12,7 +12,7 @@ import itertools
 import os
 import secrets
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -152,8 +152,7 @@ class SGLang:
         """The ids of the prompt of *request*; none before the server was asked what it is."""
         if self._known is None:
             return ()
-        prompts, tools = self._known.prompts, request.sampling.tools
-        return prompts.known(request.messages, tools) or prompts.of(request.messages, tools)
+        return self._known.prompts.of(request.messages, request.sampling.tools)
 
     async def warm(self, request: Request, tokens: int) -> None:
         """Have the first *tokens* tokens of the prompt in the server's cache."""
@@ -181,7 +180,9 @@ class SGLang:
             whole = TokenRun(prompt, head.ids)
             if _fits(whole, ready.server):
                 return await self._headed(ready, request, whole, head)
-        return self._response(ready, request, await self._generated(ready, request, prompt))
+        found = await self._generated(ready, request, prompt)
+        prompt.computed(prompt.size)
+        return self._response(ready, request, found)
 
     async def aclose(self) -> None:
         """Close the connections, after what was cancelled has been told to stop."""
@@ -292,13 +293,14 @@ class SGLang:
         pieces = request_bodies.of_ids(prompt.pieces())
         return request_bodies.ask(request, pieces, parameters, rid, more)
 
-    async def _generated(self, ready: Ready, request: Request, prompt: TokenRun) -> Any:
+    def _generated(
+        self, ready: Ready, request: Request, prompt: TokenRun
+    ) -> Coroutine[object, object, Any]:
+        """The answers of the server to *request*, to be awaited."""
         rid = self._rid()
         parameters = self._parameters(ready, request, prompt)
         body = self._body(ready, request, prompt, rid, parameters)
-        found = await self._asked(rid, self._wire.exchange("POST", "/generate", body))
-        prompt.computed(prompt.size)
-        return found
+        return self._asked(rid, self._wire.exchange("POST", "/generate", body))
 
     async def _headed(
         self, ready: Ready, request: Request, prompt: TokenRun, head: FixedHead
@@ -306,6 +308,7 @@ class SGLang:
         """The answer to a request whose answers all begin with *head*, with which *prompt* ends."""
         rest = replace(request, sampling=head.sampling)
         found = await self._generated(ready, rest, prompt)
+        prompt.computed(prompt.size)
         listed = answers.answers(found, request.n, self._wire.who)
         return self._response(ready, request, list(map(head.on, listed)))
 
@@ -392,7 +395,7 @@ class SGLang:
     ) -> Response:
         listed = answers.answers(found, request.n, self._wire.who)
         if reader is None:
-            samples = [answers.sample(each) for each in listed]
+            samples = list(map(answers.sample, listed))
         else:
             samples = [reader.sample(each, index) for index, each in enumerate(listed)]
         for each, sample in zip(listed, samples, strict=True):
