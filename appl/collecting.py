@@ -60,9 +60,13 @@ def _with_callers(innermost: Iterator[FrameType | None]) -> list[FrameType]:
     found: deque[Any] = deque()
     steps: Iterator[Any] = chain(innermost, repeat("f_back"))
     stack = accumulate(steps, getattr)
-    with no_collection(), contextlib.suppress(AttributeError):  # ``None`` has no caller
-        found.extend(stack)
-    return [frame for frame in found if frame is not None]
+    _pause()
+    try:
+        with contextlib.suppress(AttributeError):  # ``None`` has no caller
+            found.extend(stack)
+    finally:
+        _go_on()
+    return list(filter(None, found))
 
 
 def _pause() -> None:

@@ -12,6 +12,7 @@ is computing that is over between two looks.
 from __future__ import annotations
 
 import ast
+import asyncio
 import contextlib
 import inspect
 import linecache
@@ -19,7 +20,7 @@ import sysconfig
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -136,7 +137,7 @@ class Watchdog:
         io_thread().send(self._later)
 
     def _later(self) -> None:
-        io_thread().loop.call_later(SAMPLE, self._tick)
+        asyncio.get_running_loop().call_later(SAMPLE, self._tick)
 
     def _tick(self) -> None:
         self._idle = 0 if self.look(time.monotonic()) else self._idle + 1
@@ -163,7 +164,7 @@ class Watchdog:
     def _running(self) -> list[Hub]:
         """The hubs that do not rest; one whose thread is in a loop leaves that to the loop's."""
         hubs = self._hubs()
-        in_loops = {hub.thread for hub in hubs if hub.runs()}
+        in_loops = {hub.thread for hub in hubs if hub.loop is not None and hub.runs()}
         return [
             hub for hub in hubs if not (hub.rests() or (not hub.loop and hub.thread in in_loops))
         ]
@@ -171,12 +172,17 @@ class Watchdog:
     def _open_runs(self) -> list[WaitedRun]:
         """The runs that are not over, and whose time counts."""
         runs = tuple(self.runs)
-        over = [run for run in runs if run.over]
+        found = [run for run in runs if not run.over]
+        if len(found) < len(runs):
+            self._let_go(set(runs).difference(found))
+        return found
+
+    def _let_go(self, over: Set[WaitedRun]) -> None:
+        """Forget the runs that are *over*, also while other runs keep this busy."""
         self.runs.difference_update(over)
-        for line in self._lines.values() if over else ():
+        for line in self._lines.values():
             if line.last is not None and line.last.run in over:
-                line.last = None  # also while other runs keep this busy
-        return [run for run in runs if not run.over]
+                line.last = None
 
     def _look_at(self, hub: Hub, stack: list[FrameType], now: float) -> bool:
         """Look at the thread of *hub*; true if it runs code of the user's."""
@@ -203,11 +209,12 @@ class Watchdog:
             return
         if activation is not None:
             line.stands(activation, hub.turns)
-        waiting = _ready(hub)
+        waiting = _ready(hub) if hub.fibers or hub.ready else []
         others = max(hub.due + len(waiting), line.streak)
-        if others:
-            line.seconds += seconds
-            line.others = max(line.others, others)
+        if not others:
+            return
+        line.seconds += seconds
+        line.others = max(line.others, others)
         run = activation.run if activation is not None else _run_of(waiting)
         if line.seconds >= ENOUGH and run is not None:
             line.told, line.last = True, None
@@ -245,7 +252,7 @@ def _standing(stack: list[FrameType]) -> tuple[Activation | None, FrameType | No
         if frame.f_code in ENTRIES and index:
             activation = frame.f_locals.get("frame")
             return activation, _innermost(stack[:index])
-    return None, next((frame for frame in stack if _is_users(frame)), None)
+    return None, next(filter(_is_users, stack), None)
 
 
 def _innermost(inner: list[FrameType]) -> FrameType:
