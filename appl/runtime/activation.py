@@ -127,8 +127,9 @@ def leave(frame: Frame) -> None:
     if frame.block is not None:
         frame.block.end(frame)
     frame.finish()
-    if frame.started:
-        heir(frame).adopt(frame.started)
+    left = owed(frame.started)
+    if left:
+        heir(frame).started.extend(left)
 
 
 def fail(frame: Frame, error: BaseException) -> None:
@@ -141,7 +142,7 @@ def fail(frame: Frame, error: BaseException) -> None:
         structure.cancel_all(unheld(frame, left, error))
     frame.started = left
     if left:
-        heir(frame).adopt(left)
+        heir(frame).started.extend(left)
 
 
 def heir(frame: Frame) -> Frame:

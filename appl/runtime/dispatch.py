@@ -28,6 +28,7 @@ class Dispatch:
 
     ``schedulers`` and ``places`` are those of the backends, by name, ``blueprint`` says how a run
     like this one is made in another process, ``holders`` list the calls that other processes have.
+    ``requests`` are the options of earlier calls (see ``RequestOptions``), by what was written.
     ``open_place`` makes a backend at its first use. ``lender`` is asked for leave before each
     attempt, when limits are those of another process. All calls reserve at one ``ledger``.
     """
@@ -45,6 +46,7 @@ class Dispatch:
     ) -> None:
         self.models, self.policy, self.lender = models, policy, lender
         self.caches = Caches()
+        self.requests: dict[object, object] = {}
         self.ledger = BudgetLedger()
         self.places: dict[str, BackendEndpoint] = {}
         self.schedulers: dict[str, Scheduler[LegDispatcher]] = {}

@@ -190,12 +190,6 @@ class Frame(PromptWriter):
                 yield from region.around
         yield from self.started
 
-    def adopt(self, started: list[Promise]) -> None:
-        """Answer for the calls that a callee left behind."""
-        left = owed(started)
-        if left:
-            self.started.extend(left)
-
     def finish(self) -> None:
         """End the activation: its part of the prompt is settled."""
         self.end, self.ended = self.prompt.tip, True

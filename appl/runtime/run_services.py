@@ -44,11 +44,3 @@ class Services:
             error = await let_in
             if error is not None:
                 raise error
-
-    def complete_fields(self, fields: dict[str, object]) -> None:
-        """Fill in the defaults for what a call leaves open."""
-        if fields["temperature"] is None:
-            fields["temperature"] = self.temperature
-        if fields["max_tokens"] is None:
-            fields["max_tokens"] = self.max_tokens
-        fields["salt"] = self.salt

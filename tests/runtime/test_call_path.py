@@ -86,7 +86,7 @@ def served() -> Iterator[Served]:
 
 @pytest.mark.parametrize(
     ("backend", "most"),
-    [("instant", (182, 41, 40)), ("openai", (276, 52, 50)), ("sglang", (312, 56, 58))],
+    [("instant", (167, 39, 37)), ("openai", (247, 50, 46)), ("sglang", (285, 54, 54))],
 )
 def test_one_warm_recorded_call_runs_through_few_functions(
     backend: str, most: tuple[int, int, int], served: Served, tmp_path: Path

@@ -102,7 +102,8 @@ def select(
 def _generate(kind: str, asked: RequestOptions) -> Generation[Any]:
     frame = here(lambda: repr(asked.messages))
     frame.run.check_open()
-    call = _call(frame, kind, asked, asked.sampling(frame))
+    asked, sampling = asked.completed(frame)
+    call = _call(frame, kind, asked, sampling)
     return issue(frame, _answer(frame, call, asked))
 
 

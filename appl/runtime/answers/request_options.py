@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from appl import fallback
 from appl.backend import Profile, Sampling
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from appl.runtime.frame import Frame
     from appl.runtime.prompts.explicit import Said
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+_MOST = 4096
 _READ = {"stop": stops, "stop_tokens": stop_ids}
 
 
@@ -56,6 +58,8 @@ class RequestOptions:
     max_asks: int | None = None
     toolbox: Toolbox | None = None
     cache: str | PathLike[str] | None = None
+    written: tuple[object, ...] | None = None
+    """What was written, if all of it is plain: such options mean the same wherever they stand."""
 
     @classmethod
     def of(
@@ -63,6 +67,9 @@ class RequestOptions:
     ) -> RequestOptions:
         """The arguments of ``gen``; *options* are those that were written."""
         asked = cls(model, _FIELDS.copy(), {})
+        types = (type(model), *map(type, options.values()))
+        if response_format is None and _PLAIN.issuperset(types):
+            asked.written = (model, *options.items(), *types)  # 1 is not 1.0 here
         if options:
             asked._read(options)
         if response_format is not None or asked.max_asks is not None:
@@ -117,11 +124,23 @@ class RequestOptions:
             self.toolbox = tools
             self.fields["tools"], self.fields["tool_choice"] = tools.texts, tools.choice(choice)
 
-    def sampling(self, frame: Frame) -> Sampling:
-        """The sampling that this means in *frame*, whose defaults are filled in."""
+    def completed(self, frame: Frame) -> tuple[RequestOptions, Sampling]:
+        """These options with the defaults of *frame*, and their sampling.
+
+        A run keeps them for calls that write the same.
+        """
+        known = frame.run.dispatch.requests
+        key = None if self.written is None else (frame.model, self.written)
+        found = cast("tuple[RequestOptions, Sampling] | None", known.get(key))
+        if found is None:
+            found = self, self._sampling(frame)
+            if key is not None and self.messages is None and len(known) < _MOST:
+                known[key] = found
+        return found
+
+    def _sampling(self, frame: Frame) -> Sampling:
         run, fields = frame.run, self.fields
         self._complete(frame)
-        run.services.complete_fields(fields)
         profile = run.dispatch.models.profile_of(self.model or "")
         self._check(profile)
         if self.shape is not None:
@@ -135,7 +154,7 @@ class RequestOptions:
         return choice.sampling_for(profile, sampling, options, self.normalize, self.method)
 
     def _complete(self, frame: Frame) -> None:
-        """Find the model, and let its default options fill in what was left open."""
+        """Find the model, and let its options, then the run's, fill in what was left open."""
         if self.extra or isinstance(self.fields["logprobs"], bool):
             self._in_other_words(frame.run.profile.options)
         name = None if self.model is None else named(finished(self.model))
@@ -145,7 +164,11 @@ class RequestOptions:
                 self.extra.setdefault(name, value)
             elif self.fields[name] in (None, ()):
                 self.fields[name] = stops(value) if name == "stop" else value
-        self.model = model.name
+        self.model, services = model.name, frame.run.services
+        for name in ("temperature", "max_tokens"):
+            if self.fields[name] is None:
+                self.fields[name] = getattr(services, name)
+        self.fields["salt"] = services.salt
 
     def _in_other_words(self, known: Set[str]) -> None:
         """Read the options that are neither ours nor in *known*, those of the backend."""

@@ -19,7 +19,7 @@ from appl.runtime.concurrency.loop_thread import task_here
 from appl.runtime.concurrency.promise import Error, Promise, Stop, Value
 from appl.runtime.concurrency.task import Task
 from appl.runtime.concurrency.unread_calls import unheld_by_others
-from appl.runtime.frame import FRAME, Frame
+from appl.runtime.frame import FRAME, Frame, owed
 
 _PRUNE = 256
 _ENTERING = threading.Lock()  # several threads may enter blocks of one frame, that of the run
@@ -228,7 +228,7 @@ class Region(Block):
         assert self._frame is not None
         self._frame.started = self.around
         self._shut()
-        self._frame.adopt(self._started)
+        self._frame.started.extend(owed(self._started))
 
     def _awaited(self, error: BaseException | None) -> list[Promise]:
         """The calls to wait for at the end: all, or after a failed call those before it."""

@@ -117,11 +117,11 @@ class Arrivals:
         clock, arrived = self._clock, self._arrived
         # Encoding long prompts takes time, and the loop has other work. So this works for a slice
         # of time, but not across a program's calls, which are to be compared with each other.
-        cold, program, until = 0, "", clock.now() + _SLICE_S
-        while arrived and (clock.now() < until or program_of(arrived[0]) == program):
+        cold, until, call = 0, clock.now() + _SLICE_S, None
+        while arrived and (call is None or clock.now() < until or _one_program(call, arrived[0])):
             call = arrived.popleft()
             self._count_seen(self._unseen.pop(call))
-            cold, program = max(cold, self._see(call)), program_of(call)
+            cold = max(cold, self._see(call))
         gather_s = self._policy.gather_s
         # Others with the same long beginning may be on their way from the program. To wait for a
         # millisecond costs less than to compute the beginning twice.
@@ -140,6 +140,10 @@ class Arrivals:
     def _look_later(self, seconds: float, looks: int) -> None:
         when = self._clock.now() + seconds
         self._timer = self._clock.at(when, partial(self._look, looks))
+
+
+def _one_program(one: Call, other: Call) -> bool:
+    return program_of(one) == program_of(other)
 
 
 def conversation_of(call: Call) -> str:

@@ -137,16 +137,15 @@ class Scheduler(Generic[Way]):
         io = io_thread()
         io.workers += 1  # so that the loop is not lent while a request is under way
         # An empty context: a worker serves the calls of many programs, and must keep none of them.
-        task = io.loop.create_task(self._work(), context=contextvars.Context())
+        task = io.loop.create_task(self._work(io), context=contextvars.Context())
         self._tasks[task] = None
         return True
 
     def _has_room(self) -> None:
         self._engage()
 
-    async def _work(self) -> None:
-        self._starting = False
-        io, ahead = io_thread(), self.ahead
+    async def _work(self, io: LoopThread) -> None:
+        self._starting, ahead = False, self.ahead
         take = self.order.take if ahead is None else ahead.next
         try:
             while not self.paused and (call := take()) is not None:
@@ -203,7 +202,8 @@ class Scheduler(Generic[Way]):
                 number += 1
                 why = self._why(1) if number == 1 else behind or self._why(2)
                 yield CallStatus(call, "queue", why, self.dispatcher.name, number)
-        yield from incomplete(self._incomplete)
+        if self._incomplete:
+            yield from incomplete(self._incomplete)
 
     def _why(self, number: int) -> Why:
         """The reason for which number *number* of the queue is not sent."""

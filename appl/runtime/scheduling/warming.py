@@ -87,7 +87,8 @@ class PrefixFirst:
 
     def arrive(self, call: Call) -> None:
         """Look soon at *call*, which has been added to the ready queue."""
-        self._join()
+        if not self.joined:
+            self._join()
         self.arrivals.add(call)
 
     def _looked(self) -> None:
@@ -98,7 +99,8 @@ class PrefixFirst:
 
     def foresee(self, call: Call) -> None:
         """Note that *call* will arrive when all parts of its prompt are there."""
-        self._join()
+        if not self.joined:
+            self._join()
         self._has_foreseen = True
         self.queue.foresee(call)
 
@@ -170,8 +172,6 @@ class PrefixFirst:
 
     def _join(self) -> None:
         """Ask for room together with the other runs that ask the same server."""
-        if self.joined:
-            return
         self.joined, whose, clock = True, self._whose, self._policy.clock
         foresees = self._policy.foresee
         shared = whose is not None
@@ -184,7 +184,7 @@ class PrefixFirst:
 
     def holdings(self) -> Iterator[tuple[Call, Why | None]]:
         """The calls neither in the queue nor with a worker; the reason if they may not go."""
-        for call in self.queue if self.joined else ():
+        for call in self.queue if self.prints else ():  # only counted calls wait there
             yield call, "cache"
         for call in chain(self._free, self._late):
             yield call, None
