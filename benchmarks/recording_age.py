@@ -44,9 +44,9 @@ class Aged(Writer):
         self._oldest: float | None = None
         super().__init__(*args, **options)
 
-    def append(self, item: Any, weight: int | None = None) -> None:
+    def append(self, item: Any, weight: int | None = None, *, wake: bool = True) -> None:
         self._stamps.append(time.monotonic())
-        super().append(item, weight)
+        super().append(item, weight, wake=wake)
 
     def _records(self, items: list[Any]) -> list[bytes]:
         stamps = [self._stamps.popleft() for _ in items]
