@@ -86,7 +86,7 @@ def served() -> Iterator[Served]:
 
 @pytest.mark.parametrize(
     ("backend", "most"),
-    [("instant", (167, 39, 37)), ("openai", (247, 50, 46)), ("sglang", (285, 54, 54))],
+    [("instant", (171, 39, 38)), ("openai", (257, 50, 49)), ("sglang", (293, 54, 56))],
 )
 def test_one_warm_recorded_call_runs_through_few_functions(
     backend: str, most: tuple[int, int, int], served: Served, tmp_path: Path
