@@ -50,6 +50,7 @@ LOADS: dict[str, Callable[[int], list[Agent]]] = {
     "small": lambda seed: fleet(seed, agents=60, first=1000, added=400),
     "uneven": lambda seed: fleet(seed, agents=18, turns=(2, 20), spread=0.4),
     "open loop": lambda seed: fleet(seed, agents=60, rate=0.7),
+    "24 turns": lambda seed: fleet(seed, agents=10, turns=(24, 24)),
 }
 
 
