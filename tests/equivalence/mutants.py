@@ -141,8 +141,8 @@ MUTANTS = (
     Mutant(
         "a statement in the body of a try does not wait for its calls",
         "runtime/ops.py",
-        "    def kept(self, value: object = None, /) -> Any:\n        region = _catching()",
-        "    def kept(self, value: object = None, /) -> Any:\n        region = None",
+        "    def kept(self, value: object = None, /) -> object:\n        region = _catching()",
+        "    def kept(self, value: object = None, /) -> object:\n        region = None",
     ),
     Mutant(
         "what only stores gets an answer that may have failed",

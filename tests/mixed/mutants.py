@@ -105,12 +105,11 @@ SEEDED = (
         "        if self.before is not None:\n            wait(self.before)",
         "        if self.before is None:\n            wait(self.before)",
     )),
-    Seeded("shared objects", "edited", Mutant(
-        "a prediction counts only the calls that were cancelled then",
+    Seeded("failing tools", "edited", Mutant(
+        "a prediction believes its first rehearsal",
         "tracing/explaining/prediction.py",
-        "        explained(predictor, fewest),",
-        "        [],",
-        first=32,
+        "return len(self.rehearsed[0]) if agree else None",
+        "return len(self.rehearsed[0]) if self.rehearsed else None",
     )),
     Seeded("try", "killed", Mutant(
         "a resumed run asks again what was answered",
