@@ -24,6 +24,9 @@ from appl.runtime.scheduling.turn_forecast import LINGER, KindHistory
 ROOM = 0.95
 """The share of the cache that newcomers are let in for."""
 
+IDLE_ROOM = 1.14
+"""The share that they are let in for while nobody is served: a server that rests serves nobody."""
+
 PATIENCE = 2.5
 """The longest wait of one that was let in, as a multiple of the time to compute the cache."""
 
@@ -169,11 +172,11 @@ class Residency:
         The *decisive* one may also go if to compute again what does not fit is quicker than to wait
         until it fits: all are done when it is. Others would be slowed down for nothing.
         """
-        room = ROOM * self.tokens
-        if not self.running:
-            return True  # nobody is served by its waiting
+        room = (ROOM if self.running else IDLE_ROOM) * self.tokens
         if not self.foresees:
-            return used + size <= room
+            return not self.running or used + size <= room
+        if not self._inside:
+            return True  # nobody is served by its waiting
         if self._stale:
             self._refresh()
         room -= max(0.0, used - self.held)  # shared beginnings, once
