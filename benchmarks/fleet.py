@@ -481,6 +481,7 @@ LONG: dict[str, tuple[dict[str, Any], float]] = {
     "16 turns, 40%": ({"turns": (16, 16)}, 0.4),
     "24 turns, 25%": ({"turns": (24, 24)}, 0.25),
     "24 turns, 40%": ({"turns": (24, 24)}, 0.4),
+    "10 of 24 turns, 41%": ({"agents": 10, "turns": (24, 24)}, 0.408),
     "3 to 30 turns, 40%": ({"turns": (3, 30), "spread": 0.3}, 0.4),
 }
 CAPS = (4, 8, 12, 16, 10**6)

@@ -180,6 +180,22 @@ def test_no_more_are_let_in_than_will_fit_at_any_turn() -> None:
     assert len(let_in(naive, line, 1.0)) == 19
 
 
+def test_newcomers_are_let_in_by_what_is_expected_also_while_nobody_is_served() -> None:
+    residency = Residency(10_000)
+    line = WaitingLine(residency)
+    those = [CachedConversation("agent", (number,)) for number in range(20)]
+    for who in those:
+        who.known, who.last = [2000.0], True
+        arrive(residency, line, who, 500, 0.0)
+    inside = let_in(residency, line, 1.0)
+    for who in inside:
+        residency.rest(who, 500, 2.0)  # all are busy elsewhere, and will come back
+    assert len(let_in(residency, line, 2.0)) == 1  # one more fits into what a server at rest offers
+    for who in list(residency.lapsed(100.0)):
+        assert who in inside
+    assert len(let_in(residency, line, 100.0)) == 3
+
+
 def test_those_that_were_let_in_go_before_newcomers_and_the_late_first() -> None:
     residency = Residency(10_000)
     line = WaitingLine(residency)
