@@ -12,7 +12,7 @@ from appl.prompt import UserMessage
 from appl.runtime.event import CallDispatched
 from appl.runtime.run import Run
 from appl.runtime.scheduling.scheduler import Scheduler
-from appl.testing import Log, Policy, VirtualClock
+from appl.testing import BackendEndpoint, Log, Model, Models, Policy, VirtualClock
 from appl.testing.radix import RadixServer
 
 SHARED, SEEN, ROUNDS, ACTION = 200, 120, 4, 8
@@ -78,6 +78,31 @@ def test_where_all_have_room_nobody_waits() -> None:
             assert len(list(appl.map(chat, range(16), progress=False))) == 16
         times.append(clock.now())
     assert times[0] == pytest.approx(times[1], abs=3 * Policy().gather_s)  # a turn takes 70 ms
+
+
+def test_those_that_are_all_with_a_tool_at_once_keep_their_room() -> None:
+    @ppl
+    def solve(number: int) -> str:
+        for turn in range(2 * ROUNDS):
+            f"{said(f'seen{number}.{turn}', SEEN)}"
+            with AIRole():
+                answer = str(gen(max_tokens=ACTION))
+                f"{answer}"
+            str(gen("tool", messages=[UserMessage("go")], max_tokens=1 + number % 4))
+        return answer
+
+    clock = VirtualClock()
+    own = 2 * ROUNDS * (SEEN + ACTION + 2)
+    server, tool = RadixServer(clock, int(2.5 * own)), RadixServer(clock, 10**6)
+    names = {"near": Model("a", None), "tool": Model("b", None)}
+    models = Models(server.profile, None, names, "a", {"b": tool.profile})
+    policy = Policy(clock=clock)
+    for _ in range(2):  # the second run knows from the first how many turns are to come
+        before = server.computed
+        places = {"b": BackendEndpoint(tool, policy)}
+        with Run(server, policy=policy, models=models, places=places):
+            assert len(list(appl.map(solve, range(6), progress=False))) == 6
+    assert server.computed - before < 1.1 * 6 * own
 
 
 def test_those_that_began_first_end_first() -> None:

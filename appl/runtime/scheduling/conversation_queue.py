@@ -287,7 +287,10 @@ class ConversationQueue:
             return True
         room.sweep(now)
         residency, used = room.residency, room.cache.used
-        if who.rank is None and not room.idle:
+        # While nothing is with the server, those that were let in are busy elsewhere: a newcomer
+        # would be one too many when they come back. Kept room lapses, so that it waits in the end
+        # for nobody.
+        if who.rank is None and not (room.idle and residency.next_lapse() is None):
             decisive = who in self._line and self._line.decisive(now) is who
             if not residency.admits(who, own, used, decisive):
                 return False
