@@ -34,9 +34,9 @@ from appl.runtime.scheduling.residency import CachedConversation, Residency, Wai
 from appl.runtime.scheduling.turn_forecast import KindHistory
 
 CHUNK, ROWS = 8192, 64
-STEP_S, ROW_S, TOKEN_S = 0.0055, 0.000016, 5e-8
-BATCH_S, PREFILL = 0.03, 40_000
-TRIP_S, SAID_S = 0.1, 2e-6
+STEP_S, ROW_S, TOKEN_S, LONGEST_S = 0.00375, 1e-5, 4e-8, 3e-7
+BATCH_S, PREFILL, DEPTH_S = 0.028, 60_000, 2.3e-9
+TRIP_S, SAID_S = 0.12, 1.5e-6
 
 
 @dataclass(eq=False)
@@ -70,6 +70,11 @@ class Asked:
     own: int = 0
     todo: int = 0
 
+    @property
+    def whole(self) -> int:
+        """The tokens of its prompt, and of what was made of its answer."""
+        return self.agent.size + self.agent.turns[self.agent.turn][0] + self.made
+
 
 class Server:
     """One server with *room* tokens of cache, and the events of the whole simulation."""
@@ -86,6 +91,7 @@ class Server:
         self._running: list[Asked] = []
         self._partial: Asked | None = None
         self._reserve = 0.7
+        self._depth = 0.0
         self.computed = self.hits = 0
 
     def at(self, when: float, act: Callable[[], None]) -> None:
@@ -160,7 +166,7 @@ class Server:
     # -- steps
 
     def _prefill(self) -> bool:
-        budget, batch = CHUNK, list[Asked]()
+        budget, batch, self._depth = CHUNK, list[Asked](), 0.0
         if self._partial is not None:
             budget -= self._take(self._partial, budget)
             batch.append(self._partial)
@@ -178,7 +184,7 @@ class Server:
                     break
         if not batch:
             return False
-        self.now += BATCH_S + (CHUNK - budget) / PREFILL
+        self.now += BATCH_S + (CHUNK - budget) / PREFILL + DEPTH_S * self._depth
         for asked in batch:
             if not asked.todo:
                 self._computed(asked)
@@ -186,14 +192,14 @@ class Server:
 
     def _take(self, asked: Asked, budget: int) -> int:
         taken = min(budget, asked.todo)
+        self._depth += taken * (asked.whole - asked.todo + taken / 2)
         asked.todo -= taken
         self.computed += taken
         return taken
 
     def _admit(self, asked: Asked, batch: Sequence[Asked]) -> bool:
         agent = asked.agent
-        whole = agent.size + agent.turns[agent.turn][0] + asked.made
-        fresh = whole - self._hit(agent)
+        fresh = asked.whole - self._hit(agent)
         self._lock(agent)
         spare = self._free() + self._evictable
         spare -= int(sum(each.answer - each.made for each in self._running) * self._reserve)
@@ -205,7 +211,7 @@ class Server:
         self._waiting.remove(asked)
         asked.own = asked.todo = fresh
         self._held += fresh
-        self.hits += whole - fresh
+        self.hits += asked.whole - fresh
         return True
 
     def _computed(self, asked: Asked) -> None:
@@ -221,8 +227,8 @@ class Server:
         if not self._running:
             return False
         rows = len(self._running)
-        contexts = sum(each.agent.size + each.own for each in self._running)
-        step = STEP_S + ROW_S * rows + TOKEN_S * contexts
+        contexts = [each.whole for each in self._running]
+        step = STEP_S + ROW_S * rows + TOKEN_S * sum(contexts) + LONGEST_S * max(contexts)
         steps = min(each.answer - each.made for each in self._running)
         if self._events:
             steps = min(steps, max(1, -int(-(self._events[0][0] - self.now) // step)))

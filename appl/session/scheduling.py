@@ -25,6 +25,8 @@ from appl.runtime.scheduling.policy import (
 from appl.runtime.scheduling.traffic import Traffic
 from appl.session.backend_settings import EMBEDDED, TYPE
 from appl.session.kept import kept
+from appl.session.tool_memory import name_of
+from appl.session.turn_memory import StoredTurns
 
 _shared: dict[tuple[object, ...], Traffic] = {}
 os.register_at_fork(after_in_child=_shared.clear)
@@ -47,6 +49,7 @@ def policy_of(config: Config, backend: str) -> Policy:
         prices=_prices(config, backend),
         retries=Retries(**parts["retries"]),
         deadlines=Deadlines(**parts["deadlines"]),
+        turns=StoredTurns(name_of("turns", config.home)) if config.trace else None,
         **schedule,
     )
 

@@ -138,6 +138,7 @@ class Session:
         try:
             if self.recording is not None:
                 self.recording.close()
+            self._store_turns()
         finally:
             late = self.late.made if self.late is not None else {}
             for backend in (self.backend, *self.others.values(), *late.values()):
@@ -150,6 +151,11 @@ class Session:
             )
         if self.config.gc and self.path is not None:
             late_import("appl.tracing.keeping.automatic_removal").tidy(self.config)
+
+    def _store_turns(self) -> None:
+        for place in self.run.dispatch.places.values():
+            if place.policy.turns is not None:
+                place.policy.turns.store()
 
     def _tell_lost(self) -> None:
         """Report, at the end of a program, much time lost by calls that waited for one another."""

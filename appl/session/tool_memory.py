@@ -23,7 +23,7 @@ class StoredToolMemory:
     """The tools of the project whose runs lie in *home*."""
 
     def __init__(self, home: Path) -> None:
-        self._name = _name(home, "" if home.is_absolute() else os.getcwd())
+        self._name = name_of("tools", home)
 
     def swap(self, server: str, tools: Digests) -> Digests | None:
         """Store the *tools* of *server* and return the former ones; ``None`` the first time.
@@ -48,8 +48,13 @@ class StoredToolMemory:
         return known if isinstance(known, dict) else {}
 
 
+def name_of(what: str, home: Path) -> str:
+    """The name of the file in the user's state that remembers *what* of the project of *home*."""
+    return _name(what, home, "" if home.is_absolute() else os.getcwd())
+
+
 @lru_cache(maxsize=4)
-def _name(home: Path, directory: str) -> str:
+def _name(what: str, home: Path, directory: str) -> str:
     """The name of the file for *home*, which may be relative to the working *directory*."""
     place = str(Path(directory) / home).encode(errors="surrogateescape")
-    return f"tools/{blake2b(place, digest_size=16).hexdigest()}.json"
+    return f"{what}/{blake2b(place, digest_size=16).hexdigest()}.json"

@@ -1,13 +1,14 @@
 """Fleets of agents on a real SGLang server whose cache is smaller than their conversations.
 
 Run: python benchmarks/gpu/fleets.py URL --tokenizer FOLDER [--loads "measured,25%"] [--caps 8,12]
-     [--seeds 1] [--scale 1] [--seconds 500] [--json FILE]
+     [--arms first,again,recorded] [--seeds 1] [--scale 1] [--seconds 500] [--json FILE]
 
 The loads are those of ``benchmarks/fleet.py``, with the same gaps; the server's own cache decides
 what fits (start it with --max-total-tokens 120000), so that the number of agents is chosen to need
 as much. ``cap N`` is a bare aiohttp loop that lets so many agents go on at a time, 0: all. ``ours``
-is a program that reads each answer and then sleeps: on its first run, and once the process knows
-earlier runs. No more arms are begun after so many seconds.
+is a program that reads each answer and then sleeps: on its first run (``first``), once the process
+knows that (``again``), and as the first run of a process where two earlier runs were recorded
+(``recorded``, with other gaps and sizes). No more arms are begun after so many seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import aiohttp
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "backends"), str(ROOT / "benchmarks")]
 
-from fleet import Agent, fleet, measured_load  # noqa: E402
+from fleet import Agent, fleet, history, measured_load  # noqa: E402
 from loads import Server, Texts  # noqa: E402
 from report import write  # noqa: E402
 
@@ -35,6 +36,7 @@ import appl  # noqa: E402
 from appl import AIRole, gen, ppl  # noqa: E402
 from appl.runtime.concurrency.loop_thread import io_thread  # noqa: E402
 from appl.runtime.run import Run  # noqa: E402
+from appl.testing import Policy  # noqa: E402
 from appl_backends.sglang import SGLang  # noqa: E402
 
 MEASURED = 120_000
@@ -51,6 +53,9 @@ LOADS: dict[str, Callable[[int], list[Agent]]] = {
     "uneven": lambda seed: fleet(seed, agents=18, turns=(2, 20), spread=0.4),
     "open loop": lambda seed: fleet(seed, agents=60, rate=0.7),
     "24 turns": lambda seed: fleet(seed, agents=10, turns=(24, 24)),
+    "few long": lambda seed: fleet(
+        seed, agents=10, turns=(20, 20), added=1420, answer=30, gap=(-0.9, 0.8, 4.0)
+    ),
 }
 
 
@@ -157,9 +162,31 @@ def agent_program(agent: Agent, texts: list[str], waits: Waits) -> None:
     waits.done.append(time.perf_counter() - began)
 
 
-def ours(backend: SGLang, agents: list[Agent], texts: list[list[str]]) -> Waits:
+class EarlierRuns:
+    """The memory of a project in which these fleets have run."""
+
+    def __init__(self, fleets: list[list[Agent]]) -> None:
+        self._record = history(fleets).record()
+
+    def load(self) -> dict[str, dict[str, object]]:
+        """What those runs have left."""
+        return {"/<lambda>/agent_program": self._record}
+
+    def keep(self, kinds: object) -> None:
+        """Keep nothing: each run is to know the same."""
+
+    def store(self) -> None:
+        """Store nothing."""
+
+
+def ours(
+    backend: SGLang,
+    agents: list[Agent],
+    texts: list[list[str]],
+    earlier: EarlierRuns | None = None,
+) -> Waits:
     """The program on our runtime."""
-    with Run(backend):
+    with Run(backend, policy=Policy(turns=earlier)):
         waits = Waits()
         both = list(zip(agents, texts, strict=True))
         list(appl.map(lambda pair: agent_program(*pair, waits), both, progress=False))
@@ -197,11 +224,14 @@ class Bench:
         """The figures of one load."""
         agents = LOADS[load](seed)
         found: dict[str, dict[str, float]] = {}
-        fresh = self.client()
-        arms: dict[str, Callable[[Any], Waits]] = {
-            "ours, first run": lambda texts: ours(fresh, agents, texts),
-            "ours, recorded": lambda texts: ours(fresh, agents, texts),
+        fresh, other = self.client(), self.client()
+        earlier = EarlierRuns([LOADS[load](1000 + seed), LOADS[load](2000 + seed)])
+        every: dict[str, Callable[[Any], Waits]] = {
+            "first": lambda texts: ours(fresh, agents, texts),
+            "again": lambda texts: ours(fresh, agents, texts),
+            "recorded": lambda texts: ours(other, agents, texts, earlier),
         }
+        arms = {name: every[name] for name in self.options.arms.split(",")}
         for cap in self.options.caps.split(","):
             arms[f"cap {cap}"] = lambda texts, cap=cap: capped(
                 self.options.url,
@@ -213,7 +243,8 @@ class Bench:
             if time.perf_counter() < self.until:
                 found[name] = self.measured(agents, act)
                 print(f"{load:11} {name:16} {json.dumps(found[name])}", flush=True)
-        asyncio.run_coroutine_threadsafe(fresh.aclose(), io_thread().loop).result()
+        for client in (fresh, other):
+            asyncio.run_coroutine_threadsafe(client.aclose(), io_thread().loop).result()
         return found
 
 
@@ -223,6 +254,7 @@ def main() -> None:
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--loads", default=",".join(LOADS))
     parser.add_argument("--caps", default="4,8,12,16,0")
+    parser.add_argument("--arms", default="first,again,recorded")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--seconds", type=float, default=500.0)

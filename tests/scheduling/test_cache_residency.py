@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from appl.prompt import UserMessage
 from appl.runtime.event import CallDispatched
 from appl.runtime.run import Run
 from appl.runtime.scheduling.scheduler import Scheduler
+from appl.runtime.scheduling.turn_forecast import KindHistory
 from appl.testing import BackendEndpoint, Log, Model, Models, Policy, VirtualClock
 from appl.testing.radix import RadixServer
 
@@ -80,29 +82,74 @@ def test_where_all_have_room_nobody_waits() -> None:
     assert times[0] == pytest.approx(times[1], abs=3 * Policy().gather_s)  # a turn takes 70 ms
 
 
-def test_those_that_are_all_with_a_tool_at_once_keep_their_room() -> None:
-    @ppl
-    def solve(number: int) -> str:
-        for turn in range(2 * ROUNDS):
-            f"{said(f'seen{number}.{turn}', SEEN)}"
-            with AIRole():
-                answer = str(gen(max_tokens=ACTION))
-                f"{answer}"
-            str(gen("tool", messages=[UserMessage("go")], max_tokens=1 + number % 4))
-        return answer
+@ppl
+def solve(number: int) -> str:
+    """An agent that goes to a tool, another server, after each of its turns."""
+    for turn in range(2 * ROUNDS):
+        f"{said(f'seen{number}.{turn}', SEEN)}"
+        with AIRole():
+            answer = str(gen(max_tokens=ACTION))
+            f"{answer}"
+        str(gen("tool", messages=[UserMessage("go")], max_tokens=1 + number % 4))
+    return answer
 
-    clock = VirtualClock()
-    own = 2 * ROUNDS * (SEEN + ACTION + 2)
-    server, tool = RadixServer(clock, int(2.5 * own)), RadixServer(clock, 10**6)
+
+SOLVED = 2 * ROUNDS * (SEEN + ACTION + 2)
+
+
+def solved(server: RadixServer, number: int = 6, **policy: Any) -> float:
+    """The tokens that *server* computes for so many agents, over those that they have."""
+    before, tool = server.computed, RadixServer(server.clock, 10**6)
     names = {"near": Model("a", None), "tool": Model("b", None)}
     models = Models(server.profile, None, names, "a", {"b": tool.profile})
-    policy = Policy(clock=clock)
-    for _ in range(2):  # the second run knows from the first how many turns are to come
-        before = server.computed
-        places = {"b": BackendEndpoint(tool, policy)}
-        with Run(server, policy=policy, models=models, places=places):
-            assert len(list(appl.map(solve, range(6), progress=False))) == 6
-    assert server.computed - before < 1.1 * 6 * own
+    chosen = Policy(clock=server.clock, **policy)
+    places = {"b": BackendEndpoint(tool, chosen)}
+    with Run(server, policy=chosen, models=models, places=places):
+        assert len(list(appl.map(solve, range(number), progress=False))) == number
+    return (server.computed - before) / (number * SOLVED)
+
+
+def test_those_that_are_all_with_a_tool_at_once_keep_their_room() -> None:
+    server = RadixServer(VirtualClock(), int(2.5 * SOLVED))
+    solved(server)
+    assert solved(server) < 1.1  # the turns to come are known from the first run
+
+
+class Memory:
+    """Remembers turns for as long as the test lasts; ``read`` counts how often it is asked."""
+
+    def __init__(self, **records: Any) -> None:
+        self.read = 0
+        self._records = records
+        self._kinds: Mapping[str, KindHistory] = {}
+
+    def load(self) -> dict[str, Any]:
+        self.read += 1
+        return self._records
+
+    def keep(self, kinds: Mapping[str, KindHistory]) -> None:
+        self._kinds = kinds
+
+    def store(self) -> None:
+        self._records = {name: history.record() for name, history in self._kinds.items()}
+
+
+def test_the_turns_of_earlier_processes_are_known_where_room_is_short() -> None:
+    memory = Memory()
+    solved(RadixServer(VirtualClock(), 6 * SOLVED), 2, turns=memory)
+    assert not memory.read  # nobody had to wait
+    first = solved(RadixServer(VirtualClock(), int(2.5 * SOLVED)), turns=memory)
+    memory.store()
+    server = RadixServer(VirtualClock(), int(2.5 * SOLVED))
+    assert solved(server, turns=memory) < min(1.2, 0.9 * first)
+    assert memory.read == 2
+    solved(server, turns=memory)
+    assert memory.read == 2  # this process knows them already
+
+
+def test_records_of_turns_that_are_none_are_left_out() -> None:
+    memory = Memory(a={}, b=None, c={"began": "x"}, d={"began": [1], "ended": [0]})
+    assert solved(RadixServer(VirtualClock(), int(2.5 * SOLVED)), 4, turns=memory) > 0.9
 
 
 def test_those_that_began_first_end_first() -> None:

@@ -17,6 +17,7 @@ from appl.errors import ConfigError
 from appl.price import Price
 from appl.runtime.run import Run
 from appl.runtime.scheduling.traffic import Traffic
+from appl.runtime.scheduling.turn_forecast import KindHistory
 from appl.session.scheduling import policy_of, traffic_of
 from appl.testing import Circuit, Late, Limits, Policy, VirtualClock
 
@@ -92,10 +93,32 @@ def test_keeping_room_for_what_waits_can_be_switched_off_for_all_and_for_one(
     assert (own.foresee, own.share) == (False, True)
 
 
+def test_a_project_remembers_the_turns_of_its_conversations(tmp_path: Path) -> None:
+    one, other = policy(tmp_path, "").turns, policy(tmp_path, "[budget]\ncost = 1").turns
+    assert one is not None and other is not None and not one.load()
+    history, longer = KindHistory(), KindHistory()
+    for turn in range(3):
+        history.begin(turn, 10)
+    one.keep({"/main/solve": history})
+    one.store()
+    assert other.load() == {"/main/solve": history.record()}
+    for _ in range(5000):
+        longer.begin(0, 0)
+    other.keep({"/main/ask": longer})
+    other.store()
+    other.store()  # nothing is new
+    assert set(one.load()) == {"/main/solve", "/main/ask"}
+    assert one.load()["/main/ask"]["began"] == [1000]
+
+
+def test_nothing_is_remembered_of_runs_without_a_trace(tmp_path: Path) -> None:
+    assert policy(tmp_path, "trace = false").turns is None
+
+
 def test_every_part_of_the_policy_has_a_key() -> None:
-    """But for the time in which calls are collected, and what is for tests."""
+    """But for the time in which calls are collected, where turns lie, and what is for tests."""
     parts = {each.name for each in fields(Policy)} - {*TABLE_NAMES, PRICES}
-    assert parts - {"gather_s", "concurrency_start", "clock"} == {*TABLE_NAMES["schedule"]}
+    assert parts - {"gather_s", "concurrency_start", "turns", "clock"} == {*TABLE_NAMES["schedule"]}
 
 
 def test_without_tables_it_is_the_default(tmp_path: Path) -> None:

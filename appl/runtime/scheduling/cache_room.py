@@ -11,6 +11,8 @@ and cannot look is passed over, and looks by itself when it can.
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import os
 from collections.abc import Iterator
 from itertools import count
@@ -21,7 +23,7 @@ from appl.runtime.concurrency.loop_thread import LoopThread, io_thread
 from appl.runtime.scheduling.prefixes import Cache, Footprint
 from appl.runtime.scheduling.residency import CachedConversation, Place, Residency
 from appl.runtime.scheduling.timers import Clock
-from appl.runtime.scheduling.turn_forecast import KindHistory
+from appl.runtime.scheduling.turn_forecast import KindHistory, TurnMemory
 
 RoomTurn = tuple[bool, int, Place]
 """True if the run has something with the server, the negative priority, the place; smallest first.
@@ -55,7 +57,8 @@ class Room:
     ) -> None:
         self._shared = whose, clock, io_thread()  # as long as this is there, so is what it is for
         self.cache = Cache()
-        self.residency = Residency(kinds=_history(whose), foresees=foresees)
+        self._histories = _histories_of(whose)
+        self.residency = Residency(kinds=self._histories, foresees=foresees)
         self._kept: dict[CachedConversation, Footprint] = {}
         self.numbers: Iterator[int] = count()
         self.users: WeakSet[RoomUser] = WeakSet()
@@ -93,6 +96,23 @@ class Room:
         """Release what does not pay any more."""
         for who in self.residency.lapsed(now):
             self.release(who)
+
+    def recall(self, memory: TurnMemory) -> None:
+        """Learn from the runs in *memory*, as somebody has to wait for room; once a server."""
+        memory.keep(self._histories)
+        if self._histories.reading is None:
+            io = io_thread()
+            io.workers += 1  # which ``_recall`` counts back
+            reading = self._recall(memory)
+            self._histories.reading = io.loop.create_task(reading, context=contextvars.Context())
+
+    async def _recall(self, memory: TurnMemory) -> None:
+        # A slow disk holds up nobody: until the records are there, those who wait go on waiting.
+        try:
+            self.residency.recall(await asyncio.to_thread(memory.load))
+        finally:
+            io_thread().workers -= 1
+        self.tell()
 
     @property
     def idle(self) -> bool:
@@ -132,12 +152,18 @@ class Room:
         return sorted(found, key=lambda each: each[0])
 
 
-_histories: WeakKeyDictionary[object, dict[str, KindHistory]] = WeakKeyDictionary()
+class _Histories(dict[str, KindHistory]):
+    """The histories by kind; *reading* adds those of earlier processes, once it is needed."""
+
+    reading: asyncio.Task[None] | None = None
 
 
-def _history(whose: object) -> dict[str, KindHistory]:
-    """The history of the conversations with *whose* server, in all runs of this process."""
-    return {} if whose is None else _histories.setdefault(whose, {})
+_histories: WeakKeyDictionary[object, _Histories] = WeakKeyDictionary()
+
+
+def _histories_of(whose: object) -> _Histories:
+    """The histories of the conversations with *whose* server, in all runs of this process."""
+    return _Histories() if whose is None else _histories.setdefault(whose, _Histories())
 
 
 open_rooms: WeakValueDictionary[tuple[int, ...], Room] = WeakValueDictionary()

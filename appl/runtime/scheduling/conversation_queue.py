@@ -25,6 +25,7 @@ from appl.runtime.scheduling.order import program_of
 from appl.runtime.scheduling.prefixes import Footprint
 from appl.runtime.scheduling.residency import CachedConversation, WaitingLine
 from appl.runtime.scheduling.timers import Clock, LoopClock, Timer
+from appl.runtime.scheduling.turn_forecast import TurnMemory
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -77,8 +78,8 @@ class ConversationQueue:
     """The conversations of one run with the server of *room*, and the calls that wait for room.
 
     *go* is called when there may be room for a call that waits; it returns true if ``take`` will be
-    called. *unseen* are the calls of the run whose prompts were not looked at yet. ``admitted``
-    calls have room; while ``paused`` none is begun.
+    called. *unseen* are the calls of the run whose prompts were not looked at yet; *memory* is that
+    of earlier runs. ``admitted`` calls have room; while ``paused`` none is begun.
     """
 
     def __init__(
@@ -89,9 +90,11 @@ class ConversationQueue:
         go: Callable[[], bool],
         foresees: bool,
         unseen: Arrivals,
+        memory: TurnMemory | None = None,
     ) -> None:
         self._room, self._caching, self._go = room, caching, go
         self._clock, self._foresees, self._unseen = clock or LoopClock(), foresees, unseen
+        self._memory = memory
         self._line = WaitingLine(room.residency)
         self.activations: OrderedDict[str, _AskingActivation] = OrderedDict()
         self._programs: OrderedDict[str, int] = OrderedDict()
@@ -293,6 +296,8 @@ class ConversationQueue:
         if who.rank is None and not (room.idle and residency.next_lapse() is None):
             decisive = who in self._line and self._line.decisive(now) is who
             if not residency.admits(who, own, used, decisive):
+                if self._memory is not None:
+                    room.recall(self._memory)
                 return False
         while not room.cache.fits(each, int(residency.tokens)):
             victim = residency.make_way(who, now)

@@ -16,6 +16,7 @@ from appl.errors import InvalidOption
 if TYPE_CHECKING:
     from appl.price import Price
     from appl.runtime.scheduling.timers import Clock
+    from appl.runtime.scheduling.turn_forecast import TurnMemory
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -146,13 +147,15 @@ class Policy:
     ``adaptive`` the number of calls at once shrinks when the backend is busy. With ``warm``,
     ``foresee`` keeps room in a server's cache for the answers that waiting calls will get, not only
     for what was learned, and ``share`` counts that room once for all runs of the process that ask
-    the server. ``clock`` is for tests.
+    the server. ``turns`` remembers the turns of the conversations of earlier runs. ``clock`` is for
+    tests.
     """
 
     order: Literal["program", "prefix", "fifo"] = "program"
     warm: bool = True
     foresee: bool = True
     share: bool = True
+    turns: TurnMemory | None = None
     gather_s: float = 0.001
     limits: Limits = Limits()
     slow_start: bool = False

@@ -12,11 +12,13 @@ Invariant: nothing here reads a clock or does I/O; the scheduler and a simulator
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import count
 from math import log2
+from typing import Any
 
 from appl.runtime.scheduling.context_profile import Ahead, ContextProfile
 from appl.runtime.scheduling.turn_forecast import LINGER, KindHistory
@@ -125,6 +127,13 @@ class Residency:
         except KeyError:
             found = self.kinds[name] = KindHistory()
             return found
+
+    def recall(self, records: Mapping[str, Mapping[str, Any]]) -> None:
+        """Add the *records* of earlier conversations; those that are none are left out."""
+        for name, record in records.items():
+            with suppress(ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+                self.kind(name).add(record)
+        self._stale = True
 
     def ahead(self, who: CachedConversation, size: float) -> Ahead:
         """The size of *who* at each coming turn with its chance; *size* at the first of them."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from math import ceil
+from typing import Any, NamedTuple, Protocol
 
 _FAR = 64
 _UNLIKELY = 0.02
@@ -21,6 +22,7 @@ _FEW_GAPS = 8
 _GAPS = 200
 _ROUNDING, _SLACK = 1.02, 0.02
 _NEWS, _DRIFT = 1.1, 1.02
+_MOST_RECORDED = 1000
 
 LINGER = 0.8
 """The chance that one that ends keeps its room for one turn of the others more."""
@@ -36,6 +38,19 @@ class Course(NamedTuple):
     turns: Sequence[tuple[float, float]]
     chances: float
     growths: float
+
+
+class TurnMemory(Protocol):
+    """The turns of the conversations of earlier runs, stored outside of the process."""
+
+    def load(self) -> Mapping[str, Mapping[str, Any]]:
+        """The records of all kinds by name; none if they cannot be read. On any thread."""
+
+    def keep(self, kinds: Mapping[str, KindHistory]) -> None:
+        """Have *kinds* stored by the next ``store``."""
+
+    def store(self) -> None:
+        """Store what is to be kept, if it can be stored."""
 
 
 class KindHistory:
@@ -153,12 +168,13 @@ class KindHistory:
         return self._pause / len(self.gaps) if self.gaps else 0.0
 
     def record(self) -> dict[str, object]:
-        """The history as plain data."""
+        """The history as plain data; of very many activations only their shares are kept."""
+        share = min(1.0, _MOST_RECORDED / max([1, *self.began[:1]]))
         return {
-            "began": self.began,
-            "ended": self.ended,
+            "began": [ceil(share * count) for count in self.began],
+            "ended": [ceil(share * count) for count in self.ended],
             "growth": self.growth,
-            "gaps": [round(gap, 4) for gap in self.gaps],
+            "gaps": [round(gap, 4) for gap in list(self.gaps)],
         }
 
     def add(self, record: Mapping[str, Any]) -> None:

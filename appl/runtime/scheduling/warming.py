@@ -177,8 +177,9 @@ class PrefixFirst:
         shared = whose is not None
         self.room = room_of(whose, clock, foresees) if shared else Room(None, clock, foresees)
         self.prefixes = Prefixes(self._caching, self.room.cache)
+        memory = self._policy.turns if foresees else None
         self.queue = ConversationQueue(
-            self.room, self._caching, clock, self._go, foresees, self.arrivals
+            self.room, self._caching, clock, self._go, foresees, self.arrivals, memory
         )
         self.room.join(self.queue)
 
