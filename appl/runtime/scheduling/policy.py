@@ -155,7 +155,7 @@ class Policy:
     warm: bool = True
     foresee: bool = True
     share: bool = True
-    turns: TurnMemory | None = None
+    turns: TurnMemory | None = field(default=None, repr=False, compare=False)
     gather_s: float = 0.001
     limits: Limits = Limits()
     slow_start: bool = False
