@@ -59,7 +59,7 @@ def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> 
     callback=_print_version,
     help="print the version and exit",
 )
-def app(_: Options) -> int:
+def app(_: Options) -> int | None:
     """Run, record and replay prompt programs."""
     return need_command()
 

@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
 import click
+from click.shell_completion import CompletionItem
 
-from appl.cli.commands import Command, Option, Options
+from appl.cli.commands import Command, Option, Options, options_of
 from appl.cli.target import UsageError
 from appl.config import switch
 from appl.errors import nearest
+from appl.late import late_import
 
 _MANY = (list, tuple, set, frozenset, Sequence, Iterable)
 _SIMPLE: dict[object, Callable[[str], object]] = {str: str, int: int, float: float, bool: switch}
@@ -72,16 +74,46 @@ def help_text(function: Callable[..., object], common: Sequence[click.Option], p
     return click.Context(made, info_name=prog, **made.context_settings).get_help()
 
 
-def peek(words: Sequence[str], common: Sequence[click.Option], prog: str) -> Options:
+def wants_help(words: Sequence[str]) -> bool:
+    """True if *words* ask for the program's help."""
+    return not {"--help", "-h"}.isdisjoint(words)
+
+
+def merged(early: Options, late: Options) -> Options:
+    """The options before the target, overridden by those after it."""
+    later = {key: value for key, value in vars(late).items() if value not in (None, False, ())}
+    return Options(**{**vars(early), **later})
+
+
+class ProgramCommand(Command):
+    """A command that takes a program and, after it, the program's parameters as options.
+
+    Its own options among them are ``late``, as long as the parameters are not known.
+    """
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, context_settings={"allow_interspersed_args": False}, **more)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse *args*, and its own options after the program."""
+        left = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing:
+            prog = f"{ctx.command_path} {ctx.params['target']}"
+            ctx.params["late"] = _peek(ctx.params["arguments"], options_of(self), prog)
+        return left
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Completions for options, the program's first."""
+        words = late_import("appl.cli.words")
+        own: list[CompletionItem] = words.parameters(ctx.params.get("target"), incomplete)
+        return own + super().shell_complete(ctx, incomplete)
+
+
+def _peek(words: Sequence[str], common: Sequence[click.Option], prog: str) -> Options:
     """The options of *common* among *words*, ignoring options that are not known yet."""
     lenient = {"ignore_unknown_options": True, "allow_extra_args": True}
     made = click.Command(prog, params=list(common), context_settings=lenient, add_help_option=False)
     return Options(**made.make_context(prog, list(words)).params)
-
-
-def wants_help(words: Sequence[str]) -> bool:
-    """True if *words* ask for the program's help."""
-    return not {"--help", "-h"}.isdisjoint(words)
 
 
 def _parsed(made: FunctionCommand, words: Sequence[str]) -> dict[str, Any]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
 
 from appl.cli import exits
 from appl.cli.commands import Options, WordChoice, appl_command, argument, option, switch
-from appl.cli.failure import guarded
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, columns, out, say, say_next, term_safe
-from appl.compiler.lint import ALL_RULES, REFUSED, check_text, counted
+from appl.cli.terminal import as_json, columns, counted, out, print_found, say, say_next, term_safe
+from appl.compiler.lint import ALL_RULES, REFUSED, check_text
 from appl.compiler.rules import LintFinding
 from appl.config import load
 from appl.errors import ConfigError, nearest
@@ -77,29 +76,26 @@ def command(given: Options) -> int:
     the prompt by accident, answers that nothing reads. A comment `# appl: ignore[rule]` on a line
     silences a rule there.
     """
-    with guarded(given.json) as failure:
-        if given.replayable is not None:
-            audit: ModuleType = late_import("appl.cli.replayable")
-            failure.code = audit.command(given)
-            return failure.code
-        if given.rules:
-            _list_rules(given.json)
-            return exits.OK
-        for name in (*given.select, *given.ignore):
-            if name not in ALL_RULES:
-                raise UsageError(
-                    f"there is no rule {name!r}{nearest(name, ALL_RULES)} "
-                    f"(rules: {', '.join(ALL_RULES)})"
-                )
-        files = list(_files(given.paths or ["."]))
-        findings: list[LintFinding] = []
-        for file in files:
-            findings += _findings(file, given.select, given.ignore)
-        _FORMATS["json" if given.json else given.format](findings, len(files))
-        failure.code = exits.FAILED if findings else exits.OK
-        if not findings and not given.json and given.format == "text" and len(files) == 1:
-            _say_next(files[0])
-    return failure.code
+    if given.replayable is not None:
+        audit = late_import("appl.cli.replayable")
+        return int(audit.command(given))
+    if given.rules:
+        _list_rules(given.json)
+        return exits.OK
+    for name in (*given.select, *given.ignore):
+        if name not in ALL_RULES:
+            raise UsageError(
+                f"there is no rule {name!r}{nearest(name, ALL_RULES)} "
+                f"(rules: {', '.join(ALL_RULES)})"
+            )
+    files = list(_files(given.paths or ["."]))
+    findings: list[LintFinding] = []
+    for file in files:
+        findings += _findings(file, given.select, given.ignore)
+    _FORMATS["json" if given.json else given.format](findings, len(files))
+    if not findings and not given.json and given.format == "text" and len(files) == 1:
+        _say_next(files[0])
+    return exits.FAILED if findings else exits.OK
 
 
 def _say_next(file: Path) -> None:
@@ -108,11 +104,7 @@ def _say_next(file: Path) -> None:
 
 
 def _list_rules(json: bool) -> None:
-    if json:
-        out(as_json({"rules": ALL_RULES}, indent=2))
-        return
-    for line in columns(ALL_RULES.items()):
-        out(line)
+    print_found(json, {"rules": ALL_RULES}, columns(ALL_RULES.items()))
 
 
 def _files(paths: Sequence[str]) -> Iterator[Path]:
@@ -162,10 +154,12 @@ def _level(finding: LintFinding) -> str:
 
 
 def _summary(findings: Sequence[LintFinding], files: int) -> str:
-    checked = f"{files} file{'s' * (files != 1)} checked"
+    checked = f"{counted(files, 'file')} checked"
     if not findings:
         return f"{checked}, nothing found"
-    per_rule = ", ".join(f"{count} {rule}" for rule, count in sorted(counted(findings).items()))
+    per_rule = ", ".join(
+        f"{count} {rule}" for rule, count in sorted(Counter(f.rule for f in findings).items())
+    )
     return f"{checked}, {len(findings)} found: {per_rule}"
 
 

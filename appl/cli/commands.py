@@ -1,7 +1,7 @@
 """The declaration of ``appl``'s commands: options, arguments, groups, help and wrong usage.
 
 Invariant: a group imports a command's module only when that command is invoked, never to list it. A
-command is a function of its parsed options that returns an exit code.
+command is a function of its parsed options that returns an exit code, or nothing if all went well.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Options(SimpleNamespace):
     """The parsed options and arguments of a command, by name."""
 
 
-Action = Callable[[Any], int]
+Action = Callable[[Any], int | None]
 
 
 class Option(click.Option):
@@ -132,16 +132,6 @@ class Command(click.Command):
             formatter.write_text(f"Exit codes: {self.codes}")
 
 
-class ProgramCommand(Command):
-    """A command that takes a program and, after it, the program's parameters as options."""
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Completions for options, the program's first."""
-        words = late_import("appl.cli.words")
-        own: list[CompletionItem] = words.parameters(ctx.params.get("target"), incomplete)
-        return own + super().shell_complete(ctx, incomplete)
-
-
 class Group(Command, click.Group):
     """A command with subcommands; the message about an unknown name suggests the nearest."""
 
@@ -226,13 +216,23 @@ def appl_command(
 ) -> Callable[[Action], click.Command]:
     """Make a function of ``Options`` the command *name*, below the group *under* if there is one.
 
-    The function's docstring is the help of the command.
+    The function's docstring is the help of the command. An exception that it raises is explained to
+    the user, as JSON if the option ``json`` is on by then, and becomes the exit code.
     """
 
     def decorate(action: Action) -> click.Command:
         @functools.wraps(action)
         def invoked(**values: object) -> int:
-            return action(Options(**values))
+            given = Options(**values)
+            try:
+                return action(given) or exits.OK
+            except (SystemExit, BrokenPipeError):
+                raise
+            except BaseException as error:
+                failure = late_import("appl.cli.failure").Failure(
+                    json=getattr(given, "json", False)
+                )
+                return int(failure.explain(error))
 
         made: click.Command = click.command(name, cls=cls, **more)(invoked)
         if isinstance(under, click.Group):
@@ -268,13 +268,13 @@ def combined(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-def need_command() -> int:
+def need_command() -> int | None:
     """Show the help of a group that was called without a command, as wrong usage."""
     context = click.get_current_context()
-    if context.invoked_subcommand is None:
-        say(context.get_help().rstrip())
-        return exits.USAGE
-    return exits.OK
+    if context.invoked_subcommand is not None:
+        return None
+    say(context.get_help().rstrip())
+    return exits.USAGE
 
 
 def options_of(command: click.Command) -> list[click.Option]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from appl.cli import exits, parameters
+from appl.cli import parameters
 from appl.cli.commands import (
     Command,
     Group,
@@ -27,9 +27,8 @@ from appl.cli.commands import (
     option,
     switch,
 )
-from appl.cli.failure import guarded
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, columns, one_line, out, say, term_safe
+from appl.cli.terminal import as_json, columns, counted, one_line, out, say, term_safe
 from appl.errors import ControlError
 from appl.late import late_import
 
@@ -47,16 +46,15 @@ _run_option = option("--run", metavar="RUN", help=_RUN)
 @appl_command("ctl", cls=Group, aliases={"list": "ls"}, example="appl ctl show last --watch")
 @parameters.as_json
 @_watch
-def command(given: Options) -> int:
+def command(given: Options) -> int | None:
     """Look at live runs; pause, resume, cancel, set limits.
 
     Shows your live runs and what their calls and programs wait for, and acts on them over a socket
     of this machine that only you can open. A run can be reached from its first call on if it is
     recorded or the setting `ctl` is on. Without a command, lists the live runs.
     """
-    if click.get_current_context().invoked_subcommand is None:
-        return _listed(given)
-    return exits.OK
+    context = click.get_current_context()
+    return context.invoke(ls, **vars(given)) if context.invoked_subcommand is None else None
 
 
 class _Own(Command):
@@ -76,15 +74,9 @@ class _Own(Command):
 @appl_command("ls", cls=_Own, under=command)
 @parameters.as_json
 @_watch
-def ls(given: Options) -> int:
+def ls(given: Options) -> None:
     """List the live runs (the default)."""
-    return _listed(given)
-
-
-def _listed(given: Options) -> int:
-    with guarded(given.json) as failure:
-        _shows(given, _runs, _list_lines)
-    return failure.code
+    _shows(given, _runs, _list_lines)
 
 
 @appl_command("show", cls=_Own, under=command, example="appl ctl show last --watch")
@@ -93,19 +85,16 @@ def _listed(given: Options) -> int:
 @switch("--content", help="show the ends of prompts and answers, secrets masked")
 @parameters.as_json
 @_watch
-def show(given: Options) -> int:
+def show(given: Options) -> None:
     """Show a run's calls and programs, and why they wait."""
-    with guarded(given.json) as failure:
-        if given.limit < 0:
-            raise UsageError(f"--limit is a number of calls, got {given.limit}")
-        live = _control().find(_run_of(given))
+    if given.limit < 0:
+        raise UsageError(f"--limit is a number of calls, got {given.limit}")
+    live = _control().find(_run_of(given))
 
-        def look() -> Any:
-            limit, content = given.limit, given.content
-            return _control().ask(live.path, "show", limit=limit, content=content)
+    def look() -> Any:
+        return _control().ask(live.path, "show", limit=given.limit, content=given.content)
 
-        _shows(given, look, view_lines)
-    return failure.code
+    _shows(given, look, view_lines)
 
 
 def _runs() -> list[dict[str, object]]:
@@ -185,13 +174,13 @@ def view_lines(view: dict[str, Any]) -> Iterator[str]:
             yield from _content(call)
     more = view.get("more") or {}
     if more.get("calls"):
-        yield f"… and {_counted(more['calls'], 'call')} more (--limit)"
+        yield f"… and {counted(more['calls'], 'call')} more (--limit)"
     programs = view.get("programs") or []
     if programs:
         yield ""
         yield from columns((words.program(p), words.source(p)) for p in programs)
     if more.get("programs"):
-        yield f"… and {_counted(more['programs'], 'program')} more (--limit)"
+        yield f"… and {counted(more['programs'], 'program')} more (--limit)"
     if view.get("content") == "redacted":
         yield "the run is recorded without its texts, so none is shown"
 
@@ -208,34 +197,25 @@ def _content(call: dict[str, Any]) -> Iterator[str]:
 @appl_command("pause", cls=_Own, under=command)
 @_run
 @parameters.as_json
-def pause(given: Options) -> int:
+def pause(given: Options) -> None:
     """Send no more calls; calls that were sent continue."""
-    return _turned(given, "pause")
+    _turned(given, "pause")
 
 
 @appl_command("resume", cls=_Own, under=command)
 @_run
 @parameters.as_json
-def resume(given: Options) -> int:
+def resume(given: Options) -> None:
     """Send calls again."""
-    return _turned(given, "resume")
+    _turned(given, "resume")
 
 
-def _turned(given: Options, word: str) -> int:
-    def sentence(found: Any) -> str:
-        going = found["sent"] if found["state"] == "paused" else 0
-        still = f"; {_counted(going, 'call')} on {_their(going)} way still" if going else ""
-        return f"{found['run']}: {found['state']}{still}"
-
-    return _done(given, word, {}, sentence)
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
-
-
-def _their(number: int) -> str:
-    return "its" if number == 1 else "their"
+def _turned(given: Options, word: str) -> None:
+    found = _reply(given, word)
+    going = found["sent"] if found["state"] == "paused" else 0
+    their = "its" if going == 1 else "their"
+    still = f"; {counted(going, 'call')} on {their} way still" if going else ""
+    _report(given, found, f"{found['run']}: {found['state']}{still}")
 
 
 def _run_of(given: Options) -> str | None:
@@ -248,17 +228,15 @@ def _run_of(given: Options) -> str | None:
 @argument("call", metavar="CALL", help="an address, as show prints it")
 @_run_option
 @parameters.as_json
-def cancel(given: Options) -> int:
+def cancel(given: Options) -> None:
     """End a call, a function, or all calls below an address."""
-
-    def sentence(found: Any) -> str:
-        later = "; it takes effect when the record is used up" if found["when"] == "later" else ""
-        if found["cancelled"] == "function":
-            return f"{found['at']} ends where it waits{later}"
-        calls = found["calls"]
-        return f"cancelled {', '.join(calls[:8])}" + (", …" if len(calls) > 8 else "") + later
-
-    return _done(given, "cancel", {"at": given.call}, sentence)
+    found = _reply(given, "cancel", at=given.call)
+    later = "; it takes effect when the record is used up" if found["when"] == "later" else ""
+    calls = found.get("calls", ())
+    sentence = f"cancelled {', '.join(calls[:8])}" + (", …" if len(calls) > 8 else "")
+    if found["cancelled"] == "function":
+        sentence = f"{found['at']} ends where it waits"
+    _report(given, found, sentence + later)
 
 
 @appl_command(
@@ -282,40 +260,35 @@ def cancel(given: Options) -> int:
 )
 @_run_option
 @parameters.as_json
-def set_limit(given: Options) -> int:
+def set_limit(given: Options) -> None:
     """Change a limit of a run: its concurrency, or its budget."""
     if given.what == "budget":
-        return _done(given, "budget", lambda: _amounts(given.values), _budget_told)
-
-    def sentence(found: Any) -> str:
-        wanted = int(given.values[0])
-        return ", ".join(_at_once(at, most, wanted) for at, most in found["concurrency"].items())
-
-    return _done(given, "concurrency", lambda: _concurrency(given.values), sentence)
-
-
-def _done(
-    given: Options,
-    do: str,
-    fields: dict[str, object] | Callable[[], dict[str, object]],
-    sentence: Callable[[Any], str],
-) -> int:
-    """Send the run a request, and show its reply."""
-    with guarded(given.json) as failure:
-        request = fields() if callable(fields) else fields
-        found = _control().ask(_control().find(_run_of(given)).path, do, **request)
-        if given.json:
-            out(as_json(found))
-        else:
-            say(f"appl: {sentence(found)}", sys.stdout)
-    return failure.code
+        found = _reply(given, "budget", **_amounts(given.values))
+        _report(given, found, _budget_told(found))
+        return
+    wanted = _concurrency(given.values)
+    found = _reply(given, "concurrency", most=wanted)
+    limits = found["concurrency"].items()
+    _report(given, found, ", ".join(_at_once(at, most, wanted) for at, most in limits))
 
 
-def _concurrency(values: list[str]) -> dict[str, object]:
+def _reply(given: Options, do: str, **fields: object) -> Any:
+    """The reply of the run to a request."""
+    return _control().ask(_control().find(_run_of(given)).path, do, **fields)
+
+
+def _report(given: Options, reply: object, sentence: str) -> None:
+    if given.json:
+        out(as_json(reply))
+    else:
+        say(f"appl: {sentence}", sys.stdout)
+
+
+def _concurrency(values: list[str]) -> int:
     if len(values) != 1 or not values[0].isdecimal() or not int(values[0]):
         got = " ".join(values)
         raise UsageError(f"write appl ctl set concurrency N, a number from 1 on, got {got!r}")
-    return {"most": int(values[0])}
+    return int(values[0])
 
 
 def _at_once(backend: str, most: int, wanted: int) -> str:

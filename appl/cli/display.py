@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
-from appl.cli.terminal import TermSafe, err, say, term_safe
+from appl.cli.terminal import TermSafe, counted, err, say, term_safe
 from appl.errors import CallCancelled
 from appl.late import late_import
 from appl.price import total
@@ -127,8 +127,7 @@ class Counts:
             share = f" of {self.prompt}" if self.prompt else ""
             parts.append(f"{self.cached}{share} prompt tokens cached")
         if self.completion:
-            tokens = "1 token" if self.completion == 1 else f"{self.completion} tokens"
-            parts.append(f"{tokens}, {self.rate():.0f} a second")
+            parts.append(f"{counted(self.completion, 'token')}, {self.rate():.0f} a second")
         if self.cost or self.unpriced:  # models on this machine cost nothing
             parts.append(f"cost {total(self.cost, self.unpriced)}")
         return ", ".join(parts)

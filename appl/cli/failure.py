@@ -56,6 +56,18 @@ class Failure:
     session: Session | None = None
     counts: Counts | None = None
 
+    def explain(self, error: BaseException) -> int:
+        """Tell the user of *error*, which ended the command; returns the exit code."""
+        self.code = exit_code(error)
+        masker = Masker()
+        say(masker.text(_headed(error), []))
+        if self.session is not None:
+            _tell_run(error, self.session, self.counts)
+        if self.json:
+            data = {"error": describe(error), "exit_code": self.code}
+            out(as_json(masker.cleaned(data)))
+        return self.code
+
 
 @contextlib.contextmanager
 def guarded(json: bool = False) -> Iterator[Failure]:
@@ -66,8 +78,7 @@ def guarded(json: bool = False) -> Iterator[Failure]:
     except (SystemExit, BrokenPipeError):
         raise
     except BaseException as error:
-        failure.code = exit_code(error)
-        _tell(error, failure)
+        failure.explain(error)
 
 
 def exit_code(error: BaseException) -> int:
@@ -79,16 +90,6 @@ def exit_code(error: BaseException) -> int:
     if isinstance(error, TraceError):
         return exits.TRACE
     return exits.USAGE if isinstance(error, (*_USAGE, *_SOURCE)) else exits.FAILED
-
-
-def _tell(error: BaseException, failure: Failure) -> None:
-    masker = Masker()
-    say(masker.text(_headed(error), []))
-    if failure.session is not None:
-        _tell_run(error, failure.session, failure.counts)
-    if failure.json:
-        data = {"error": describe(error), "exit_code": failure.code}
-        out(as_json(masker.cleaned(data)))
 
 
 def _headed(error: BaseException) -> str:
@@ -128,16 +129,16 @@ def write_error(path: object, error: OSError) -> UsageError:
     return UsageError(f"{path} cannot be written: {error.strerror or error}")
 
 
-def unused_path(path: Path) -> Path:
-    """*path*, for a new file. Raises ``UsageError`` if it exists."""
+def unused_path(path: Path, advice: str = "give another name, or remove it") -> Path:
+    """*path*, for a new file. Raises ``UsageError``, with *advice*, if it exists."""
     if path.exists() or path.is_symlink():
-        raise path_exists(path)
+        raise path_exists(path, advice)
     return path
 
 
-def path_exists(path: object) -> UsageError:
+def path_exists(path: object, advice: str = "give another name, or remove it") -> UsageError:
     """The error for the file *path*, named by the user, that exists already."""
-    return UsageError(f"{path} exists already; give another name, or remove it")
+    return UsageError(f"{path} exists already; {advice}")
 
 
 def describe(error: BaseException) -> dict[str, Any]:

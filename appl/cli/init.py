@@ -14,7 +14,7 @@ from pathlib import Path
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, argument
-from appl.cli.failure import guarded, path_exists, write_error
+from appl.cli.failure import path_exists, write_error
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say
 from appl.config import Config
@@ -56,7 +56,7 @@ _MADE = ("appl.toml", "hello.py", "test_hello.py", _TAPE)
     "folder", required=False, default=".", metavar="DIR", help="the folder; this one if left out"
 )
 @parameters.as_json
-def command(given: Options) -> int:
+def command(given: Options) -> None:
     """Write a first program, a test made from its run, and the settings.
 
     Writes appl.toml, hello.py, test_hello.py with the tape that answers it, and .gitignore.
@@ -64,23 +64,18 @@ def command(given: Options) -> int:
     of that provider, otherwise the embedded one. The test is answered from a run of the embedded
     model, so no provider is asked.
     """
-    with guarded(given.json) as failure:
-        folder = Path(given.folder)
-        provider = _provider()
-        _need_room(folder)
-        written = _write(folder, {"hello.py": PROGRAM, ".gitignore": _IGNORED})
-        _make_test(folder)
-        written += _write(folder, {"appl.toml": _settings(provider)})
-        if given.json:
-            files = [str(folder / name) for name in (*written, *_MADE[2:])]
-            out(
-                as_json(
-                    {"files": files, "model": _model(provider), "next": _next(folder, provider)}
-                )
-            )
-        else:
-            _tell(folder, provider)
-    return failure.code
+    folder = Path(given.folder)
+    provider = _provider()
+    _need_room(folder)
+    written = _write(folder, {"hello.py": PROGRAM, ".gitignore": _IGNORED})
+    _make_test(folder)
+    written += _write(folder, {"appl.toml": _settings(provider)})
+    if given.json:
+        files = [str(folder / name) for name in (*written, *_MADE[2:])]
+        model, commands = _model(provider), _next(folder, provider)
+        out(as_json({"files": files, "model": model, "next": commands}))
+    else:
+        _tell(folder, provider)
 
 
 def _provider() -> Provider | None:

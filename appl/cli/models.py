@@ -11,9 +11,8 @@ from typing import Any
 from appl import price_table
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, argument, switch
-from appl.cli.failure import guarded
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, columns, out, say
+from appl.cli.terminal import columns, print_found, say
 from appl.config import Config, load
 from appl.session.naming import NameableModel, nameable, named
 
@@ -22,26 +21,22 @@ from appl.session.naming import NameableModel, nameable, named
 @argument("words", nargs=-1, metavar="TEXT", help="a part of a name, also of models with a price")
 @switch("--all", help="also every model that the table of prices knows")
 @parameters.as_json
-def command(given: Options) -> int:
+def command(given: Options) -> None:
     """Show the models that can be named, and what is missing before they answer.
 
     A name is written as in --model, `gen(model=…)` or the setting `model`. Prices are for a million
     tokens of prompt and answer; the context is the largest number of tokens that a call may hold.
     """
-    with guarded(given.json) as failure:
-        found = listed(load(), given.words, given.all)
-        if given.words and not found:
-            raise UsageError(
-                f"no model has {' '.join(given.words)!r} in its name; a model of a server is "
-                "written BACKEND/MODEL, as in openai/gpt-5-mini"
-            )
-        if given.json:
-            out(as_json([_data(model) for model in found], indent=2))
-            return failure.code
-        out("\n".join(columns([_HEAD, *(_row(model) for model in found)])))
-        for line in _todo(found):
-            say(line)
-    return failure.code
+    found = listed(load(), given.words, given.all)
+    if given.words and not found:
+        raise UsageError(
+            f"no model has {' '.join(given.words)!r} in its name; a model of a server is "
+            "written BACKEND/MODEL, as in openai/gpt-5-mini"
+        )
+    rows = columns([_HEAD, *(_row(model) for model in found)])
+    print_found(given.json, [_data(model) for model in found], rows)
+    for line in () if given.json else _todo(found):
+        say(line)
 
 
 def listed(config: Config, words: tuple[str, ...], every: bool) -> list[NameableModel]:

@@ -6,8 +6,10 @@ Invariant: only written settings are set; the others stay as recorded or as conf
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from appl.cli.commands import F, Options, combined, option
+from appl.cli.failure import unused_path
 from appl.cli.target import UsageError
 from appl.config import KEYS
 from appl.config.schedule import TABLES
@@ -56,6 +58,13 @@ def budget_of(given: Options) -> dict[str, object]:
         except ValueError as error:
             raise UsageError(f"--budget {name} must be {error}, got {amount!r}") from None
     return {"budget": limits} if limits else {}
+
+
+def new_trace(given: Options) -> Path | None:
+    """The file of ``--trace``, for a new run. Raises ``UsageError`` if it exists."""
+    if not given.trace_file:
+        return None
+    return unused_path(Path(given.trace_file), "a run is recorded into a new file")
 
 
 def pairs(words: Iterable[str], option: str, form: str) -> dict[str, str]:

@@ -8,11 +8,10 @@ from typing import Any
 
 from appl.backend import CountsTokens
 from appl.cli import parameters
-from appl.cli.arguments import bind, help_text, peek, wants_help
-from appl.cli.commands import Options, ProgramCommand, appl_command, options_of
-from appl.cli.failure import guarded
+from appl.cli.arguments import ProgramCommand, bind, help_text, wants_help
+from appl.cli.commands import Options, appl_command, options_of
 from appl.cli.target import load, parse
-from appl.cli.terminal import as_json, one_line, out, term_safe
+from appl.cli.terminal import one_line, out, print_found
 from appl.compiler import Graph, compile_graph
 from appl.compiler.plan import (
     CallSite,
@@ -33,12 +32,11 @@ _ABOUT = 4.0  # characters of English in a token, where no tokenizer can be aske
 @appl_command(
     "plan",
     cls=ProgramCommand,
-    context_settings={"allow_interspersed_args": False},
     example="appl plan program.py:ask --topic rain",
 )
 @parameters.target_with_arguments
 @parameters.as_json
-def command(given: Options) -> int:
+def command(given: Options) -> None:
     """Show which prompts share a prefix, and how many calls a function makes.
 
     Follows a @ppl function and the functions that it calls without running them, and prints the
@@ -48,21 +46,17 @@ def command(given: Options) -> int:
     number of calls is then what there is at least.
     """
     prog, words = f"appl plan {given.target}", list(given.arguments)
-    json = given.json or peek(words, options_of(command), prog).json
-    with guarded(json) as failure:
-        function = load(parse(given.target))
-        if wants_help(words):
-            out(help_text(function, options_of(command), prog))
-            return failure.code
-        graph = compile_graph(function)
-        plan = make_plan(graph, _finder(function), _known(function, words, prog))
-        size, unit = _tokens()
-        counted = totals(plan, size)
-        if json:
-            out(as_json(_data(plan, counted, size, unit), indent=2))
-        else:
-            out(term_safe("\n".join(_text(plan, counted, size, unit))))
-    return failure.code
+    given.json = given.json or given.late.json
+    function = load(parse(given.target))
+    if wants_help(words):
+        out(help_text(function, options_of(command), prog))
+        return
+    graph = compile_graph(function)
+    plan = make_plan(graph, _finder(function), _known(function, words, prog))
+    size, unit = _tokens()
+    counted = totals(plan, size)
+    data, lines = _data(plan, counted, size, unit), _text(plan, counted, size, unit)
+    print_found(given.json, data, lines)
 
 
 def _known(function: Callable[..., object], words: list[str], prog: str) -> Mapping[str, Any]:

@@ -6,13 +6,11 @@ Invariant: no model is asked and nothing is recorded. The program's own output g
 from __future__ import annotations
 
 from appl.cli import parameters
-from appl.cli.arguments import bind, help_text, peek, wants_help
-from appl.cli.commands import Options, ProgramCommand, appl_command, options_of
-from appl.cli.failure import guarded
+from appl.cli.arguments import ProgramCommand, bind, help_text, merged, wants_help
+from appl.cli.commands import Options, appl_command, options_of
 from appl.cli.overrides import settings
-from appl.cli.run import merged
 from appl.cli.target import Target, load, parse
-from appl.cli.terminal import as_json, out, say, term_safe, to_stderr
+from appl.cli.terminal import out, print_found, say, to_stderr
 from appl.config import load as load_config
 from appl.runtime.prompts.rendering import Rendering
 from appl.runtime.rehearsal import Rehearsal
@@ -25,13 +23,12 @@ _SETTINGS = ("model", "backend", "temperature", "max_tokens", "seed")
 @appl_command(
     "render",
     cls=ProgramCommand,
-    context_settings={"allow_interspersed_args": False},
     example="appl render program.py:ask --topic rain",
 )
 @parameters.target_with_arguments
 @settings(_SETTINGS)
 @parameters.as_json
-def command(given: Options) -> int:
+def command(given: Options) -> None:
     """Print the prompts of a function before any call.
 
     Runs the function until it needs an answer, then prints the exact prompt of every call that it
@@ -40,17 +37,14 @@ def command(given: Options) -> int:
     """
     common, prog = options_of(command), f"appl render {given.target}"
     words = list(given.arguments)
-    peeked = peek(words, common, prog)
-    with guarded(given.json or peeked.json) as failure:
-        target = parse(given.target)
-        if wants_help(words):
-            out(help_text(load(target, to_call=True), common, prog))
-            return failure.code
-        options = merged(given, peeked)
-        with to_stderr(True):
-            rendering = rendered(target, words, options, prog)
-        out(as_json(rendering.as_data(), indent=2) if options.json else term_safe(str(rendering)))
-    return failure.code
+    given.json = given.json or given.late.json
+    target = parse(given.target)
+    if wants_help(words):
+        out(help_text(load(target, to_call=True), common, prog))
+        return
+    with to_stderr(True):
+        rendering = rendered(target, words, merged(given, given.late), prog)
+    print_found(given.json, rendering.as_data(), [str(rendering)])
 
 
 def rendered(target: Target, words: list[str], given: Options, prog: str) -> Rendering:

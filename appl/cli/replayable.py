@@ -15,9 +15,8 @@ from appl.cli import exits
 from appl.cli.commands import Options
 from appl.cli.perturbed_process import Environment, ProcessOutcome, spawned
 from appl.cli.target import parse
-from appl.cli.terminal import as_json, out, say, term_safe
+from appl.cli.terminal import as_json, counted, out, say, term_safe
 from appl.cli.trace.recorded_program import RecordedProgram
-from appl.cli.trace.run_selection import counted
 
 _USAGE = ("UsageError: ", "ConfigError: ")
 _YEAR = 366 * 86400.0

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from pathlib import Path
 
-from appl.cli.arguments import bind, help_text, peek, wants_help
-from appl.cli.commands import Options, ProgramCommand, appl_command
+from appl.cli.arguments import ProgramCommand, bind, help_text, merged, wants_help
+from appl.cli.commands import Options, appl_command
 from appl.cli.display import Display, display
 from appl.cli.failure import Failure, guarded
-from appl.cli.overrides import budget_of
+from appl.cli.overrides import budget_of, new_trace
 from appl.cli.program_call import ValuePrinter, call
 from appl.cli.run_options import SETTINGS, options, run_options
-from appl.cli.target import Target, UsageError, load, parse
-from appl.cli.terminal import as_json, out, say, say_next, show, to_stderr
+from appl.cli.target import Target, load, parse
+from appl.cli.terminal import out, print_value, say, say_next, to_stderr
 from appl.config import load as load_config
 from appl.session.blocks import settled
 from appl.session.entry import Entry
@@ -46,7 +45,6 @@ class Invocation:
 @appl_command(
     "run",
     cls=ProgramCommand,
-    context_settings={"allow_interspersed_args": False},
     example="appl run program.py\nappl run --model openai/gpt-5-mini program.py:ask --topic rain",
 )
 @run_options
@@ -57,21 +55,14 @@ def command(given: Options) -> int:
     may stand before or after the program. After the program, a parameter wins over an option of the
     same name; write the option before the program then.
     """
-    words = list(given.arguments)
-    peeked = peek(words, options(), f"appl run {given.target}")
-    with guarded(given.json or peeked.json) as failure:
-        plan = Invocation(parse(given.target), words, merged(given, peeked))
-        if wants_help(words):
+    plan_options = merged(given, given.late)
+    with guarded(plan_options.json) as failure:
+        plan = Invocation(parse(given.target), list(given.arguments), plan_options)
+        if wants_help(plan.argv):
             out(help_text(load(plan.target, to_call=True), options(), plan.prog))
             return failure.code
         perform(plan, given, failure)
     return failure.code
-
-
-def merged(early: Options, late: Options) -> Options:
-    """The options before the target, overridden by those after it."""
-    later = {key: value for key, value in vars(late).items() if value not in (None, False, ())}
-    return Options(**{**vars(early), **later})
 
 
 def perform(
@@ -100,10 +91,7 @@ def _session(plan: Invocation, shower: Display) -> Session:
     given = plan.given
     overrides = {name: getattr(given, name) for name in SETTINGS}
     overrides["trace"] = False if given.no_trace else True if given.trace_file else None
-    path = Path(given.trace_file) if given.trace_file else None
-    entry = plan.target.entry(plan.argv)
-    if path is not None and path.exists():
-        raise UsageError(f"{path} exists already; a run is recorded into a new file")
+    entry, path = plan.target.entry(plan.argv), new_trace(given)
     overrides |= budget_of(given)
     config = load_config(overrides)
     broken = None
@@ -118,25 +106,23 @@ def _resumed(
     resumer: Resumer, overrides: dict[str, object], entry: Entry, shower: Display
 ) -> Session:
     session = resume_session(resumer, overrides, entry=entry, instruments=[shower], say=shower.tell)
-    there, every = len(resumer.unasked()), len(resumer.trace.calls) + len(resumer.trace.tools)
-    shower.tell(
-        f"appl: going on with {shown(resumer.trace.path)}, where {there} of {every} calls "
-        "are there; --fresh starts anew"
-    )
+    path = shown(resumer.trace.path)
+    shower.tell(f"appl: going on with {path}, where {there(resumer)}; --fresh starts anew")
     return session
+
+
+def there(resumer: Resumer) -> str:
+    """The number of recorded calls, of all calls of the run."""
+    every = len(resumer.trace.calls) + len(resumer.trace.tools)
+    return f"{len(resumer.unasked())} of {every} calls are there"
 
 
 def report(value: object, session: Session, shower: Display, given: Options) -> None:
     """Print the value and the totals of the run."""
-    if given.json:
-        where = str(session.path) if session.path else None
-        out(as_json({"value": value, "run": {**shower.counts.as_data(), "trace": where}}))
-        return
-    if inspect.isfunction(value) or inspect.ismethod(value):
+    if not given.json and (inspect.isfunction(value) or inspect.ismethod(value)):
         say(f"appl: the program returned the function {value.__name__}; write {value.__name__}()")
-    shown = show(value)
-    if shown:
-        out(shown)
-    if not given.quiet and shower.counts.started:
+    where = str(session.path) if session.path else None
+    print_value(given.json, value, {**shower.counts.as_data(), "trace": where})
+    if not (given.json or given.quiet) and shower.counts.started:
         say(f"appl: {shower.counts.line()}; {shower.counts.seconds():.1f} s")
         say_next(session.next_line())

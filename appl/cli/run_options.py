@@ -22,10 +22,12 @@ SETTINGS = (
     "privacy",
 )
 
+trace_file = option("--trace", "trace_file", metavar="FILE", help="record into this file")
+
 run_options = combined(
     parameters.target_with_arguments,
     settings(SETTINGS),
-    option("--trace", "trace_file", metavar="FILE", help="record into this file"),
+    trace_file,
     switch("--no-trace", help="do not record the run"),
     switch("--fresh", help="do not go on with an earlier run that was broken off"),
     budget,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command
-from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, columns, out
 from appl.config import KEYS, load
 from appl.config.schedule import TABLES
@@ -14,7 +13,7 @@ from appl.tracing.recording.secret import Masker
 
 @appl_command("config", example="appl config")
 @parameters.as_json
-def command(given: Options) -> int:
+def command(given: Options) -> None:
     """Show each setting, its value and where it comes from.
 
     Settings come from the defaults, the nearest appl.toml or [tool.appl] in pyproject.toml (from
@@ -22,24 +21,20 @@ def command(given: Options) -> int:
     appl.init, and arguments. Also checks the names for models and the settings of backends, and
     reports mistakes.
     """
-    with guarded(given.json) as failure:
-        config = load()
-        masker = Masker()  # a key may have been put where none belongs
-        rows = [(key, masker.cleaned(value), origin) for key, value, origin in config.shown()]
-        if given.json:
-            check(config)
-            out(as_json({key: {"value": v, "origin": origin} for key, v, origin in rows}, indent=2))
-        else:
-            chosen = choose(config)
-            table = [(key, _shown(value), origin, _help(key)) for key, value, origin in rows]
-            out("\n".join(columns([("setting", "value", "from", "meaning"), *table])))
-            for note in config.notes:
-                out(f"\n{note}")
-            unchecked = check(config)
-            out(f"\ncalls are answered by {_who(chosen)}")
-            for note in unchecked:
-                out(note)
-    return failure.code
+    config = load()
+    masker = Masker()  # a key may have been put where none belongs
+    rows = [(key, masker.cleaned(value), origin) for key, value, origin in config.shown()]
+    if given.json:
+        check(config)
+        out(as_json({key: {"value": v, "origin": origin} for key, v, origin in rows}, indent=2))
+        return
+    chosen = choose(config)
+    table = [(key, _shown(value), origin, _help(key)) for key, value, origin in rows]
+    out("\n".join(columns([("setting", "value", "from", "meaning"), *table])))
+    for note in config.notes:
+        out(f"\n{note}")
+    unchecked = check(config)
+    out("\n".join([f"\ncalls are answered by {_who(chosen)}", *unchecked]))
 
 
 def _who(chosen: Choice) -> str:

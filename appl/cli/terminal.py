@@ -109,6 +109,27 @@ def as_json(value: object, *, indent: int | None = None) -> str:
     return json.dumps(_jsonable(value), indent=indent, ensure_ascii=True)
 
 
+def print_found(json: bool, data: object, lines: Iterable[str]) -> None:
+    """Print *data* as an indented JSON document, or else *lines* for a human."""
+    out(as_json(data, indent=2) if json else term_safe("\n".join(lines)))
+
+
+def report_done(json: bool, data: object, sentence: str) -> None:
+    """Print *data* as a JSON document, or else tell the user the *sentence* on stderr."""
+    if json:
+        out(as_json(data))
+    else:
+        say(f"appl: {sentence}")
+
+
+def print_value(json: bool, value: object, run: Mapping[str, object]) -> None:
+    """Print the *value* of a program: with the facts of its *run* as JSON, or else alone."""
+    if json:
+        out(as_json({"value": value, "run": run}))
+    elif text := show(value):
+        out(text)
+
+
 def _jsonable(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(key): _jsonable(item) for key, item in value.items()}
@@ -162,6 +183,20 @@ def columns(rows: Iterable[tuple[str, ...]]) -> list[str]:
         "  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1]]).rstrip()
         for row in cells
     ]
+
+
+def counted(number: int, word: str) -> str:
+    """``1 run``, ``2 runs``."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def bytes_shown(size: int) -> str:
+    """A number of bytes for a human."""
+    value, units = float(size), ["B", "kB", "MB", "GB", "TB"]
+    while value >= 1000 and len(units) > 1:
+        value /= 1000
+        del units[0]
+    return f"{value:.0f} {units[0]}" if units[0] == "B" else f"{value:.1f} {units[0]}"
 
 
 def interrupted_stream() -> int:

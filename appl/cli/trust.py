@@ -11,9 +11,8 @@ from pathlib import Path
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, argument, switch
 from appl.cli.consent import require_user, user_agrees
-from appl.cli.failure import guarded
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, out, say, term_safe
+from appl.cli.terminal import as_json, out, print_found, say, term_safe
 from appl.config import find_file
 from appl.config.files import SettingsFile
 from appl.config.trust import ApprovalRequest, approvals, approve, forget, requests, trusted_by
@@ -27,7 +26,7 @@ from appl.config.trust import ApprovalRequest, approvals, approve, forget, reque
 @switch("--list", help="show all files that are approved")
 @parameters.yes
 @parameters.as_json
-def command(given: Options) -> int:
+def command(given: Options) -> None:
     """Approve the settings of a folder that may run code, send or delete something.
 
     A project's settings may choose names and numbers. A setting that names code, an address, a
@@ -37,14 +36,12 @@ def command(given: Options) -> int:
     the environment need none, nor does a file below a folder that the variable APPL_TRUST lists.
     With --json, nothing is approved unless --yes is given.
     """
-    with guarded(given.json) as failure:
-        if given.list:
-            _list(given)
-        elif given.remove:
-            _remove(given)
-        else:
-            _approve(given, _file(Path(given.folder)))
-    return failure.code
+    if given.list:
+        _list(given)
+    elif given.remove:
+        _remove(given)
+    else:
+        _approve(given, _file(Path(given.folder)))
 
 
 def _file(folder: Path) -> SettingsFile:
@@ -94,11 +91,10 @@ def _data(file: SettingsFile, found: list[ApprovalRequest]) -> dict[str, object]
 
 def _list(given: Options) -> None:
     found = approvals()
-    if given.json:
-        out(as_json(found, indent=2))
-        return
-    for entry in sorted(found, key=lambda entry: str(entry["file"])):
-        out(term_safe(f"{entry['digest'][:12]}  {entry['file']}"))
+    if given.json or found:
+        entries = sorted(found, key=lambda entry: str(entry["file"]))
+        lines = (f"{entry['digest'][:12]}  {entry['file']}" for entry in entries)
+        print_found(given.json, found, lines)
 
 
 def _remove(given: Options) -> None:

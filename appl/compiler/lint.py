@@ -10,7 +10,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from appl.compiler import rules, serial_calls, unprotected_calls
@@ -248,11 +248,3 @@ def _about(file: str, comment: _Ignore) -> Iterator[LintFinding]:
         yield LintFinding(
             UNUSED_IGNORE, *where, f"nothing here breaks {what}", "remove the comment"
         )
-
-
-def counted(findings: Iterable[LintFinding]) -> dict[str, int]:
-    """The number of findings by rule."""
-    counts: dict[str, int] = {}
-    for finding in findings:
-        counts[finding.rule] = counts.get(finding.rule, 0) + 1
-    return counts

@@ -47,7 +47,7 @@ SECTIONS = {
 
 
 @appl_command("trace", cls=LazyGroup, sections=SECTIONS, example="appl trace show last")
-def command(_: Options) -> int:
+def command(_: Options) -> int | None:
     """Look at recorded runs, run them again, explain, compare, test, share and keep them.
 
     RUN is a path, the beginning of a run's name, or last; most commands take the last run by

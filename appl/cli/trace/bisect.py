@@ -16,7 +16,6 @@ from pathlib import Path
 
 from appl.cli import exits, parameters
 from appl.cli.commands import Options, appl_command, option
-from appl.cli.failure import guarded
 from appl.cli.perturbed_process import Environment, ProcessOutcome, spawned
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say, term_safe
@@ -45,18 +44,16 @@ def command(given: Options) -> int:
     folder of their own; your checkout stays unchanged. The installed packages are those of today,
     not those of the commit.
     """
-    with guarded(given.json) as failure:
-        trace, program = opened(given)
-        file = Path(program.file).resolve()
-        repository = Repository.of(file.parent)
-        recorded_at = trace.header.get("git")
-        good = repository.commit(given.good or (recorded_at if recorded_at else _no_good()))
-        bad = repository.commit(given.bad)
-        tell = (lambda line: None) if given.json else say
-        with repository.tree() as tree:
-            trial = Trial(repository, tree, trace, program, given.seconds, tell)
-            failure.code = _report(trial, _first_bad(trial, good, bad), given.json)
-    return failure.code
+    trace, program = opened(given)
+    file = Path(program.file).resolve()
+    repository = Repository.of(file.parent)
+    recorded_at = trace.header.get("git")
+    good = repository.commit(given.good or (recorded_at if recorded_at else _no_good()))
+    bad = repository.commit(given.bad)
+    tell = (lambda line: None) if given.json else say
+    with repository.tree() as tree:
+        trial = Trial(repository, tree, trace, program, given.seconds, tell)
+        return _report(trial, _first_bad(trial, good, bad), given.json)
 
 
 def _no_good() -> str:

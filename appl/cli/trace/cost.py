@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable
 
 from appl.cli import parameters
 from appl.cli.commands import Options, WordChoice, appl_command, option, switch
-from appl.cli.failure import guarded
-from appl.cli.terminal import as_json, columns, out, term_safe
+from appl.cli.terminal import columns, print_found
 from appl.cli.trace.places import place
 from appl.cli.trace.run_names import run_path
 from appl.price import total
@@ -33,7 +32,7 @@ _OCCURRENCE = re.compile(r"\.\d+(?=/|\Z)")
 )
 @switch("--all", help="print every row, not the largest")
 @parameters.as_json
-def command(given: Options) -> int:
+def command(given: Options) -> None:
     """Show what a run cost, by model, function or source line.
 
     Shows tokens and money in four kinds: spent (including failed attempts that reported their use),
@@ -42,23 +41,18 @@ def command(given: Options) -> int:
     report their use). A + after a number of tokens means that some calls do not report theirs. An
     unknown cost is shown as unknown, and a sum that lacks one as 'at least' the rest.
     """
-    with guarded(given.json) as failure:
-        with StreamingReader(run_path(given.run)) as run:
-            whole, groups = _spent(run, given.by)
-        order = sorted(groups, key=lambda key: _weight(groups[key]), reverse=True)
-        kept = order if given.all else order[:_MOST]
-        if given.json:
-            rows = [{given.by: key, **groups[key].as_data()} for key in kept]
-            out(as_json({"total": whole.as_data(), "rows": rows, "count": len(order)}, indent=2))
-        else:
-            lines = [f"{run.trace.path.stem}: {whole.line()}", ""]
-            lines += _table(given.by, {key: groups[key] for key in kept})
-            if len(order) > len(kept):
-                lines.append(f"… and {len(order) - len(kept)} more; --all shows them")
-            if whole.in_doubt.open_ended:
-                lines.append(_OPEN_ENDED)
-            out(term_safe("\n".join(lines)))
-    return failure.code
+    with StreamingReader(run_path(given.run)) as run:
+        whole, groups = _spent(run, given.by)
+    order = sorted(groups, key=lambda key: _weight(groups[key]), reverse=True)
+    kept = order if given.all else order[:_MOST]
+    rows = [{given.by: key, **groups[key].as_data()} for key in kept]
+    lines = [f"{run.trace.path.stem}: {whole.line()}", ""]
+    lines += _table(given.by, {key: groups[key] for key in kept})
+    if len(order) > len(kept):
+        lines.append(f"… and {len(order) - len(kept)} more; --all shows them")
+    if whole.in_doubt.open_ended:
+        lines.append(_OPEN_ENDED)
+    print_found(given.json, {"total": whole.as_data(), "rows": rows, "count": len(order)}, lines)
 
 
 def _spent(run: StreamingReader, by: str) -> tuple[Costs, dict[str, Costs]]:

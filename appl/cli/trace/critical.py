@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, switch
-from appl.cli.failure import guarded
-from appl.cli.terminal import as_json, columns, out, term_safe
+from appl.cli.terminal import columns, print_found
 from appl.cli.trace.places import place, seconds
 from appl.cli.trace.run_names import run_path
 from appl.tracing import Trace
@@ -38,7 +37,7 @@ _MEANS = {
 @parameters.run
 @switch("--all", help="print the whole path")
 @parameters.as_json
-def command(given: Options) -> int:
+def command(given: Options) -> None:
     """Show the critical path of a run, and waits that the data did not need.
 
     Follows the chain of waits from the end of a run back to its begin: the run gets shorter only if
@@ -46,15 +45,10 @@ def command(given: Options) -> int:
     prompt does not hold, and how long the run would have taken if both had been asked at once. The
     program may still need that answer, to decide what to do.
     """
-    with guarded(given.json) as failure:
-        with StreamingReader(run_path(given.run)) as run:
-            found: Critical = critical.critical(run)
-        most = None if given.all else _MOST
-        if given.json:
-            out(as_json(found.as_data(most), indent=2))
-        else:
-            out(term_safe("\n".join(_lines(run.trace, found, most))))
-    return failure.code
+    with StreamingReader(run_path(given.run)) as run:
+        found: Critical = critical.critical(run)
+    most = None if given.all else _MOST
+    print_found(given.json, found.as_data(most), _lines(run.trace, found, most))
 
 
 def _lines(trace: Trace, found: Critical, most: int | None) -> Iterator[str]:

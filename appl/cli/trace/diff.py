@@ -12,10 +12,9 @@ from appl.cli.commands import Options, appl_command, argument, option, switch
 from appl.cli.failure import guarded
 from appl.cli.parameters import LAST, RUN
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, out, term_safe
+from appl.cli.terminal import counted, print_found
 from appl.cli.trace.places import place
 from appl.cli.trace.run_names import run_path
-from appl.cli.trace.run_selection import counted
 from appl.tracing import Trace
 from appl.tracing.explaining import diff as differ
 from appl.tracing.explaining.diff import Diff, Difference
@@ -56,7 +55,6 @@ def command(given: Options) -> int:
     about. A call whose prompt differs only because it holds another call's answer is listed as a
     consequence of that call.
     """
-    differs = False
     with guarded(given.json) as failure:
         ignore = [word for words in given.ignore for word in words.split(",") if word]
         unknown = sorted(set(ignore) - set(differ.ASPECTS))
@@ -65,29 +63,22 @@ def command(given: Options) -> int:
             raise UsageError(f"--ignore takes no {unknown[0]!r}; write one or more of {known}")
         with StreamingReader(run_path(given.a)) as a, StreamingReader(run_path(given.b)) as b:
             found: Diff = differ.compare(a, b, ignore)
-        differs = bool(found.differences)
         most = None if given.all else _MOST
-        if given.json:
-            out(as_json(found.as_data(most, given.all), indent=2))
-        else:
-            out(term_safe("\n".join(_lines(found, most))))
-    if failure.code in (exits.OK, exits.INTERRUPTED):
-        return failure.code or (DIFFERENT if differs else SAME)
-    return exits.USAGE
+        print_found(given.json, found.as_data(most, given.all), _lines(found, most))
+        return DIFFERENT if found.differences else SAME
+    return exits.INTERRUPTED if failure.code == exits.INTERRUPTED else exits.USAGE
 
 
 def _lines(found: Diff, most: int | None) -> Iterator[str]:
     yield f"A  {_run(found.a, found.calls[0])}"
     yield f"B  {_run(found.b, found.calls[1])}"
-    calls = "1 call is" if found.same == 1 else f"{found.same} calls are"
+    calls = f"{counted(found.same, 'call')} {'is' if found.same == 1 else 'are'}"
     if not found.differences:
         yield f"{calls} the same; nothing differs"
         return
     causes, consequences = found.causes(), found.consequences()
-    first = "1 first cause" if len(causes) == 1 else f"{len(causes)} first causes"
-    many = len(found.differences)
-    differences = "1 difference" if many == 1 else f"{many} differences"
-    yield f"{calls} the same; {differences}, {first}"
+    differences = counted(len(found.differences), "difference")
+    yield f"{calls} the same; {differences}, {counted(len(causes), 'first cause')}"
     after: dict[str, list[Difference]] = {}
     for consequence in consequences:
         after.setdefault(found.root(consequence), []).append(consequence)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from appl.cli import exits, parameters
 from appl.cli.commands import Options, appl_command, option, switch
-from appl.cli.failure import guarded, path_exists, unused_path, write_error
+from appl.cli.failure import path_exists, unused_path, write_error
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, say
 from appl.cli.terminal import out as print_out
@@ -67,30 +67,25 @@ _FORMS = ("otel_file", "chrome", "jsonl", "markdown")
 @parameters.as_json
 def command(given: Options) -> int:
     """Write or send a run in the form of other tools, in several forms at once if you like."""
-    with guarded(given.json) as failure:
-        wanted = [form for form in _FORMS if getattr(given, form)]
-        if not wanted and not given.otel and not given.html:
-            raise UsageError(
-                "name the form of the export: --otel URL, --otel-file, --chrome, --jsonl, …; "
-                "--help lists all"
-            )
-        if given.follow and (not given.otel or wanted or given.html):
-            raise UsageError(
-                "--follow sends spans of a run that goes on: give it with --otel alone"
-            )
-        _check_sending(given)
-        if given.follow:
-            return _follow(run_path(given.run), given)
-        trace = Trace.open(run_path(given.run), salvage=given.salvage)
-        made = {form: _write(trace, form, getattr(given, form), given) for form in wanted}
-        if given.html:
-            made["html"] = _html(trace.path, given)
-        sent = _send(trace, given) if given.otel else None
-        if given.json and "-" not in made.values():
-            print_out(as_json({"files": made, "sent": sent.facts() if sent else None}))
-        if sent is not None and not sent.delivery.complete:
-            return exits.FAILED
-    return failure.code
+    wanted = [form for form in _FORMS if getattr(given, form)]
+    if not wanted and not given.otel and not given.html:
+        raise UsageError(
+            "name the form of the export: --otel URL, --otel-file, --chrome, --jsonl, …; "
+            "--help lists all"
+        )
+    if given.follow and (not given.otel or wanted or given.html):
+        raise UsageError("--follow sends spans of a run that goes on: give it with --otel alone")
+    _check_sending(given)
+    if given.follow:
+        return _follow(run_path(given.run), given)
+    trace = Trace.open(run_path(given.run), salvage=given.salvage)
+    made = {form: _write(trace, form, getattr(given, form), given) for form in wanted}
+    if given.html:
+        made["html"] = _html(trace.path, given)
+    sent = _send(trace, given) if given.otel else None
+    if given.json and "-" not in made.values():
+        print_out(as_json({"files": made, "sent": sent.facts() if sent else None}))
+    return exits.FAILED if sent is not None and not sent.delivery.complete else exits.OK
 
 
 def _check_sending(given: Options) -> None:

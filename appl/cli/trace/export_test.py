@@ -18,9 +18,8 @@ from pathlib import Path
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.display import PlainDisplay
-from appl.cli.failure import guarded
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, out, say, to_stderr
+from appl.cli.terminal import report_done, to_stderr
 from appl.cli.trace.recorded_program import RecordedProgram, opened
 from appl.session.replaying import checked, replay_session
 from appl.session.session import shown
@@ -36,37 +35,34 @@ _WIDTH = 92
 @parameters.another_program
 @switch("--force", help="write over what is there")
 @parameters.as_json
-def command(given: Options) -> int:
+def command(given: Options) -> None:
     """Write a test that a recorded run answers.
 
     The pytest test runs the recorded program with its recorded arguments; the tape that answers it
     is written beside it, in tapes/. The program is run once, answered from the trace, to get its
     value. The arguments of a script are not recorded; give them after --.
     """
-    with guarded(given.json) as failure:
-        trace, program = opened(given)
-        _need_text(trace)
-        test = _name(program)
-        file = Path(given.output or f"{test}.py")
-        path = tape.beside(file, test)
-        _check(file, path, given.force)
-        replayer = Replayer(trace)
-        with (
-            _noted(trace),
-            to_stderr(given.json or program.kind == "script"),
-            checked(replayer),
-        ):
-            value = program.run(
-                lambda: replay_session(replayer, instruments=[PlainDisplay(quiet=True)])
-            )
-        text = "\n".join(_lines(program, test, file, trace, value)) + "\n"
-        tape.save(trace, path)
-        file.write_text(text, "utf-8")
-        if given.json:
-            out(as_json({"test": str(file), "tape": str(path), "calls": len(trace.calls)}))
-        else:
-            say(f"appl: wrote {shown(file)} and {shown(path)}; run it with `pytest {shown(file)}`")
-    return failure.code
+    trace, program = opened(given)
+    _need_text(trace)
+    test = _name(program)
+    file = Path(given.output or f"{test}.py")
+    path = tape.beside(file, test)
+    _check(file, path, given.force)
+    replayer = Replayer(trace)
+    with (
+        _noted(trace),
+        to_stderr(given.json or program.kind == "script"),
+        checked(replayer),
+    ):
+        value = program.run(
+            lambda: replay_session(replayer, instruments=[PlainDisplay(quiet=True)])
+        )
+    text = "\n".join(_lines(program, test, file, trace, value)) + "\n"
+    tape.save(trace, path)
+    file.write_text(text, "utf-8")
+    data = {"test": str(file), "tape": str(path), "calls": len(trace.calls)}
+    done = f"wrote {shown(file)} and {shown(path)}; run it with `pytest {shown(file)}`"
+    report_done(given.json, data, done)
 
 
 @contextlib.contextmanager

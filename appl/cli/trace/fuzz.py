@@ -16,11 +16,10 @@ from dataclasses import dataclass, field
 from appl.cli import exits, parameters
 from appl.cli.commands import Options, WordChoice, appl_command, option, switch
 from appl.cli.display import PlainDisplay
-from appl.cli.failure import describe, guarded
+from appl.cli.failure import describe
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, one_line, out, say, term_safe, to_stderr
+from appl.cli.terminal import as_json, counted, one_line, out, say, term_safe, to_stderr
 from appl.cli.trace.recorded_program import RecordedProgram, opened
-from appl.cli.trace.run_selection import counted
 from appl.errors import ApplError, nearest
 from appl.runtime.scheduling.policy import Policy
 from appl.session.replaying import checked, replay_session
@@ -87,26 +86,24 @@ def command(given: Options) -> int:
     once, or at each attempt). Reports the prompts and values that depended on the order, and the
     failures that nobody handled. No token is paid and no tool runs.
     """
-    with guarded(given.json) as failure:
-        trace, program = opened(given)
-        plans = _plans(trace, given)
-        tell = (lambda line: None) if given.json else say
-        tell(f"appl: {counted(len(plans), 'run')} of {counted(len(trace.calls), 'call')}, 0 tokens")
+    trace, program = opened(given)
+    plans = _plans(trace, given)
+    tell = (lambda line: None) if given.json else say
+    tell(f"appl: {counted(len(plans), 'run')} of {counted(len(trace.calls), 'call')}, 0 tokens")
+    with _quiet():
+        expected = _expected(trace, program)
+    findings: dict[tuple[str, ...], FuzzFinding] = {}
+    unclear = 0
+    for number, each_plan in enumerate(plans, 1):
         with _quiet():
-            expected = _expected(trace, program)
-        findings: dict[tuple[str, ...], FuzzFinding] = {}
-        unclear = 0
-        for number, each_plan in enumerate(plans, 1):
-            with _quiet():
-                found = list(_tried(trace, program, each_plan, expected))
-            unclear += any(finding.kind == "unclear" for finding in found)
-            for finding in found:
-                if finding.kind != "unclear":
-                    findings.setdefault(_key(finding), finding).seeds.append(each_plan.seed)
-            if number % 20 == 0 and number < len(plans):
-                tell(f"appl: {number} runs, {counted(len(findings), 'finding')}")
-        failure.code = _report(list(findings.values()), unclear, given)
-    return failure.code
+            found = list(_tried(trace, program, each_plan, expected))
+        unclear += any(finding.kind == "unclear" for finding in found)
+        for finding in found:
+            if finding.kind != "unclear":
+                findings.setdefault(_key(finding), finding).seeds.append(each_plan.seed)
+        if number % 20 == 0 and number < len(plans):
+            tell(f"appl: {number} runs, {counted(len(findings), 'finding')}")
+    return _report(list(findings.values()), unclear, given)
 
 
 def _plans(trace: Trace, given: Options) -> list[Plan]:

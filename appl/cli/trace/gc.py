@@ -12,10 +12,9 @@ from typing import TypeVar
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
-from appl.cli.failure import guarded
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, columns, out, say
-from appl.cli.trace.run_selection import bytes_shown, counted, run_paths
+from appl.cli.terminal import bytes_shown, columns, counted, out, report_done, say
+from appl.cli.trace.run_selection import run_paths
 from appl.config import load
 from appl.errors import TraceError
 from appl.tracing.keeping import automatic_removal, index, keep_marks, run_filter
@@ -31,26 +30,24 @@ T = TypeVar("T")
 @switch("--keep-failed", help="keep those that failed or crashed besides")
 @switch("--dry-run", help="only say what would be removed")
 @parameters.as_json
-def gc(given: Options) -> int:
+def gc(given: Options) -> None:
     """Remove the oldest runs beyond an age, a number or a size.
 
     The limits default to the settings keep_age, keep_runs, keep_size and keep_failed. Runs that are
     running, imported, or marked by `appl trace keep` stay.
     """
-    with guarded(given.json) as failure:
-        config = load()
-        retention = _retention(given, automatic_removal.retention_of(config))
-        if not retention.limits:
-            raise UsageError(
-                "there is no limit on the runs to keep; give --age, --runs or --size, or set "
-                "keep_age, keep_runs or keep_size"
-            )
-        going = removals(index.rows(config.home), retention, datetime.now(UTC))
-        if not given.dry_run:
-            going = [candidate for candidate in going if _gone(candidate)]
-            index.rows(config.home)
-        _report(going, given)
-    return failure.code
+    config = load()
+    retention = _retention(given, automatic_removal.retention_of(config))
+    if not retention.limits:
+        raise UsageError(
+            "there is no limit on the runs to keep; give --age, --runs or --size, or set "
+            "keep_age, keep_runs or keep_size"
+        )
+    going = removals(index.rows(config.home), retention, datetime.now(UTC))
+    if not given.dry_run:
+        going = [candidate for candidate in going if _gone(candidate)]
+        index.rows(config.home)
+    _report(going, given)
 
 
 def _retention(given: Options, usual: Retention) -> Retention:
@@ -81,29 +78,25 @@ def _gone(removal: Removal) -> bool:
 
 def _report(going: list[Removal], given: Options) -> None:
     size = sum(candidate.row.size for candidate in going)
-    if given.json:
-        runs = [{"name": e.row.name, "size": e.row.size, "reason": e.reason} for e in going]
-        out(as_json({"removed": runs, "size": size, "dry_run": given.dry_run}))
-        return
-    if going:
-        out("\n".join(columns([(e.row.name, bytes_shown(e.row.size), e.reason) for e in going])))
+    if going and not given.json:
+        rows = [(old.row.name, bytes_shown(old.row.size), old.reason) for old in going]
+        out("\n".join(columns(rows)))
+    runs = [{"name": old.row.name, "size": old.row.size, "reason": old.reason} for old in going]
+    data = {"removed": runs, "size": size, "dry_run": given.dry_run}
     verb = "would remove" if given.dry_run else "removed"
-    say(f"appl: {verb} {counted(len(going), 'run')}, {bytes_shown(size)}")
+    done = f"{verb} {counted(len(going), 'run')}, {bytes_shown(size)}"
+    report_done(given.json, data, done)
 
 
 @appl_command("keep", example="appl trace keep last")
 @parameters.runs
 @switch("--off", help="take the mark away")
 @parameters.as_json
-def keep(given: Options) -> int:
+def keep(given: Options) -> None:
     """Mark runs so that `appl trace gc` leaves them."""
-    with guarded(given.json) as failure:
-        paths = run_paths(given.runs)
-        for path in paths:
-            keep_marks.keep(path, not given.off)
-        if given.json:
-            out(as_json({"runs": [str(path) for path in paths], "kept": not given.off}))
-        else:
-            verb = "no longer kept" if given.off else "kept"
-            say(f"appl: {verb}: {', '.join(path.stem for path in paths)}")
-    return failure.code
+    paths = run_paths(given.runs)
+    for path in paths:
+        keep_marks.keep(path, not given.off)
+    verb, names = "no longer kept" if given.off else "kept", ", ".join(p.stem for p in paths)
+    data = {"runs": [str(path) for path in paths], "kept": not given.off}
+    report_done(given.json, data, f"{verb}: {names}")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, argument, switch
-from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, out, say
 from appl.cli.trace.run_names import need_trace
 from appl.config import load
@@ -22,21 +21,17 @@ from appl.tracing.keeping.run_import import take_in
 @switch("--trust", help="sign it as a run of your own")
 @switch("--salvage", help="take what is before the damage")
 @parameters.as_json
-def command(given: Options) -> int:
+def command(given: Options) -> None:
     """Import a trace from somewhere else.
 
     The trace is checked and copied into the folder `imported`, where it can be shown, compared and
     exported. Commands that run a program because of it ask for --trust.
     """
-    with guarded(given.json) as failure:
-        home, owner = load().home, new_owner() if given.trust else None
-        for file in given.files:
-            need_trace(Path(file))
-        made = [
-            take_in(Path(file), home, owner=owner, salvage=given.salvage) for file in given.files
-        ]
-        if given.json:
-            out(as_json({"imported": [str(path) for path in made], "trusted": given.trust}))
-        for path in made if not given.json else ():
-            say(f"appl: imported as {path.stem}")
-    return failure.code
+    home, owner = load().home, new_owner() if given.trust else None
+    for file in given.files:
+        need_trace(Path(file))
+    made = [take_in(Path(file), home, owner=owner, salvage=given.salvage) for file in given.files]
+    if given.json:
+        out(as_json({"imported": [str(path) for path in made], "trusted": given.trust}))
+    for path in made if not given.json else ():
+        say(f"appl: imported as {path.stem}")

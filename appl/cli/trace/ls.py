@@ -11,10 +11,8 @@ from typing import TypeVar
 
 from appl.cli import parameters
 from appl.cli.commands import Options, WordChoice, appl_command, argument, option, switch
-from appl.cli.failure import guarded
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, columns, one_line, out, say
-from appl.cli.trace.run_selection import bytes_shown
+from appl.cli.terminal import bytes_shown, columns, one_line, print_found, say
 from appl.config import load
 from appl.price import total
 from appl.tracing.keeping import index
@@ -39,29 +37,26 @@ T = TypeVar("T")
 @option("--sort", type=WordChoice(ORDERS), default="began", help="the order of the list")
 @switch("--reverse", help="oldest or smallest first")
 @parameters.as_json
-def command(given: Options) -> int:
+def command(given: Options) -> None:
     """List the recorded runs, newest first.
 
     WORDs must all be in the names of run, program and models. TIME is a length (2h, 3d) before now,
     or a date (2026-01-31, UTC).
     """
-    with guarded(given.json) as failure:
-        home = load().home
-        wanted = _wanted(given)
-        if given.n < 0:
-            raise UsageError(f"-n is a number of runs, 0 for all, got {given.n}")
-        every = index.rows(home)
-        runs = found(every, wanted, given.sort, given.reverse)
-        runs = runs[: given.n] if given.n > 0 else runs
-        if given.json:
-            out(as_json([_data(row) for row in runs], indent=2))
-        elif not every:
-            say(f"appl: no run is recorded in {home / 'runs'}")
-        elif not runs:
-            say(f"appl: none of {len(every)} runs matches")
-        else:
-            out("\n".join(columns(_table(runs, given.sort))))
-    return failure.code
+    home = load().home
+    wanted = _wanted(given)
+    if given.n < 0:
+        raise UsageError(f"-n is a number of runs, 0 for all, got {given.n}")
+    every = index.rows(home)
+    runs = found(every, wanted, given.sort, given.reverse)
+    runs = runs[: given.n] if given.n > 0 else runs
+    if runs or given.json:
+        data = [{**row.as_data(), "reason": row.state} for row in runs]
+        print_found(given.json, data, columns(_table(runs, given.sort)))
+    elif not every:
+        say(f"appl: no run is recorded in {home / 'runs'}")
+    else:
+        say(f"appl: none of {len(every)} runs matches")
 
 
 def _wanted(given: Options) -> RunFilter:
@@ -89,10 +84,6 @@ def _moment(option: str, text: str | None, now: datetime) -> datetime | None:
         return moment(text, now)
     except (ValueError, OverflowError) as error:
         raise UsageError(f"{option} must be {error}, got {text!r}") from None
-
-
-def _data(row: RunRow) -> dict[str, object]:
-    return {**row.as_data(), "reason": row.state}
 
 
 Column = tuple[str, Callable[[RunRow], str]]

@@ -21,14 +21,14 @@ from appl.cli.commands import Options
 from appl.cli.program_call import call
 from appl.cli.run_options import options
 from appl.cli.target import Target, UsageError, load, parse
+from appl.cli.terminal import counted, say
 from appl.cli.trace.run_names import run_path
-from appl.cli.trace.run_selection import counted
 from appl.config import load as load_config
 from appl.errors import UntrustedTrace
-from appl.session.entry import Entry
+from appl.session.entry import Entry, changed_files
 from appl.session.ownership import is_own, require_own
 from appl.session.process import hosted, process_session
-from appl.session.session import Session
+from appl.session.session import Session, shown
 from appl.tracing import Trace
 
 
@@ -100,6 +100,13 @@ def opened(given: Options) -> tuple[Trace, RecordedProgram]:
     trace = Trace.open(path, home=load_config().home)
     program: str | None = getattr(given, "program", None)
     return trace, recorded(trace, _entry(trace, program, given.trust), given.script_arguments)
+
+
+def note_changes(trace: Trace, since: str) -> None:
+    """Name the files of the program that changed or are gone, which is no error by itself."""
+    changed = changed_files(trace.header)
+    if changed:
+        say(f"appl: changed since {since}: {', '.join(shown(Path(name)) for name in changed)}")
 
 
 def recorded(trace: Trace, entry: dict[str, Any], words: Iterable[str]) -> RecordedProgram:

@@ -14,17 +14,16 @@ from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.display import Display, display
 from appl.cli.failure import Failure, guarded
-from appl.cli.overrides import pairs, settings_of, with_settings
+from appl.cli.overrides import new_trace, pairs, settings_of, with_settings
+from appl.cli.run_options import trace_file
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, one_line, out, say, show, to_stderr
+from appl.cli.terminal import as_json, one_line, out, print_value, say, to_stderr
 from appl.cli.trace import recorded_program
 from appl.errors import InvalidOption
 from appl.session.blocks import settled
-from appl.session.entry import changed_files
 from appl.session.rerunning import foreseen, prediction_session, rerun_session
 from appl.session.sealing import imported_anew
-from appl.session.session import Session, shown
-from appl.tracing import Trace
+from appl.session.session import Session
 from appl.tracing.explaining.rerun_report import RerunReport
 from appl.tracing.replaying.predictor import BrokenOff, Predictor
 from appl.tracing.replaying.rerunner import Rerunner
@@ -60,7 +59,7 @@ _WIDTH = 200
 )
 @switch("--keep-failures", help="calls that failed then fail again, unasked")
 @switch("--dry-run", help="only say which calls would be asked, and their cost")
-@option("--trace", "trace_file", metavar="FILE", help="record into this file")
+@trace_file
 @with_settings
 @parameters.as_json
 @parameters.quiet
@@ -75,7 +74,7 @@ def command(given: Options) -> int:
     with guarded(given.json) as failure:
         trace, program = recorded_program.opened(given)
         if not given.edited and not given.json:
-            _note_changes(trace)
+            recorded_program.note_changes(trace, trace.path.stem)
         options = {
             "pins": pairs(given.pin, "--pin", "CALL=TEXT"),
             "sets": _sets(given.sets),
@@ -98,13 +97,6 @@ def _value(text: str) -> object:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _note_changes(trace: Trace) -> None:
-    changed = changed_files(trace.header)
-    if changed:
-        names = ", ".join(shown(Path(name)) for name in changed)
-        say(f"appl: changed since {trace.path.stem}: {names}")
 
 
 def _predict(
@@ -143,9 +135,7 @@ def _rerun(
     rerunner: Rerunner, program: recorded_program.RecordedProgram, given: Options, failure: Failure
 ) -> None:
     shower = display(quiet=given.quiet or given.json)
-    path = Path(given.trace_file) if given.trace_file else None
-    if path is not None and path.exists():
-        raise UsageError(f"{path} exists already; a run is recorded into a new file")
+    path = new_trace(given)
     opened: list[Session] = []
     report = RerunReport(rerunner)
 
@@ -158,15 +148,10 @@ def _rerun(
         value = program.run(opener)
     report.path = opened[0].path
     _check_used(rerunner)
-    if given.json:
-        where = str(report.path) if report.path else None
-        data = {**report.as_data(), "trace": where, "parent": str(rerunner.trace.path)}
-        out(as_json({"value": value, "run": data}))
-        return
-    text = show(value)
-    if text:
-        out(text)
-    for line in () if given.quiet else report.lines():
+    where = str(report.path) if report.path else None
+    data = {**report.as_data(), "trace": where, "parent": str(rerunner.trace.path)}
+    print_value(given.json, value, data)
+    for line in () if given.quiet or given.json else report.lines():
         say(f"appl: {one_line(line, _WIDTH)}")
 
 

@@ -10,7 +10,8 @@ from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.display import Display, display
 from appl.cli.failure import Failure, guarded
 from appl.cli.overrides import pairs, settings_of, with_settings
-from appl.cli.terminal import as_json, out, say, show, to_stderr
+from appl.cli.run import there
+from appl.cli.terminal import print_value, say, to_stderr
 from appl.cli.trace import recorded_program
 from appl.session.blocks import settled
 from appl.session.resume import resume_session
@@ -72,23 +73,11 @@ def _opened(
     return session
 
 
-def there(resumer: Resumer) -> str:
-    """The number of recorded calls, of all calls of the run."""
-    ended = len(resumer.unasked())
-    every = len(resumer.trace.calls) + len(resumer.trace.tools)
-    return f"{ended} of {every} calls are there"
-
-
 def _report(value: object, resumer: Resumer, tally: Tally, given: Options) -> None:
     unasked = [call.address for call in resumer.unasked()]
-    if given.json:
-        data = {**tally.as_data(), "unasked": unasked, "trace": str(resumer.trace.path)}
-        out(as_json({"value": value, "run": data}))
-        return
-    text = show(value)
-    if text:
-        out(text)
-    if given.quiet:
+    data = {**tally.as_data(), "unasked": unasked, "trace": str(resumer.trace.path)}
+    print_value(given.json, value, data)
+    if given.quiet or given.json:
         return
     say(f"appl: {tally.line()}")
     if unasked:

@@ -10,10 +10,8 @@ from pathlib import Path
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command
-from appl.cli.failure import guarded
-from appl.cli.terminal import as_json, say
-from appl.cli.terminal import out as print_out
-from appl.cli.trace.run_selection import confirmed, counted, run_paths
+from appl.cli.terminal import as_json, counted, out, say
+from appl.cli.trace.run_selection import confirmed, run_paths
 from appl.config import load
 from appl.tracing.keeping import index, side_files
 
@@ -22,25 +20,25 @@ from appl.tracing.keeping import index, side_files
 @parameters.runs
 @parameters.yes
 @parameters.as_json
-def rm(given: Options) -> int:
+def rm(given: Options) -> None:
     """Remove recorded runs.
 
     The key of a private run is removed with it. You are asked first, unless --yes is given.
     """
-    return _each(given, "remove", _removed)
+    _done_to_all(given, "remove", _removed)
 
 
 @appl_command("shred", example="appl trace shred last --yes")
 @parameters.runs
 @parameters.yes
 @parameters.as_json
-def shred(given: Options) -> int:
+def shred(given: Options) -> None:
     """Overwrite recorded runs and their keys, and remove them.
 
     The keys of private runs go first, and with a key the recorded answers. Reports what overwriting
     cannot promise on this file system.
     """
-    return _each(given, "shred", _shredded)
+    _done_to_all(given, "shred", _shredded)
 
 
 def _removed(path: Path) -> list[str]:
@@ -51,23 +49,23 @@ def _shredded(path: Path) -> list[str]:
     return side_files.remove(path, load().home, overwrite=True)
 
 
-def _each(given: Options, what: str, act: Callable[[Path], list[str]]) -> int:
+def _done_to_all(given: Options, what: str, act: Callable[[Path], list[str]]) -> None:
     done: list[Path] = []
     notes: dict[str, None] = {}
-    with guarded(given.json) as failure:
-        paths = run_paths(given.runs)
-        if not confirmed(given, what, paths):
-            say("appl: nothing was done")
-            return failure.code
+    paths = run_paths(given.runs)
+    if not confirmed(given, what, paths):
+        say("appl: nothing was done")
+        return
+    try:
         for path in paths:
             notes.update(dict.fromkeys(act(path)))
             done.append(path)
-        index.rows(load().home)  # which forgets their names too
-        if given.json:
-            print_out(as_json({"done": [str(path) for path in done], "notes": list(notes)}))
-    if done and not given.json:
-        past = "removed" if what == "remove" else "shredded"
-        say(f"appl: {past} {counted(len(done), 'run')}")
-        for note in notes:
-            say(f"  not promised: {note}")
-    return failure.code
+    finally:
+        if done and not given.json:
+            past = "removed" if what == "remove" else "shredded"
+            say(f"appl: {past} {counted(len(done), 'run')}")
+            for note in notes:
+                say(f"  not promised: {note}")
+    index.rows(load().home)  # which forgets their names too
+    if given.json:
+        out(as_json({"done": [str(path) for path in done], "notes": list(notes)}))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from appl.cli.commands import Options
 from appl.cli.consent import require_user, user_agrees
-from appl.cli.terminal import say, term_safe
+from appl.cli.terminal import counted, say, term_safe
 from appl.config import load
 from appl.tracing import resolve
 
@@ -30,17 +30,3 @@ def confirmed(given: Options, what: str, paths: list[Path]) -> bool:
     for path in paths if not given.yes else ():
         say(f"  {term_safe(path.name)}")
     return user_agrees(given, f"{what} {counted(len(paths), 'run')}?")
-
-
-def counted(number: int, word: str) -> str:
-    """``1 run``, ``2 runs``."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
-
-
-def bytes_shown(size: int) -> str:
-    """A number of bytes for a human."""
-    value, units = float(size), ["B", "kB", "MB", "GB", "TB"]
-    while value >= 1000 and len(units) > 1:
-        value /= 1000
-        del units[0]
-    return f"{value:.0f} {units[0]}" if units[0] == "B" else f"{value:.1f} {units[0]}"

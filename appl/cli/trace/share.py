@@ -9,11 +9,9 @@ from pathlib import Path
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
-from appl.cli.failure import guarded
-from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, out, say
+from appl.cli.failure import unused_path
+from appl.cli.terminal import bytes_shown, counted, report_done
 from appl.cli.trace.run_names import run_path
-from appl.cli.trace.run_selection import bytes_shown, counted
 from appl.config import load
 from appl.session.redacting import function_named
 from appl.tracing.keeping.shared_copy import share
@@ -25,26 +23,21 @@ from appl.tracing.keeping.shared_copy import share
 @switch("--content", help="leave prompts and answers in")
 @option("--redact", metavar="module:function", help="what each text passes; default: the setting")
 @parameters.as_json
-def command(given: Options) -> int:
+def command(given: Options) -> None:
     """Write one redacted file of a run, to be given away.
 
     It holds calls, times, tokens, costs, models and names of functions, without any text, path,
     host or argument. With --content, it also holds prompts and answers, without known secrets and
     without texts that look like a key.
     """
-    with guarded(given.json) as failure:
-        source = run_path(given.run)
-        target = Path(given.out) if given.out else Path(f"{source.stem}.shared.trace")
-        if target.exists():
-            raise UsageError(f"{target} exists already; give another name as --out FILE")
-        named = given.redact or load().redact
-        hook = function_named(named) if named and given.content else None
-        calls = share(source, target, content=given.content, redact=hook)
-        size = target.stat().st_size
-        if given.json:
-            facts = {"calls": calls, "size": size, "content": given.content}
-            out(as_json({"file": str(target), **facts}))
-        else:
-            texts = "with prompts and answers" if given.content else "without any text"
-            say(f"appl: {target}: {counted(calls, 'call')}, {bytes_shown(size)}, {texts}")
-    return failure.code
+    source = run_path(given.run)
+    target = Path(given.out) if given.out else Path(f"{source.stem}.shared.trace")
+    unused_path(target, "give another name as --out FILE")
+    named = given.redact or load().redact
+    hook = function_named(named) if named and given.content else None
+    calls = share(source, target, content=given.content, redact=hook)
+    size = target.stat().st_size
+    data = {"file": str(target), "calls": calls, "size": size, "content": given.content}
+    texts = "with prompts and answers" if given.content else "without any text"
+    done = f"{target}: {counted(calls, 'call')}, {bytes_shown(size)}, {texts}"
+    report_done(given.json, data, done)

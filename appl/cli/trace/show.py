@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, argument, switch
-from appl.cli.failure import guarded
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, one_line, out, say_next, term_safe
+from appl.cli.terminal import as_json, counted, one_line, out, say_next, term_safe
 from appl.cli.trace import document, tree
 from appl.cli.trace.places import place, seconds
 from appl.cli.trace.run_names import run_path
-from appl.cli.trace.run_selection import counted
 from appl.config import load
 from appl.errors import nearest
 from appl.prompt import Message
@@ -54,30 +52,28 @@ _MOST, _HINTED = 200, 10_000
 @switch("--plain", help="print the prompt of a call without its origins")
 @parameters.as_json
 @parameters.salvage
-def command(given: Options) -> int:
+def command(given: Options) -> None:
     """Show a run, or one of its calls.
 
     A run is shown as the tree of its functions and calls, with time, tokens, cost and source lines.
     A call is shown with its whole prompt and the origin of each part: the line that wrote it, or
     the call whose answer it is.
     """
-    with guarded(given.json) as failure:
-        run, address = _names(given.names)
-        if address:
-            _show_call(given, run_path(run), address)
-        elif given.json:
+    run, address = _names(given.names)
+    if address:
+        _show_call(given, run_path(run), address)
+    elif given.json:
 
-            def begun() -> None:
-                failure.json = False  # there is one document and no more
+        def begun() -> None:
+            given.json = False  # there is one document and no more
 
-            document.write(run_path(run), given.salvage, begun)
-        else:
-            most = sys.maxsize if given.all else _MOST
-            found = summary.summary_of(run_path(run), most, salvage=given.salvage)
-            out("\n".join(_run_lines(found)))
-            first = next((row.address for row in found.rows if isinstance(row, RecordedCall)), None)
-            say_next(after_show(found.trace.path, load().home, first))
-    return failure.code
+        document.write(run_path(run), given.salvage, begun)
+    else:
+        most = sys.maxsize if given.all else _MOST
+        found = summary.summary_of(run_path(run), most, salvage=given.salvage)
+        out("\n".join(_run_lines(found)))
+        first = next((row.address for row in found.rows if isinstance(row, RecordedCall)), None)
+        say_next(after_show(found.trace.path, load().home, first))
 
 
 def _show_call(given: Options, path: Path, address: str) -> None:

@@ -11,11 +11,9 @@ from typing import Any
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, switch
-from appl.cli.failure import guarded
-from appl.cli.terminal import as_json, one_line, out, term_safe
+from appl.cli.terminal import counted, one_line, print_found
 from appl.cli.trace.places import place, seconds
 from appl.cli.trace.run_names import run_path
-from appl.cli.trace.run_selection import counted
 from appl.tracing import RecordedCall, ToolUse
 from appl.tracing.explaining import run_summary as summary
 from appl.tracing.explaining.run_summary import Summary
@@ -27,22 +25,17 @@ _MOST, _WIDTH = 20, 100
 @parameters.run
 @switch("--all", help="print every call, not the oldest")
 @parameters.as_json
-def command(given: Options) -> int:
+def command(given: Options) -> None:
     """Show what a running program waits for, read from its growing trace.
 
     Shows which calls and tools of a run are in progress, for how long, the results of their
     attempts, and when the program last received something. For a run that ended, it shows what was
     in progress then. `appl ctl` contacts a live run itself.
     """
-    with guarded(given.json) as failure:
-        now = time.time_ns()
-        found: Summary = summary.summary_of(run_path(given.run), 0)
-        data = _data(found, now)
-        if given.json:
-            out(as_json(data, indent=2))
-        else:
-            out(term_safe("\n".join(_lines(found, data, None if given.all else _MOST))))
-    return failure.code
+    now = time.time_ns()
+    found: Summary = summary.summary_of(run_path(given.run), 0)
+    data = _data(found, now)
+    print_found(given.json, data, _lines(data, None if given.all else _MOST))
 
 
 def _data(found: Summary, now: int) -> dict[str, object]:
@@ -95,7 +88,7 @@ def _waiting(item: RecordedCall | ToolUse, at: int, found: Summary) -> dict[str,
     }
 
 
-def _lines(found: Summary, data: dict[str, Any], most: int | None) -> Iterator[str]:
+def _lines(data: dict[str, Any], most: int | None) -> Iterator[str]:
     state = data["reason"] if data["state"] == "finished" else data["state"]
     yield f"{data['run']}: {state}; {data['answered']} of {counted(data['calls'], 'call')} answered"
     waiting = data["waiting"]

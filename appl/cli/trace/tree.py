@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from appl.cli.terminal import columns, one_line
+from appl.cli.terminal import columns, counted, one_line
 from appl.cli.trace.places import place, seconds
 from appl.price import money
 from appl.price import total as sum_of
@@ -101,7 +101,6 @@ def _totals(total: Sum) -> tuple[str, str, str]:
 
 
 def _counts(total: Sum) -> str:
-    calls = "1 call" if total.calls == 1 else f"{total.calls} calls"
     counts = [
         f"{count} {word}"
         for count, word in (
@@ -111,7 +110,7 @@ def _counts(total: Sum) -> str:
         )
         if count
     ]
-    return ", ".join([calls, *counts])
+    return ", ".join([counted(total.calls, "call"), *counts])
 
 
 def _count(tokens: int | None) -> str:

@@ -9,12 +9,11 @@ from pathlib import Path
 
 from appl.cli import exits, parameters
 from appl.cli.commands import Options, appl_command, argument, option
-from appl.cli.failure import guarded
+from appl.cli.failure import unused_path
 from appl.cli.parameters import LAST, RUN
-from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, one_line, out, say, term_safe
+from appl.cli.terminal import bytes_shown, counted, one_line, print_found, report_done
 from appl.cli.trace.run_names import run_path
-from appl.cli.trace.run_selection import bytes_shown, counted, run_paths
+from appl.cli.trace.run_selection import run_paths
 from appl.config import load
 from appl.errors import TraceError
 from appl.session.ownership import is_own, owner
@@ -50,24 +49,14 @@ def verify_command(given: Options) -> int:
     Traces are read from the first byte to the last: checksums and sequence of the blocks,
     references, and digests of prompts and parameters, which are computed again.
     """
-    with guarded(given.json) as failure:
-        other = None if given.against is None else run_path(given.against)
-        verdicts = [_verified(path, other) for path in run_paths(given.runs or ["last"])]
-        if given.json:
-            out(
-                as_json(
-                    [{**verdict.as_data(), "own": is_own(verdict.path)} for verdict in verdicts],
-                    indent=2,
-                )
-            )
-        else:
-            for verdict in verdicts:
-                out("\n".join(_lines(verdict)))
-        if not all(verdict.good for verdict in verdicts):
-            failure.code = exits.TRACE
-        elif any(verdict.against is not None and verdict.against.differs for verdict in verdicts):
-            failure.code = exits.FAILED
-    return failure.code
+    other = None if given.against is None else run_path(given.against)
+    verdicts = [_verified(path, other) for path in run_paths(given.runs or ["last"])]
+    data = [{**verdict.as_data(), "own": is_own(verdict.path)} for verdict in verdicts]
+    print_found(given.json, data, [line for verdict in verdicts for line in _lines(verdict)])
+    if not all(verdict.good for verdict in verdicts):
+        return exits.TRACE
+    differ = (verdict.against is not None and verdict.against.differs for verdict in verdicts)
+    return exits.FAILED if any(differ) else exits.OK
 
 
 def _verified(path: Path, other: Path | None) -> Verdict:
@@ -101,31 +90,24 @@ def _lines(verdict: Verdict) -> list[str]:
         summary = f"{counted(same.calls, 'call')}: {same.contents} asked the same"
         lines.append(f"  against  {summary}, {same.answers} were answered the same")
         lines += [f"  differs  {address}" for address in same.differs[:_SHOWN]]
-    return list(map(term_safe, lines))
+    return lines
 
 
 @appl_command("salvage", example="appl trace salvage broken.trace -o good.trace")
 @argument("run", metavar="RUN", shell_complete=parameters.RUNS, help=RUN)
 @option("-o", "--out", metavar="FILE", help="default: RUN.salvaged.trace beside it")
 @parameters.as_json
-def salvage_command(given: Options) -> int:
+def salvage_command(given: Options) -> None:
     """Copy the part before the damage into a new trace.
 
     The new trace can be shown, replayed and resumed. The damaged one stays unchanged.
     """
-    with guarded(given.json) as failure:
-        source = run_path(given.run)
-        target = Path(given.out) if given.out else source.with_suffix(".salvaged.trace")
-        if target.exists():
-            raise UsageError(f"{target} exists already; give another name as --out FILE")
-        found = salvage(source, target)
-        end_here(target, owner())
-        if given.json:
-            facts = {"blocks": found.blocks, "lost_bytes": found.torn, "damaged": found.damaged}
-            out(as_json({"file": str(target), **facts}))
-        else:
-            lost = (
-                f"{bytes_shown(found.torn)} behind them left out" if found.torn else "all there is"
-            )
-            say(f"appl: {target} holds {counted(found.blocks, 'block')}, {lost}")
-    return failure.code
+    source = run_path(given.run)
+    target = Path(given.out) if given.out else source.with_suffix(".salvaged.trace")
+    unused_path(target, "give another name as --out FILE")
+    found = salvage(source, target)
+    end_here(target, owner())
+    facts = {"blocks": found.blocks, "lost_bytes": found.torn, "damaged": found.damaged}
+    lost = f"{bytes_shown(found.torn)} behind them left out" if found.torn else "all there is"
+    done = f"{target} holds {counted(found.blocks, 'block')}, {lost}"
+    report_done(given.json, {"file": str(target), **facts}, done)

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
-from appl.cli.failure import guarded, unused_path
+from appl.cli.failure import unused_path
 from appl.cli.target import UsageError
-from appl.cli.terminal import out, say
+from appl.cli.terminal import out, report_done, say
 from appl.cli.trace.run_names import run_path
 from appl.tracing import viewer
 
@@ -45,40 +45,36 @@ The page shows a run that goes on as it grows. It asks nobody but this command.
 @option("--port", type=int, default=0, metavar="N", help="port; 0: one that is free")
 @parameters.salvage
 @switch("--json", help="print the line as JSON")
-def command(given: Options) -> int:
+def command(given: Options) -> None:
     """Show a run in the browser, or write it as one HTML file.
 
     Shows calls, timeline, graph, prompts, shared prefixes, critical path, cost, search, and the
     differences from another run.
     """
-    with guarded(given.json) as failure:
-        if not 0 <= given.port < 1 << 16:
-            raise UsageError(f"--port is a number from 0 to 65535, got {given.port}")
-        if given.html:
-            unused_path(Path(given.html))
-        with contextlib.ExitStack() as held:
-            runs = [given.run, *([given.diff] if given.diff else [])]
-            views = viewer.Views(
-                *(
-                    held.enter_context(
-                        contextlib.closing(viewer.View(run_path(run), salvage=given.salvage))
-                    )
-                    for run in runs
+    if not 0 <= given.port < 1 << 16:
+        raise UsageError(f"--port is a number from 0 to 65535, got {given.port}")
+    if given.html:
+        unused_path(Path(given.html))
+    with contextlib.ExitStack() as held:
+        runs = [given.run, *([given.diff] if given.diff else [])]
+        views = viewer.Views(
+            *(
+                held.enter_context(
+                    contextlib.closing(viewer.View(run_path(run), salvage=given.salvage))
                 )
+                for run in runs
             )
-            if given.html:
-                _write(views, given)
-            else:
-                _serve(views, given)
-    return failure.code
+        )
+        if given.html:
+            _write(views, given)
+        else:
+            _serve(views, given)
 
 
 def _write(views: viewer.Views, given: Options) -> None:
     size = viewer.export(views, given.html)
-    if given.json:
-        out(json.dumps({"html": given.html, "bytes": size}))
-    else:
-        say(f"appl: wrote {given.html} ({size / 1e6:.1f} MB)")
+    done = f"wrote {given.html} ({size / 1e6:.1f} MB)"
+    report_done(given.json, {"html": given.html, "bytes": size}, done)
 
 
 def _serve(views: viewer.Views, given: Options) -> None:

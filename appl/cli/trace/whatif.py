@@ -11,9 +11,8 @@ from typing import Any
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option
-from appl.cli.failure import guarded
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, columns, out, term_safe
+from appl.cli.terminal import columns, print_found
 from appl.cli.trace.places import seconds
 from appl.cli.trace.run_names import run_path
 from appl.errors import InvalidOption, nearest
@@ -44,20 +43,15 @@ _HINTED = 10_000
     help="leave out a call, or a function with all its calls",
 )
 @parameters.as_json
-def command(given: Options) -> int:
+def command(given: Options) -> None:
     """Predict time and cost of a run with other latency, slots, prices or calls.
 
     The recorded run is simulated with something changed. The program's own time, the order of its
     calls and the content of its prompts stay as recorded.
     """
-    with guarded(given.json) as failure:
-        with StreamingReader(run_path(given.run)) as run:
-            data = _predicted(run, given)
-        if given.json:
-            out(as_json(data, indent=2))
-        else:
-            out(term_safe("\n".join(_lines(run.trace, data))))
-    return failure.code
+    with StreamingReader(run_path(given.run)) as run:
+        data = _predicted(run, given)
+    print_found(given.json, data, _lines(run.trace, data))
 
 
 def _predicted(run: StreamingReader, given: Options) -> dict[str, object]:
