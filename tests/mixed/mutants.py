@@ -108,8 +108,8 @@ SEEDED = (
     Seeded("failing tools", "edited", Mutant(
         "a prediction believes its first rehearsal",
         "tracing/explaining/prediction.py",
-        "return len(self.rehearsed[0]) if agree else None",
-        "return len(self.rehearsed[0]) if self.rehearsed else None",
+        "return len(self.rehearsed[0].asked) if agree else None",
+        "return len(self.rehearsed[0].asked) if self.rehearsed else None",
     )),
     Seeded("try", "killed", Mutant(
         "a resumed run asks again what was answered",

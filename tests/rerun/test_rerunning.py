@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 import appl
 from appl import Generation, as_tool, gen, ppl
-from appl.backend import Request
+from appl.backend import Request, Response
 from appl.errors import ApplError, BackendUnavailable, InvalidOption
 from appl.runtime.run import Run
 from appl.session.rerunning import foreseen
@@ -90,6 +91,19 @@ def sum_up(parts: list[Any]) -> Generation:
     for part in parts:
         f"- {part}"
     return gen()
+
+
+class Silent(Fake):
+    """Answers any question but one that says *silent*."""
+
+    def __init__(self, silent: str) -> None:
+        super().__init__(lambda _: "an answer")
+        self._silent = silent
+
+    async def complete(self, request: Request, emit: Any = None) -> Response:
+        if request.messages and request.messages.message.content == self._silent:
+            await asyncio.Event().wait()
+        return await super().complete(request, emit)
 
 
 def survey(topics: list[str]) -> Callable[[], str]:
@@ -387,6 +401,28 @@ def test_when_the_answer_stays_as_many_are_live_as_the_fewest(tmp_path: Path) ->
     found = predicted(path, survey(["a", "x"]))
     _, report = again(path, survey(["a", "x"]), always)
     assert len(report.live) == found.same_way[0] == 1 and found.live == (2, 2)
+
+
+def test_a_call_that_was_cancelled_then_is_not_in_the_one_number_of_a_prediction(
+    tmp_path: Path,
+) -> None:
+    def program(question: str, leaves: bool) -> Callable[[], str]:
+        def run() -> str:
+            slow = ask("slow")
+            first = str(ask(question))
+            if leaves:
+                slow.cancel()
+            return first if leaves else first + str(slow)
+
+        return run
+
+    path = tmp_path / "t.trace"
+    recorded_in(path, program("a", True), Silent("slow"))
+    assert [call.outcome for call in Trace.open(path).calls] == ["cancelled", "answered"]
+    found = predicted(path, program("b", False))
+    assert {len(rehearsal.asked) for rehearsal in found.rehearsed} == {2}, "they agree"
+    assert found.agreed is None and found.live == (1, None)
+    assert "/ask.0/gen.0 was cancelled then, and may be cancelled again" in "\n".join(found.lines())
 
 
 def test_a_prediction_asks_nobody_and_runs_no_tool(tmp_path: Path) -> None:

@@ -22,21 +22,25 @@ _REHEARSED = "asked in a rehearsal"
 
 
 class Rehearsed(NamedTuple):
-    """The calls that one rehearsal of a program has ``asked``.
+    """The calls that a program has ``asked`` when it was rehearsed.
 
-    A new result came after ``certain`` of them. They ``raced`` if one was cancelled while it was
-    out; ``open`` says what the rehearsal does not show, "" if nothing.
+    The first new result, after ``certain`` of them, was that of the call or tool at ``decides``, ""
+    if there was none. The calls in ``perhaps`` were cancelled then, and may be cancelled again
+    before they are asked. They ``raced`` if one was cancelled while it was out; ``open`` says what
+    the rehearsal does not show, "" if nothing.
     """
 
-    asked: list[LiveCall]
+    asked: dict[str, LiveCall]
+    perhaps: set[str]
     certain: int
+    decides: str
     open: str
     raced: bool
 
     @property
     def names(self) -> tuple[str, ...]:
         """The calls without the numbers of their places: workers may share work in other ways."""
-        return tuple(sorted(_NUMBER.sub("", call.address) for call in self.asked))
+        return tuple(sorted(_NUMBER.sub("", address) for address in self.asked))
 
 
 @dataclass(slots=True)
@@ -45,42 +49,65 @@ class Prediction:
 
     They are the ``fewest`` if new results are as recorded, or guessed. ``further`` ones were asked
     in rehearsals besides, or were cancelled then and may be cancelled again before they are asked.
-    ``decides`` is the first call, of a model or a tool, that has a new result; ``certain`` calls
-    are asked before that. ``every`` counts all calls of the run. Of ``guessed`` calls nothing is
-    recorded, so what their answers lead to is a guess. ``tools`` would run. ``stopped`` says why
-    the program could not be followed to its end. ``rehearsed`` are the live calls in each rehearsal
-    with made-up answers; ``open`` says what no rehearsal shows, and may decide, "" if nothing.
+    ``every`` counts all calls of the run. Of ``guessed`` calls nothing is recorded, so what their
+    answers lead to is a guess. ``tools`` would run. ``stopped`` says why the program could not be
+    followed to its end. ``first`` is the run with recorded answers, ``rehearsed`` are those with
+    made-up ones.
     """
 
     trace: Trace
+    first: Rehearsed
     fewest: list[LiveCall]
     further: list[LiveCall]
-    certain: int
-    decides: str
     every: int
     guessed: list[str]
     tools: list[str]
     stopped: str
-    open: str
-    rehearsed: list[tuple[str, ...]] = field(default_factory=list)
+    rehearsed: list[Rehearsed] = field(default_factory=list)
+
+    @property
+    def decides(self) -> str:
+        """The first call, of a model or a tool, that has a new result; "" if there is none."""
+        return self.first.decides
+
+    @property
+    def open(self) -> str:
+        """What no rehearsal shows, and may decide; "" if nothing."""
+        if not self.rehearsed:
+            return self.first.open
+        last = self.rehearsed[-1]
+        racing = last.raced and len(last.asked) > MOST_RACING
+        return "which answer comes first" if racing else last.open
+
+    @property
+    def doubtful(self) -> set[str]:
+        """The calls that were asked in rehearsals, and may be cancelled before they are asked."""
+        return set().union(*(found.perhaps for found in self.rehearsed))
 
     @property
     def live(self) -> tuple[int, int | None]:
         """The fewest and the most calls that would be live; ``None`` when that is not known."""
         if self.agreed is not None:
             return self.agreed, self.agreed
-        return min(self.certain, len(self.fewest), *map(len, self.rehearsed)), None
+        certain = min(found.certain for found in (self.first, *self.rehearsed))
+        return min(certain, len(self.fewest), *(len(found.asked) for found in self.rehearsed)), None
 
     @property
     def agreed(self) -> int | None:
         """The number of live calls, if it is the same in all rehearsals and nothing is open.
 
-        It is 0 without any if nobody is told of a new result, of a call or a tool.
+        It is 0 without any if nobody is told of a new result, of a call or a tool. It is not known
+        if a call that was cancelled then counts in it.
         """
         if not (self.fewest or self.further or self.decides):
             return 0
-        agree = len(set(self.rehearsed)) == 1 and not self.open
-        return len(self.rehearsed[0]) if agree else None
+        agree = len(self._ways) == 1 and not self.open and not self.doubtful
+        return len(self.rehearsed[0].asked) if agree else None
+
+    @property
+    def _ways(self) -> set[tuple[str, ...]]:
+        """The different ways that the program took in its rehearsals, as the calls that it asked."""
+        return {found.names for found in self.rehearsed}
 
     @property
     def same_way(self) -> tuple[int, int]:
@@ -108,22 +135,15 @@ class Prediction:
         If live calls raced, each of them comes first once.
         """
         todo = list(REHEARSALS) if self.agreed is None else []
-        while todo and not self.open and len(set(self.rehearsed)) < 2:
+        while todo and not self.open and len(self._ways) < 2:
             found = rehearsal(todo.pop(0))
-            self._add(found)
-            if found.raced and len(found.asked) > MOST_RACING:
-                self.open = "which answer comes first"
-            elif found.raced and len(self.rehearsed) <= len(REHEARSALS):
+            self.rehearsed.append(found)
+            known = {call.address for call in (*self.fewest, *self.further)}
+            new = (call for at, call in found.asked.items() if at not in known)
+            self.further += (replace(call, cause=_REHEARSED) for call in new)
+            if found.raced and not self.open and len(self.rehearsed) <= len(REHEARSALS):
                 last = REHEARSALS[-1]
                 todo = sorted({*todo, *range(last + 1, last + 1 + len(found.asked))})
-
-    def _add(self, found: Rehearsed) -> None:
-        """Take over what a rehearsal has *found*."""
-        self.rehearsed.append(found.names)
-        self.certain, self.open = min(self.certain, found.certain), found.open
-        known = {call.address for call in (*self.fewest, *self.further)}
-        new = (call for call in found.asked if call.address not in known)
-        self.further += (replace(call, cause=_REHEARSED) for call in new)
 
     def as_data(self) -> dict[str, object]:
         """The prediction as JSON-ready data."""
@@ -174,12 +194,15 @@ class Prediction:
                 f"what {self.decides} gives may change and decide what is asked after it: "
                 f"{len(self.fewest)} live if it gives what was recorded"
             )
-        if len(set(self.rehearsed)) > 1:
-            counts = sorted(map(len, self.rehearsed))
+        if len(self._ways) > 1:
+            counts = sorted(len(found.asked) for found in self.rehearsed)
             asked = _range(counts[0], counts[-1])
             yield f"rehearsals with made-up answers ask {asked}, not the same"
         elif self.open:
             yield f"not rehearsed: {self.open}"
+        elif self.doubtful:
+            first = min(self.doubtful)
+            yield f"{first} was cancelled then, and may be cancelled again before it is asked"
 
     def _sums(self) -> str:
         number = _range(*self.live)
@@ -205,9 +228,8 @@ def _sum(calls: Iterable[RecordedCall]) -> Amount:
 
 def prediction_of(predictor: Predictor, error: BaseException | None = None) -> Prediction:
     """The findings of *predictor*; *error* is the one that ended the program."""
-    if error is not None:
-        predictor.stopped(error)
-    asked, perhaps, left = predictor.asked, predictor.perhaps, _left(predictor)
+    first, left = rehearsed_by(predictor, error), _left(predictor)
+    asked, perhaps = first.asked, first.perhaps
     fewest = [call for at, call in asked.items() if at not in perhaps]
     further = [replace(asked[at], cause=CANCELLED) for at in asked if at in perhaps]
     if fewest or predictor.removed():
@@ -216,15 +238,13 @@ def prediction_of(predictor: Predictor, error: BaseException | None = None) -> P
         further = [call for call in further if call.address not in left]
     return Prediction(
         predictor.trace,
+        first,
         explained(predictor, fewest),
         further,
-        predictor.certain,
-        predictor.decides,
-        len(predictor.begun),
-        predictor.guessed,
-        predictor.ran,
-        f"{type(error).__name__}: {error}" if error is not None else "",
-        predictor.open,
+        every=len(predictor.begun),
+        guessed=predictor.guessed,
+        tools=predictor.ran,
+        stopped=f"{type(error).__name__}: {error}" if error is not None else "",
     )
 
 
@@ -241,5 +261,11 @@ def rehearsed_by(
     """The findings of a rehearsal that *error* has ended; what it *touched* was left open."""
     if error is not None:
         predictor.stopped(error)
-    asked = list(predictor.asked.values())
-    return Rehearsed(asked, predictor.certain, touched or predictor.open, predictor.raced)
+    return Rehearsed(
+        predictor.asked,
+        predictor.perhaps,
+        predictor.certain,
+        predictor.decides,
+        touched or predictor.open,
+        predictor.raced,
+    )
