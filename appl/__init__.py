@@ -106,6 +106,7 @@ if TYPE_CHECKING:
         uuid as uuid,
     )
     from appl.runtime.ops import grow as grow
+    from appl.runtime.preview import render as render
     from appl.runtime.prompts.compositor import (
         Compositor as Compositor,
     )
@@ -180,7 +181,6 @@ if TYPE_CHECKING:
     from appl.runtime.prompts.roles import (
         UserRole as UserRole,
     )
-    from appl.runtime.rehearsal import render as render
     from appl.runtime.tools.tool import SchemaTool as SchemaTool
     from appl.runtime.tools.tool import Tool as Tool
     from appl.runtime.tools.tool import as_tool as as_tool
@@ -211,7 +211,7 @@ appl.runtime.observe: env input now observe random read sleep uuid
 appl.runtime.ops: grow
 appl.runtime.concurrency.completed: as_completed
 appl.runtime.concurrency.parallel: call map
-appl.runtime.rehearsal: render
+appl.runtime.preview: render
 appl.runtime.prompts.roles: AIRole SystemRole ToolRole UserRole
 appl.runtime.answers.program_stream: ProgramPiece ProgramStream stream
 appl.runtime.answers.stream: TextStream

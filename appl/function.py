@@ -35,11 +35,11 @@ from appl.runtime.concurrency.task import Task, context_for
 from appl.runtime.current import current, here
 from appl.runtime.frame import Frame
 from appl.runtime.ops import OPS
+from appl.runtime.preview import Preview, render
 from appl.runtime.prompts.compositor import Compositor, compositor_of
 from appl.runtime.prompts.context import PromptRecords
 from appl.runtime.prompts.prompt_context import PromptContext
 from appl.runtime.prompts.state import Turn
-from appl.runtime.rehearsal import Rehearsal, render
 from appl.runtime.returning import returns_value
 
 P = ParamSpec("P")
@@ -210,7 +210,7 @@ def _context(where: str, ctx: object) -> str:
 # -- the four kinds of functions
 
 
-_KEEPING = frozenset(map(id, (Rehearsal.perform.__code__, Rehearsal._aperform.__code__)))
+_KEEPING = frozenset(map(id, (Preview.perform.__code__, Preview._aperform.__code__)))
 """Code of our own that calls functions and takes their futures."""
 
 

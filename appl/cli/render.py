@@ -12,8 +12,8 @@ from appl.cli.overrides import settings
 from appl.cli.target import Target, load, parse
 from appl.cli.terminal import out, print_found, say, to_stderr
 from appl.config import load as load_config
+from appl.runtime.preview import Preview
 from appl.runtime.prompts.rendering import Rendering
-from appl.runtime.rehearsal import Rehearsal
 from appl.session.process import hosted
 from appl.session.session import make_session
 
@@ -52,9 +52,9 @@ def rendered(target: Target, words: list[str], given: Options, prog: str) -> Ren
     settings = {name: getattr(given, name) for name in _SETTINGS}
     config = load_config({**settings, "trace": False})
     session = make_session(config, entry=target.entry(words), say=say)
-    rehearsal = session.run = Rehearsal(session.run)
-    with rehearsal.as_far_as_it_goes(), hosted(lambda: session):
+    preview = session.run = Preview(session.run)
+    with preview.as_far_as_it_goes(), hosted(lambda: session):
         function = load(target, to_call=True)
         values, _ = bind(function, words, options_of(command), prog)
-        rehearsal.perform(function, (), values)
-    return rehearsal.rendering()
+        preview.perform(function, (), values)
+    return preview.rendering()

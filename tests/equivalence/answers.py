@@ -70,9 +70,9 @@ class Answers(Plain):
         self.demand(question, choices, shape)
         try:
             answer = self.pose(question, max_relay_rounds, n)
-            if choices is not None and not self.able and not self.rehearsing:
+            if choices is not None and not self.able and not self.previewing:
                 answer = self.chosen(question, choices, answer)
-            if shape is not None and not self.rehearsing:
+            if shape is not None and not self.previewing:
                 answer = self.typed(question, shape, max_asks, answer, max_relay_rounds)
         except (BackendError, OutputError) as failure:
             self.marks["failing calls"] += 1
@@ -98,7 +98,7 @@ class Answers(Plain):
         """Ask, and go on asking while the token limit cuts the answer."""
         q = question
         first = last = self.ask(q.address, q.ordinal, q.parts, q.sampling, n)
-        if not rounds or self.rehearsing:
+        if not rounds or self.previewing:
             return first
         text, thoughts, used = last.value, [last.replies[0].thoughts], [last.used]
         for number in range(1, rounds + 1):

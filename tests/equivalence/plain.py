@@ -202,7 +202,7 @@ class Region:
 
 
 class Unknown(BaseException):
-    """A rehearsal needs an answer."""
+    """A preview needs an answer."""
 
 
 class Resumed(Iterator[Any]):
@@ -236,7 +236,7 @@ class Plain:
         self.begin_run()
         self.kept: dict[object, list[Part]] = {}
         self.owners: list[Any] = []  # so that no other object gets the identity of one
-        self.rehearsing = False
+        self.previewing = False
 
     def begin_run(self) -> None:
         self.frames: list[Frame] = [Frame()]
@@ -402,7 +402,7 @@ class Plain:
         asked = Asked(ordinal, render(parts), sampling, edges(holes), n)
         self.calls[address] = asked
         before = holes[0] if holes else None
-        if self.rehearsing:
+        if self.previewing:
             return Answer(error=Unknown(), addresses=(address,), before=before)
         replies = tuple(model.reply(asked.messages, sampling, number) for number in range(n))
         used = n * len(asked.messages), sum(len(each.text) for each in replies)

@@ -1,4 +1,4 @@
-"""Tools and rehearsals in plain Python, and the names that a plain program uses."""
+"""Tools and previews in plain Python, and the names that a plain program uses."""
 
 from __future__ import annotations
 
@@ -150,14 +150,14 @@ class World(Answers):
             if key[0] is function and (own is None or key[1] == id(own)):
                 del self.kept[key]
 
-    # -- rehearsals
+    # -- previews
 
     def rendered(self, f: Callable[..., Any], *args: Any) -> list[str]:
         """The prompt of the first call that ``f(*args)`` makes, without making it."""
         outer = dict(vars(self))
         self.calls, self.said, self.marks, self.kept = {}, {}, Counter(), {}
         self.begin_run()
-        self.rehearsing = True
+        self.previewing = True
         try:
             f(*args)
         except Unknown:

@@ -449,6 +449,15 @@ FORMS = [
         "try:\n    out.append({c})\n    COUNT['n'] += 1\nexcept BackendError as e:\n    LOG.append(str(e))\nfinally:\n    LOG.append('finally')",
         "for w in {w}:\n    try:\n        table[w] = await risk_soon(w)\n        LOG.append(w)\n    except BackendError as e:\n        table[w] = 'n/a'",
     ),
+    *_forms(
+        "chains", "sp",
+        "x = told({k})\ny = told(f'after {x}')\nLOG.append(str(told(f'last {y}')))",
+        "for w in {w}:\n    x = str(told(w))\n    table[w] = str(told(f'after {x}'))",
+    ),
+    *_forms(
+        "chains", "ac",
+        "x = await told_soon({k})\ny = await told_soon(f'after {x}')\nLOG.append(await told_soon(f'last {y}'))",
+    ),
     *_forms("uncaught", "sp", "LOG.append(str({r}))\nLOG.append('not caught')"),
     *_forms("uncaught", "ac", "LOG.append({c})\nLOG.append('not caught')"),
 ]  # fmt: skip

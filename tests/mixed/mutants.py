@@ -111,6 +111,12 @@ SEEDED = (
         "return len(self.rehearsed[0].asked) if agree else None",
         "return len(self.rehearsed[0].asked) if self.rehearsed else None",
     )),
+    Seeded("chains", "edited", Mutant(
+        "a prediction takes new answers for recorded ones",
+        "tracing/replaying/made_up.py",
+        "return _TEXTS[min(number, len(_TEXTS) - 1)].format(text)",
+        "return text",
+    )),
     Seeded("try", "killed", Mutant(
         "a resumed run asks again what was answered",
         "tracing/replaying/resumer.py",

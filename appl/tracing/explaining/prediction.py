@@ -106,7 +106,7 @@ class Prediction:
 
     @property
     def _ways(self) -> set[tuple[str, ...]]:
-        """The different ways that the program took in its rehearsals, as the calls that it asked."""
+        """The different ways that the program took in its rehearsals, as the calls it asked."""
         return {found.names for found in self.rehearsed}
 
     @property

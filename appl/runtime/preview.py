@@ -1,4 +1,4 @@
-"""Rehearsals: a program runs until it needs an answer, and no model is asked.
+"""Previews: a program runs until it needs an answer, and no model is asked.
 
 Invariant: no call reaches a backend and nothing is recorded. When every program waits, all of
 them are told that there will be no answer, and end there.
@@ -29,10 +29,10 @@ from appl.runtime.run import Run
 from appl.runtime.world import Go, Live, Moment, Nobody, Programs, Tell, ToolRequest
 
 MOST = 1000
-"""The calls after which a rehearsal ends: a program may go on for ever without waiting."""
+"""The calls after which a preview ends: a program may go on for ever without waiting."""
 
 _UNSEEN = frozenset({"input"})
-"""Observations that a rehearsal does not make."""
+"""Observations that a preview does not make."""
 
 
 def render(f: Callable[..., object], /, *args: object, **kwargs: object) -> Rendering:
@@ -50,12 +50,12 @@ def render(f: Callable[..., object], /, *args: object, **kwargs: object) -> Rend
         )
     outer = current()
 
-    def rehearse() -> Rendering:
-        rehearsal = Rehearsal(outer)
-        rehearsal.perform(f, args, kwargs)
-        return rehearsal.rendering()
+    def previewed() -> Rendering:
+        preview = Preview(outer)
+        preview.perform(f, args, kwargs)
+        return preview.rendering()
 
-    return _in_thread(rehearse) if _is_async(f) and in_coroutine() else rehearse()
+    return _in_thread(previewed) if _is_async(f) and in_coroutine() else previewed()
 
 
 def _is_async(f: Callable[..., object]) -> bool:
@@ -76,13 +76,13 @@ class _Unanswered(BaseException):
 class _NoAnswer(_Unanswered):
     """The stand-in for an answer; it notes which program needed the answer, and where."""
 
-    def __init__(self, rehearsal: Rehearsal, what: str) -> None:
-        super().__init__(f"a rehearsal does not know {what}")
-        self._rehearsal, self._what = rehearsal, what
+    def __init__(self, preview: Preview, what: str) -> None:
+        super().__init__(f"a preview does not know {what}")
+        self._preview, self._what = preview, what
 
     def with_traceback(self, traceback: TracebackType | None) -> Self:
         """Called each time the stored error is raised, where it is raised."""
-        self._rehearsal.needs(self._what)
+        self._preview.needs(self._what)
         return super().with_traceback(traceback)
 
     def outcome(self) -> Error:
@@ -93,10 +93,10 @@ class _NoAnswer(_Unanswered):
 
 
 class _Unasked(Live):
-    """The world of a rehearsal: looked at, but neither asked nor waited for."""
+    """The world of a preview: looked at, but neither asked nor waited for."""
 
-    def __init__(self, rehearsal: Rehearsal) -> None:
-        self._rehearsal = rehearsal
+    def __init__(self, preview: Preview) -> None:
+        self._preview = preview
         self._waits = 0
 
     def opens(self, programs: Programs) -> None:
@@ -106,7 +106,7 @@ class _Unasked(Live):
 
     def see(self, moment: Moment, live: Callable[[], object]) -> object:
         if moment.kind in _UNSEEN:
-            self._rehearsal.withhold(f"what {moment.kind}() gives")
+            self._preview.withhold(f"what {moment.kind}() gives")
         if moment.kind == "done":
             self._poll()
         return super().see(moment, live)
@@ -124,21 +124,21 @@ class _Unasked(Live):
         elif moment.kind == "workers":
             tell(None)
         elif moment.kind == "tool":
-            self._rehearsal.withhold("what observe() gives")
+            self._preview.withhold("what observe() gives")
         else:
             live()
 
     def idle(self, final: bool = True) -> bool:
-        return self._rehearsal.end_all(final)
+        return self._preview.end_all(final)
 
     def _poll(self) -> None:
         """Note that a program asks, or waits for time to pass, before anything is delivered."""
         self._waits += 1
         if self._waits > MOST:
-            self._rehearsal.withhold("time to pass")
+            self._preview.withhold("time to pass")
 
 
-class Rehearsal(Run):
+class Preview(Run):
     """A run like *other*, with the same models and settings, in which no model answers."""
 
     def __init__(self, other: FrameRun) -> None:
@@ -212,7 +212,7 @@ class Rehearsal(Run):
         self._calls.append(call)
         if len(self._calls) > MOST:
             self.needs(f"more than {MOST} calls")
-            raise _Unanswered(f"a rehearsal ends after {MOST} calls")
+            raise _Unanswered(f"a preview ends after {MOST} calls")
 
     def withhold(self, what: str) -> None:
         """Have the program that runs here wait for *what*, which it does not get."""
