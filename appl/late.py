@@ -55,6 +55,7 @@ LATE: Final[Mapping[str, LateImport]] = {
     # modules of appl
     "appl.cli.completion": LateImport(21, "only the Tab key of a shell needs it"),
     "appl.cli.display": LateImport(25, _LIVE),
+    "appl.cli.failure": LateImport(125, "only a command that fails needs it"),
     "appl.cli.replayable": LateImport(127, "only `appl check --replayable` runs a program"),
     "appl.cli.words": LateImport(44, "only completion and a slip in a command need all words"),
     "appl.compat.names": LateImport(4, "only programs for APPL 0.2 need it"),
