@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import UnionType
 
-from appl.compiler.nodes import LEAVES
+from appl.compiler.nodes import LEAVES, called
 
 _SCOPES = frozenset(
     {ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef}
@@ -90,8 +90,8 @@ def element_of(iterated: ast.expr) -> ast.expr | None:
     """An expression that stands for every element of *iterated*; None if there is none."""
     if isinstance(iterated, ast.Constant | ast.JoinedStr):
         return iterated
-    if isinstance(iterated, ast.Call) and isinstance(iterated.func, ast.Name):
-        return iterated if iterated.func.id == "range" else None
+    if called(iterated) == "range":
+        return iterated
     if isinstance(iterated, ast.Tuple | ast.List | ast.Set):
         return ast.Tuple(elts=iterated.elts, ctx=ast.Load())
     return None

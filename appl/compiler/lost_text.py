@@ -14,7 +14,7 @@ from appl.compiler.bindings import Survey
 from appl.compiler.callee import static_names
 from appl.compiler.dedent import is_triple_quoted
 from appl.compiler.names import FunctionNames, is_ppl, origin
-from appl.compiler.nodes import TEMPLATES, names_in, own_statements
+from appl.compiler.nodes import TEMPLATES, call_of, called, names_in, own_statements
 from appl.compiler.source import Def, FunctionSource, Module, SourceFile, parse
 
 MESSAGES = frozenset({"SystemMessage", "UserMessage", "AIMessage", "ToolMessage", "Message"})
@@ -144,23 +144,14 @@ def _said(node: Def, name: str) -> bool:
     return any(
         isinstance(statement, ast.Expr)
         and name in names_in(statement.value)
-        and not _is_print(statement.value)
+        and called(statement.value) != "print"
         for statement in own_statements(node)
-    )
-
-
-def _is_print(node: ast.expr) -> bool:
-    return (
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     )
 
 
 def _helper(caller: Caller) -> Iterator[Cause]:
     for statement in own_statements(caller.found.node):
-        call = statement.value if isinstance(statement, ast.Expr) else None
-        name = (
-            call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
-        )
+        name = called(statement.value) if isinstance(statement, ast.Expr) else ""
         helper = caller.plain.get(name)
         if helper is not None and (text := bare_text(helper)) is not None:
             yield Cause(
@@ -196,7 +187,7 @@ def notes_of(found: FunctionSource, names: FunctionNames, *, keeps: bool) -> tup
             f"{file}:{statement.lineno}: nothing says or reads `{name}`; to say it, leave out "
             f"`{name} =`"
         )
-    call = last_call(found.node)
+    call = call_of(found.node.body[-1])
     asks = call is not None and origin(names.object_of(call.func)) in ("gen", "select")
     if call is not None and asks and not keeps and not hands_out(found.node):
         notes.append(
@@ -224,14 +215,6 @@ def read_names(node: ast.AST) -> set[str]:
         elif isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Store):
             read.add(inner.id)
     return read
-
-
-def last_call(node: Def) -> ast.Call | None:
-    """The call that is the last statement of a function whose prompt nothing hands out."""
-    last = node.body[-1]
-    call = last.value if isinstance(last, ast.Expr) else None
-    call = call.value if isinstance(call, ast.Await) else call
-    return call if isinstance(call, ast.Call) else None
 
 
 def hands_out(node: Def) -> bool:
@@ -284,7 +267,7 @@ def _stored(node: ast.stmt) -> Iterator[str]:
 def _printed(caller: Caller) -> Iterator[Cause]:
     for statement in own_statements(caller.found.node):
         call = statement.value if isinstance(statement, ast.Expr) else None
-        if isinstance(call, ast.Call) and _is_print(call) and any(map(is_text, call.args)):
+        if isinstance(call, ast.Call) and called(call) == "print" and any(map(is_text, call.args)):
             yield Cause(
                 call,
                 "its text is printed, which shows it to you and to no model",

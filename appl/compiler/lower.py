@@ -290,12 +290,12 @@ class _Lowering:
 
     def _for(self, node: ast.For | ast.AsyncFor) -> ast.AST:
         iterated = node.iter
-        each = self._shallow(iterated) if isinstance(node, ast.For) else self.visit(iterated)
+        lowered = self._shallow(iterated) if isinstance(node, ast.For) else self.visit(iterated)
         steps = self.guarded and not self.plain(iterated)
         return copied(
             node,
             target=self._target(node.target),
-            iter=self._kept(iterated, each),
+            iter=self._kept(iterated, lowered),
             body=[*self._stepped(node, steps), *self._body(node.body)],
             orelse=[*self._stepped(node, steps), *self._body(node.orelse)],
         )

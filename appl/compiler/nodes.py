@@ -6,10 +6,12 @@ Invariant: no node that was made elsewhere is changed.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeVar, cast
 
 _SYNTAX = (ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop)
+
+_INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 _N = TypeVar("_N", bound=ast.AST)
 
@@ -46,6 +48,29 @@ def copied(node: _N, **changes: object) -> _N:
 def constant(value: str | bool, place: Placed) -> ast.Constant:
     """A constant at *place*."""
     return at(place, ast.Constant(value=value))
+
+
+def walk(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """All nodes of *body* in source order, without functions and classes inside it."""
+    todo: list[ast.AST] = [*body][::-1]
+    while todo:
+        node = todo.pop()
+        if not isinstance(node, _INNER):
+            yield node
+            todo += [*ast.iter_child_nodes(node)][::-1]
+
+
+def called(node: object) -> str:
+    """The name that *node* calls; "" for anything but the call of a plain name."""
+    named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    return node.func.id if named else ""  # type: ignore[attr-defined]
+
+
+def call_of(statement: ast.stmt) -> ast.Call | None:
+    """The call that *statement* consists of, awaited or not."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    value = value.value if isinstance(value, ast.Await) else value
+    return value if isinstance(value, ast.Call) else None
 
 
 def own_statements(node: ast.AST) -> Iterator[ast.stmt]:

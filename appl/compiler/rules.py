@@ -17,7 +17,6 @@ from appl.compiler.lost_text import (
     bare_text,
     cause_of,
     hands_out,
-    last_call,
     plain_functions,
     read_names,
     says_only,
@@ -25,7 +24,7 @@ from appl.compiler.lost_text import (
     unread_texts,
 )
 from appl.compiler.names import is_ppl
-from appl.compiler.nodes import TEMPLATES, Placed, own_statements
+from appl.compiler.nodes import TEMPLATES, Placed, call_of, called, own_statements, walk
 from appl.compiler.source import Def, FunctionSource, Module
 
 LONG_CONSTANT = 200
@@ -131,11 +130,9 @@ class Subject:
 
     def may_say(self, statement: ast.stmt) -> bool:
         """True if *statement* calls something unknown, which may say text."""
-        call = statement.value if isinstance(statement, ast.Expr) else None
-        call = call.value if isinstance(call, ast.Await) else call
-        if not isinstance(call, ast.Call):
+        call, name = call_of(statement), called(call_of(statement))
+        if call is None:
             return False
-        name = call.func.id if isinstance(call.func, ast.Name) else ""
         known = self.facts.plain.get(name)
         silent = known is not None and not any(
             isinstance(inner, ast.Return) and inner.value is not None for inner in ast.walk(known)
@@ -370,8 +367,7 @@ def unsaid_text(subject: Subject) -> Iterator[LintFinding]:
         )
     for statement in own_statements(subject.found.node):
         call = statement.value if isinstance(statement, ast.Expr) else None
-        name = getattr(call.func, "id", "") if isinstance(call, ast.Call) else ""
-        helper = subject.facts.plain.get(name)
+        helper = subject.facts.plain.get(name := called(call))
         if call is not None and helper is not None and says_only(helper):
             yield subject.at(
                 "unsaid-text",
@@ -442,7 +438,7 @@ def _textless(subject: Subject, node: ast.expr, bound: Container[str]) -> tuple[
     if isinstance(node, ast.Call):
         if subject.callees.kind(node.func) == "role":
             return f"`{shown}` is not entered", f"write `with {shown}:` around its text"
-        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        name = called(node)
         if name not in bound and subject.facts.textless.get(name) == "async function":
             return f"`{shown}` is a coroutine, which has no text", f"write await {shown}"
         return None
@@ -457,7 +453,7 @@ def _textless(subject: Subject, node: ast.expr, bound: Container[str]) -> tuple[
 def lost_answer(subject: Subject) -> Iterator[LintFinding]:
     """The last statement asks a model, but the function does not return the answer."""
     node = subject.found.node
-    call = last_call(node)
+    call = call_of(node.body[-1])
     if call is None or subject.callees.kind(call.func) not in ("gen", "select"):
         return
     if _starts_empty(subject) and not hands_out(node):
@@ -503,10 +499,8 @@ _FUNCTIONS = frozenset({"input", "next", "repr", "str", "format", "sorted", "min
 def accidental_text(subject: Subject) -> Iterator[LintFinding]:
     """The text that an ordinary call returns goes into the prompt."""
     for statement in own_statements(subject.found.node):
-        call = statement.value if isinstance(statement, ast.Expr) else None
-        if isinstance(call, ast.Await):
-            call = call.value
-        if not isinstance(call, ast.Call) or subject.callees.kind(call.func) not in OTHERS:
+        call = call_of(statement)
+        if call is None or subject.callees.kind(call.func) not in OTHERS:
             continue
         why = _returns_text(subject, call.func)
         if why:
@@ -629,9 +623,9 @@ _BLOCKING = {
 
 def blocking_call(subject: Subject) -> Iterator[LintFinding]:
     """A call such as ``time.sleep`` or ``requests.get`` blocks every program of the thread."""
-    for call in _direct_calls(subject.found.node):
-        path = _dotted(call.func, subject.facts.imported)
-        if path in _BLOCKING:
+    for call in walk(subject.found.node.body):
+        path = _dotted(call.func, subject.facts.imported) if isinstance(call, ast.Call) else ""
+        if isinstance(call, ast.Call) and path in _BLOCKING:
             yield subject.at(
                 "blocking-call",
                 call,
@@ -654,18 +648,6 @@ def _unblocked(path: str, call: ast.Call, is_async: bool) -> str:
     )
 
 
-def _direct_calls(node: ast.AST) -> Iterator[ast.Call]:
-    """The calls in the body of a function, without those in functions and lambdas inside it."""
-    todo: list[ast.AST] = [*getattr(node, "body", ())][::-1]
-    while todo:
-        each = todo.pop()
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            continue
-        if isinstance(each, ast.Call):
-            yield each
-        todo += [*ast.iter_child_nodes(each)][::-1]
-
-
 def set_order(subject: Subject) -> Iterator[LintFinding]:
     """Calls are made in the order of a set, which differs between processes."""
     for node in ast.walk(subject.found.node):
@@ -682,12 +664,8 @@ def set_order(subject: Subject) -> Iterator[LintFinding]:
 def _is_set(subject: Subject, node: ast.expr) -> bool:
     if isinstance(node, ast.Set | ast.SetComp):
         return True
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in ("set", "frozenset")
-        and subject.callees.names.is_builtin(node.func.id)
-    )
+    name = called(node)
+    return name in ("set", "frozenset") and subject.callees.names.is_builtin(name)
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from appl.compiler.ir import OPS, Graph
-from appl.compiler.nodes import names_in
+from appl.compiler.nodes import called, names_in, walk
 from appl.compiler.rules import LintFinding, finding_at
+from appl.compiler.source import DEFS, Def
 
 NAME = "serial-calls"
 ABOUT = "A loop calls a prompt function that waits inside, although no call needs another result"
@@ -34,7 +35,6 @@ _CHANGES = (
     "update",
     "write",
 )
-_INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def findings(
     file: str, tree: ast.Module, found: Mapping[str, WaitingFunction], imported: Mapping[str, str]
 ) -> Iterator[LintFinding]:
     """The loops of a file that call one of the functions in *found*."""
-    for scope in _scopes(tree) if found else ():
+    for scope in scopes(tree) if found else ():
         bound = _bound(scope)
         names = {name: statement for name, statement in found.items() if name not in bound}
         for node in walk(scope.body):
@@ -106,18 +106,17 @@ def findings(
                 yield _finding(file, node, call, names)
 
 
-def _scopes(tree: ast.Module) -> Iterator[ast.Module | ast.FunctionDef | ast.AsyncFunctionDef]:
+def scopes(tree: ast.Module) -> Iterator[ast.Module | Def]:
+    """The top level of a file, and all functions in it."""
     yield tree
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+    yield from (node for node in ast.walk(tree) if isinstance(node, DEFS))
 
 
 def _bound(scope: ast.AST) -> set[str]:
     """The names that a scope binds; a module's functions are left out."""
     if isinstance(scope, ast.Module):
         return {inner.id for inner in walk(scope.body) if _stored(inner)}  # type: ignore[attr-defined]
-    inside = {inner.name for inner in ast.walk(scope) if isinstance(inner, _INNER[:2])}
+    inside = {inner.name for inner in ast.walk(scope) if isinstance(inner, DEFS)}
     own = {inner.arg for inner in ast.walk(scope) if isinstance(inner, ast.arg)}
     stored = {inner.id for inner in ast.walk(scope) if _stored(inner)}  # type: ignore[attr-defined]
     return own | stored | (inside - {getattr(scope, "name", "")})
@@ -127,19 +126,9 @@ def _stored(node: ast.AST) -> bool:
     return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
 
 
-def walk(body: Collection[ast.AST]) -> Iterator[ast.AST]:
-    """All nodes of *body* in source order, without functions and classes inside it."""
-    todo: list[ast.AST] = [*body][::-1]
-    while todo:
-        node = todo.pop()
-        if not isinstance(node, _INNER):
-            yield node
-            todo += [*ast.iter_child_nodes(node)][::-1]
-
-
 def _calls(body: Collection[ast.AST], names: Collection[str]) -> Iterator[ast.Call]:
     for node in walk(body):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+        if isinstance(node, ast.Call) and called(node) in names:
             yield node
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Container, Iterator, Mapping
 
+from appl.compiler.nodes import called, walk
 from appl.compiler.rules import LintFinding, finding_at
-from appl.compiler.serial_calls import walk
+from appl.compiler.serial_calls import scopes
 
 NAME = "late-failure"
 ABOUT = (
     "A `try` in plain Python is left before the answer is there, and so cannot catch its failure"
 )
 _STORING = ("append", "appendleft", "add", "insert", "put", "put_nowait")
-_INNER = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def findings(
@@ -26,8 +26,7 @@ def findings(
     own = {id(node) for node in prompted.values()}
     late = {name for name, node in prompted.items() if _gives_future(node)}
     late |= {name for name, path in imported.items() if path == "appl.gen"}
-    scopes = [tree, *(inner for inner in ast.walk(tree) if isinstance(inner, _INNER))]
-    for scope in scopes if late else ():
+    for scope in scopes(tree) if late else ():
         if id(scope) not in own:
             for node in walk(scope.body):
                 if isinstance(node, ast.Try) and node.handlers:
@@ -44,7 +43,7 @@ def _gives_future(node: ast.AST) -> bool:
 def _findings(file: str, guard: ast.Try, late: Container[str]) -> Iterator[LintFinding]:
     for statement in guard.body:
         call = _kept(statement)
-        if call is None or not (isinstance(call.func, ast.Name) and call.func.id in late):
+        if call is None or (name := called(call)) not in late:
             continue
         if isinstance(statement, ast.Assign) and _read_again(statement, guard):
             continue
@@ -55,7 +54,7 @@ def _findings(file: str, guard: ast.Try, late: Container[str]) -> Iterator[LintF
             call,
             f"`{shown}` is a future here: its failure is raised where it is read, and the `try` on "
             f"line {guard.lineno} does not catch it",
-            f"write `str({shown})` or `{shown}.result()`" + _annotated(call.func.id),
+            f"write `str({shown})` or `{shown}.result()`" + _annotated(name),
         )
 
 

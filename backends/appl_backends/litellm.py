@@ -352,10 +352,10 @@ def _is_cut(raw: object) -> bool:
         return not data.get("stop_reason")
     found = [(data.get(answers), reason) for answers, reason in _ENDS]
     return any(
-        isinstance(each, dict) and not each.get(reason)
+        isinstance(answer, dict) and not answer.get(reason)
         for answers, reason in found
         if isinstance(answers, list)
-        for each in answers
+        for answer in answers
     )
 
 

@@ -129,9 +129,9 @@ def _changed(
 def _settings_of(kind: type[Compositor]) -> tuple[str, ...] | None:
     """The settings that *kind* takes by name; ``None`` when it takes any."""
     parameters = inspect.signature(kind).parameters.values()
-    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
-    return tuple(each.name for each in parameters)
+    return tuple(parameter.name for parameter in parameters)
 
 
 def _check_settings(kind: Any, given: Iterable[str]) -> None:
@@ -139,7 +139,7 @@ def _check_settings(kind: Any, given: Iterable[str]) -> None:
     known = _settings_of(kind)
     for name in given:
         if known is not None and name not in known:
-            settings = [each for each in known if not each.startswith("_")]
+            settings = [setting for setting in known if not setting.startswith("_")]
             raise UnknownOption(
                 f"{kind.__name__} has no setting {name!r}{nearest(name, settings)} "
                 f"(it has: {', '.join(settings)})"
@@ -169,7 +169,7 @@ def _role(role: RoleName | Role | None, name: str) -> Role | None:
 
 
 _ROLES: dict[RoleName, type[Role]] = {
-    each.kind: each for each in (SystemRole, UserRole, AIRole, ToolRole)
+    role.kind: role for role in (SystemRole, UserRole, AIRole, ToolRole)
 }
 
 
@@ -311,9 +311,9 @@ def _check_tag(name: str, tag: object, attrs: object) -> None:
         raise InvalidOption(f'{name}(tag) is the name alone, as in {name}("note"), got {tag!r:.80}')
     if not isinstance(attrs, Mapping | None):
         raise InvalidOption(f"{name}(attrs=...) takes a dict, got {attrs!r:.80}")
-    for each in attrs or {}:
-        if not isinstance(each, str) or _NO_ATTRIBUTE.search(each):
-            raise InvalidOption(f"{name}(attrs=...): {each!r:.80} is no name of an attribute")
+    for attribute in attrs or {}:
+        if not isinstance(attribute, str) or _NO_ATTRIBUTE.search(attribute):
+            raise InvalidOption(f"{name}(attrs=...): {attribute!r:.80} is no name of an attribute")
 
 
 _ENTITIES = str.maketrans(

@@ -36,8 +36,8 @@ class Conversation:
         self._lent = False  # whether somebody may change the lists behind our back
         system = () if system_messages is None else _every(system_messages)
         given = [*system, *(() if messages is None else _every(messages))]
-        for each in given:
-            self._add(settled(each))
+        for message in given:
+            self._add(settled(message))
 
     @classmethod
     def of(cls, chain: Messages | None) -> Conversation:
@@ -104,8 +104,8 @@ class Conversation:
         self._current = True
         system, said = self._split()
         every = list(self._chain or ())
-        system[:] = [each for each in every if each.role == "system"]
-        said[:] = [each for each in every if each.role != "system"]
+        system[:] = [message for message in every if message.role == "system"]
+        said[:] = [message for message in every if message.role != "system"]
         return self
 
     def materialize(self) -> None:

@@ -36,7 +36,7 @@ def _finished(value: object) -> Any:
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, list | tuple):
-        return [_finished(each) for each in value]
+        return [_finished(item) for item in value]
     return {k: _finished(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 

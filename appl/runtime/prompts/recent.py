@@ -77,7 +77,7 @@ class Recent:
 
     def _forget(self, seen: Beginning) -> bool:
         with self._lock:
-            kept = [each for each in self._lists if each is not seen]
+            kept = [known for known in self._lists if known is not seen]
             forgotten = len(kept) < len(self._lists)
             self._lists = deque(kept, maxlen=_LISTS)
         return forgotten

@@ -89,7 +89,7 @@ def textless(value: object, text: str) -> bool:
         return " at 0x" in text or isinstance(value, _NAMED)
     if " at 0x" not in text or not isinstance(value, list | tuple | set | frozenset | dict):
         return False
-    return any(textless(each, repr(each)) for each in _members(value))
+    return any(textless(member, repr(member)) for member in _members(value))
 
 
 _NAMED = (type, ModuleType, BuiltinFunctionType)

@@ -165,18 +165,18 @@ class Holes:
             todo.append(node)
             node = node.parent
         made = self._made[node] if node is not None else None
-        for each in reversed(todo):
+        for missing in reversed(todo):
             prompt = Prompt(made)
-            _say(prompt, each)
-            made = self._made[each] = prompt.tip
+            _say(prompt, missing)
+            made = self._made[missing] = prompt.tip
         return made
 
 
 def _say(prompt: Prompt, node: PromptNode) -> None:
     part = node.part
     if isinstance(part, PromptSlot) and part.prompt_known():
-        for each in moved(part.prompt_nodes(), part.voice, node.voice):
-            _say(prompt, each)
+        for moved_node in moved(part.prompt_nodes(), part.voice, node.voice):
+            _say(prompt, moved_node)
     elif (lazy := node.lazy) is None or _is_there(lazy):
         prompt.extend([node])
     else:

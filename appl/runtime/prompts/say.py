@@ -208,8 +208,8 @@ def _collect_other(
     ):
         bad(value)
     else:
-        for each in value:
-            _collect(frame, voice, each, items, bad)
+        for item in value:
+            _collect(frame, voice, item, items, bad)
 
 
 _NOT_ITERATED = (Mapping, set, frozenset, bytes, bytearray, memoryview, type, AsyncGeneratorType)

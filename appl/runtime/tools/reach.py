@@ -23,15 +23,15 @@ def may_ask(value: object, deep: int = 0) -> bool:
     if deep > _DEEP:
         return True
     if isinstance(value, functools.partial):
-        return any(may_ask(each, deep + 1) for each in (value.func, value.args, value.keywords))
+        return any(may_ask(part, deep + 1) for part in (value.func, value.args, value.keywords))
     if isinstance(value, dict | list | tuple | set | frozenset):
         every = (*value, *value.values()) if isinstance(value, dict) else value
-        return any(may_ask(each, deep + 1) for each in every)
+        return any(may_ask(part, deep + 1) for part in every)
     if _is_of_python(value):
         return False
     if isinstance(value, FunctionType) and inspect.unwrap(value) is value:
         return not _OPAQUE.isdisjoint(_names(value.__code__)) or any(
-            may_ask(each, deep + 1) for each in _used(value)
+            may_ask(used, deep + 1) for used in _used(value)
         )
     return True
 
@@ -57,6 +57,6 @@ def _used(f: FunctionType) -> Iterator[object]:
 
 def _names(code: CodeType) -> Iterator[str]:
     yield from code.co_names
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from _names(each)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)

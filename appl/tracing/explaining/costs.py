@@ -257,7 +257,7 @@ def of_totals(models: Mapping[str, Totals], terms: Terms) -> Costs | None:
     """
     costs = Costs(terms, _spent(combined(models.values())))
     costs.models = {name: Costs(terms, _spent(totals)) for name, totals in models.items()}
-    is_known = all(name and _tells(each, terms) for name, each in models.items())
+    is_known = all(name and _tells(totals, terms) for name, totals in models.items())
     return costs if is_known else None
 
 

@@ -111,8 +111,8 @@ def critical(run: Trace | StreamingReader | Steps) -> Critical:
         return Critical(0, [], {})
     segments, waits = _walk(graph)
     kinds: dict[str, int] = {}
-    for each in segments:
-        kinds[each.kind] = kinds.get(each.kind, 0) + each.took
+    for segment in segments:
+        kinds[segment.kind] = kinds.get(segment.kind, 0) + segment.took
     tried = min(_TRIED, max(_EVENTS // len(graph), 1))
     return Critical(graph.end - graph.begin, segments, kinds, _predicted(graph, waits[:tried]))
 

@@ -124,7 +124,7 @@ class Prediction:
     def costs(self) -> tuple[Amount, Amount]:
         """What the recorded answers to the fewest took, and those to the further calls besides."""
         fewest, further = (
-            [known for each in calls if (known := self.trace.by_address.get(each.address))]
+            [known for call in calls if (known := self.trace.by_address.get(call.address))]
             for calls in (self.fewest, self.further)
         )
         return _sum(fewest), _sum([*fewest, *further])

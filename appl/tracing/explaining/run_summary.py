@@ -205,7 +205,7 @@ def _of_trace(trace: Trace, most: int) -> Summary:
     for scope in trace.scopes[: 4 * most]:
         made.scopes[scope.address] = scope
     every: list[RecordedCall | ToolUse] = [*trace.calls, *trace.tools.values()]
-    for call in sorted(every, key=lambda each: each.position):
+    for call in sorted(every, key=lambda call: call.position):
         made.began(call)
         if call.outcome is not None:
             made.over(call)

@@ -92,19 +92,19 @@ class Steps:
                 self._did.add(self._numbered([("tool", end - self.start[-1])]))
                 yield ()
 
-    def _note(self, each: RecordedCall | ToolUse, started: int) -> int:
+    def _note(self, call: RecordedCall | ToolUse, started: int) -> int:
         """Note one call of a model or a tool and return the time at which it ended."""
-        start = self._time(each, started)
-        end = start if each.ended is None else max(self._time(each, each.ended), start)
-        self.address.append(each.address)
-        self.where.append(sys.intern(each.where))
+        start = self._time(call, started)
+        end = start if call.ended is None else max(self._time(call, call.ended), start)
+        self.address.append(call.address)
+        self.where.append(sys.intern(call.where))
         self.start.append(start)
         self.end.append(end)
-        self.position.append(max(each.position, 0))
+        self.position.append(max(call.position, 0))
         return end
 
-    def _time(self, each: RecordedCall | ToolUse, at: int) -> int:
-        return self._clock.at(at, each.incarnation)
+    def _time(self, call: RecordedCall | ToolUse, at: int) -> int:
+        return self._clock.at(at, call.incarnation)
 
     def _numbered(self, did: Phases) -> Iterator[int]:
         kinds = self._kinds

@@ -81,9 +81,9 @@ def _messages(prefix: str, messages: Iterable[Message]) -> dict[str, Value]:
     return found
 
 
-def _called(at: str, each: ToolCall) -> dict[str, Value]:
+def _called(at: str, call: ToolCall) -> dict[str, Value]:
     return {
-        at + names.OI_TOOL_ID: each.id,
-        at + names.OI_TOOL_NAME: each.name,
-        at + names.OI_TOOL_ARGUMENTS: each.arguments,
+        at + names.OI_TOOL_ID: call.id,
+        at + names.OI_TOOL_NAME: call.name,
+        at + names.OI_TOOL_ARGUMENTS: call.arguments,
     }

@@ -182,11 +182,11 @@ class _Maker:
         self._known[scope.address] = span
         return span
 
-    def _times(self, each: RecordedCall | ToolUse) -> tuple[int, int]:
+    def _times(self, call: RecordedCall | ToolUse) -> tuple[int, int]:
         """Start and end; a call in flight ends at the last record of the run."""
         wall = self._trace.wall
-        ended = None if each.ended is None else wall(each.ended, each.incarnation)
-        started = ended if each.started is None else wall(each.started, each.incarnation)
+        ended = None if call.ended is None else wall(call.ended, call.incarnation)
+        started = ended if call.started is None else wall(call.started, call.incarnation)
         if started is None:
             started = self._last
         return started, max(started, self._last if ended is None else ended)

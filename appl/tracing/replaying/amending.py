@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 HEADER = "sets"
 _OPTIONS = tuple(
-    each.name
-    for each in dataclasses.fields(Sampling)
-    if each.init and each.name not in ("extra", "begun", "tools", "schema", "choices")
+    field.name
+    for field in dataclasses.fields(Sampling)
+    if field.init and field.name not in ("extra", "begun", "tools", "schema", "choices")
 )
 
 

@@ -136,7 +136,7 @@ class Replayer(Sequencer):
         In a run that failed, others may have been started without having mattered.
         """
         failed = self.trace.reason not in ("", "finished")
-        return [each for each in self.unasked() if each.delivered is not None or not failed]
+        return [record for record in self.unasked() if record.delivered is not None or not failed]
 
 
 def answers(trace: Trace, call: RecordedCall, request: Request) -> bool:

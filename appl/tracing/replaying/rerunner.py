@@ -219,9 +219,9 @@ class Rerunner(Recall):
         """The longest time after which the program cancelled what is held to be cancelled again."""
         if self.trace.reason not in ("", "finished"):
             return 0.0  # the end of the run cancelled it
-        held = [each.moment.address for each in self.waiting("again")]
+        held = [expected.moment.address for expected in self.waiting("again")]
         every = (self.trace.by_address.get(at) or self.trace.tools[at] for at in held)
-        spans = ((each.ended or 0) - (each.started or each.ended or 0) for each in every)
+        spans = ((record.ended or 0) - (record.started or record.ended or 0) for record in every)
         return max(spans, default=0) / 1e6 + self.patience_s
 
     def _waits_for_live(self) -> bool:
@@ -234,7 +234,7 @@ class Rerunner(Recall):
         return False
 
     def _strays(self) -> list[Expectation]:
-        strays = [each for each in self.waiting("stray") if not each.over]
+        strays = [stray for stray in self.waiting("stray") if not stray.over]
         return sorted(strays, key=strays_first)
 
     def _reuse(self, free: Set[str] | None = None) -> bool:

@@ -71,7 +71,7 @@ class Resumer(Recall):
     def _check_choices(self) -> None:
         for address in (*self.rerun, *self.assume):
             if address not in self.trace.tools:
-                known = [each.address for each in self.trace.tools.values() if in_doubt(each)]
+                known = [used.address for used in self.trace.tools.values() if in_doubt(used)]
                 raise TraceError(
                     f"{self.trace.path.name} records no tool call {address!r} (in doubt: "
                     f"{', '.join(known) or 'none'})"

@@ -393,7 +393,7 @@ class Sequencer(Live):
         calls = (call for call in self.trace.calls if call.address in self._turns)
         every: list[RecordedCall | ToolUse] = [c for c in calls if c.started is not None]
         every += (used for used in self.trace.tools.values() if used.message is not None)
-        return [each for each in every if not self._is_covered(each.address)]
+        return [record for record in every if not self._is_covered(record.address)]
 
     def dropped(self, address: str) -> bool:
         """True if a call at *address* or below was cancelled in the record."""
@@ -545,7 +545,7 @@ class Sequencer(Live):
     def _is_covered(self, address: str) -> bool:
         """True if somebody has asked for what is recorded at *address*, or need not."""
         known = (self.claimed, self.departed, self.effects, self.whole)
-        return any(address in each for each in known) or within(address, self.whole)
+        return any(address in addresses for addresses in known) or within(address, self.whole)
 
     def release(self) -> bool:
         """Let go what was delivered first of all that is parked; false when nothing is."""

@@ -28,7 +28,7 @@ _CHARACTER = re.compile(
     r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))|(.)", re.DOTALL
 )
 _ESCAPES = {
-    **{each: each for each in "\\\"'[]-^/?"},
+    **{sign: sign for sign in "\\\"'[]-^/?"},
     "n": "\n",
     "t": "\t",
     "r": "\r",
