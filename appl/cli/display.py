@@ -14,7 +14,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Self
 
 from appl.cli.terminal import TermSafe, counted, err, say, term_safe
 from appl.errors import CallCancelled
@@ -151,23 +151,31 @@ class Counts:
         }
 
 
-class Display(Protocol):
-    """An instrument that shows its counts inside a ``with`` block."""
+class Display:
+    """An instrument that counts a run, and shows it inside a ``with`` block.
 
-    counts: Counts
+    With *answers*, it shows the models' answers too.
+    """
+
+    def __init__(self, answers: bool = False) -> None:
+        self.counts, self.wants_chunks = Counts(), answers
 
     def on_event(self, event: Event) -> None:
         """Count and perhaps show *event*."""
+        self.counts.add(event)
 
     def tell(self, line: str) -> None:
         """Show a line above everything live."""
+        say(line)
 
     def clear(self) -> None:
         """Clear the terminal for text that the program writes piece by piece."""
 
-    def __enter__(self) -> Display: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, *error: object) -> None: ...
+    def __exit__(self, *error: object) -> None:
+        """End what is live."""
 
 
 class AnswerPrinter:
@@ -253,21 +261,21 @@ def _shown(text: str, masker: Masker) -> str:
     return masker.text(term_safe(text), [])
 
 
-class PlainDisplay:
+class PlainDisplay(Display):
     """Prints a line on stderr, every five seconds at most; nothing if *quiet*.
 
     With *answers*, it prints the models' answers instead.
     """
 
     def __init__(self, quiet: bool = False, answers: bool = False) -> None:
-        self.counts, self._quiet = Counts(), quiet
-        self.wants_chunks = answers
+        super().__init__(answers)
+        self._quiet = quiet
         self._answers = AnswerPrinter()
         self._next = self.counts.began + EVERY_NS
 
     def on_event(self, event: Event) -> None:
         """Count *event*, and print a line if the last one is old."""
-        self.counts.add(event)
+        super().on_event(event)
         if self.wants_chunks:
             self._answers.on_event(event)
             return
@@ -287,21 +295,8 @@ class PlainDisplay:
         ended = isinstance(event, CallEnded | AttemptFailed)
         return ended and self.counts.present()[1] > 0 and event.at < self._next + EVERY_NS
 
-    def tell(self, line: str) -> None:
-        """Show a line."""
-        say(line)
 
-    def clear(self) -> None:
-        """Do nothing: nothing is live here."""
-
-    def __enter__(self) -> PlainDisplay:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        return None
-
-
-class LiveDisplay:
+class LiveDisplay(Display):
     """One line at the bottom of the terminal, redrawn eight times a second and removed at the end.
 
     With *answers*, it has a panel above the line for each of the latest unfinished answers;
@@ -309,7 +304,7 @@ class LiveDisplay:
     """
 
     def __init__(self, console: object = None, answers: bool = False) -> None:
-        self.counts, self.wants_chunks = Counts(), answers
+        super().__init__(answers)
         self._saying: dict[str, list[str]] = {}
         self._texts: dict[str, dict[tuple[int, str], _Shown]] = {}
         self._lock = threading.Lock()
@@ -351,7 +346,7 @@ class LiveDisplay:
 
     def on_event(self, event: Event) -> None:
         """Count *event*; the display's own thread redraws."""
-        self.counts.add(event)
+        super().on_event(event)
         if not self.wants_chunks:
             return
         if isinstance(event, ChunkArrived):
@@ -375,15 +370,11 @@ class LiveDisplay:
         which = event.chunk.sample, event.chunk.kind
         return texts.setdefault(which, _Shown(self._masker)).feed(event.chunk.text)
 
-    def tell(self, line: str) -> None:
-        """Show a line above the live one."""
-        say(line)
-
     def clear(self) -> None:
         """Stop the live line before the program's own output."""
         self._live.stop()
 
-    def __enter__(self) -> LiveDisplay:
+    def __enter__(self) -> Self:
         self._live.start()
         return self
 

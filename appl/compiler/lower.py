@@ -175,20 +175,20 @@ class _Lowering:
             changes["slice"] = self._kept(node.slice, lowered.slice)
         return copied(lowered, **changes) if changes else lowered
 
-    def _return(self, node: ast.Return) -> ast.Return:
-        return copied(node, value=node.value and self._kept(node.value, self.visit(node.value)))
+    def _value(self, node: ast.expr) -> Any:
+        """A value that is stored or handed out, after the answers of its calls."""
+        return self._kept(node, self.visit(node))
+
+    def _operand(self, node: ast.expr) -> Any:
+        """A test, or another operand, after the answers of its calls."""
+        return self._kept(node, self._shallow(node))
 
     def _raise(self, node: ast.Raise) -> ast.Raise:
-        return copied(
-            node,
-            exc=node.exc and self._kept(node.exc, self.visit(node.exc)),
-            cause=node.cause and self._kept(node.cause, self.visit(node.cause)),
-        )
+        return self._same_shape(node, exc=self._value, cause=self._value)
 
     def _handed_out(self, node: _N) -> _N:
-        """A ``yield`` or ``:=`` with its value lowered."""
-        value = getattr(node, "value", None)
-        return copied(node, value=value and self._kept(value, self.visit(value)))
+        """A ``return``, a ``yield`` or ``:=`` with its value lowered."""
+        return self._same_shape(node, value=self._value)
 
     def _said(self, node: ast.Expr) -> list[ast.stmt]:
         value = node.value
@@ -226,17 +226,13 @@ class _Lowering:
 
     def _augmented(self, node: ast.AugAssign) -> list[ast.stmt]:
         """``x += y`` in an async def, which awaits the old value of a name first."""
-        value = self._kept(node.value, self._shallow(node.value))
+        value = self._operand(node.value)
         changed = copied(node, target=self.visit(node.target), value=value)
         if not isinstance(node.target, ast.Name) or self.plain(node.target):
             return [changed]
         old = at(node.target, ast.Name(id=node.target.id, ctx=ast.Load()))
         finished = self._awaited("await_", old)
         return [at(node.target, ast.Assign(targets=[node.target], value=finished)), changed]
-
-    def _added(self, node: ast.AugAssign) -> ast.AugAssign:
-        value = self._kept(node.value, self.visit(node.value))
-        return copied(node, target=self.visit(node.target), value=value)
 
     def _try(self, node: ast.Try) -> ast.Try:
         """A ``try`` with a region around its body, which waits for the calls started inside."""
@@ -259,8 +255,7 @@ class _Lowering:
             hook = "ascope" if isinstance(node, ast.AsyncWith) else "mixed"
         items = []
         for item in node.items:
-            entered = self._kept(item.context_expr, self.visit(item.context_expr))
-            manager = self._hook(hook, item.context_expr, entered)
+            manager = self._hook(hook, item.context_expr, self._value(item.context_expr))
             target = item.optional_vars and self.visit(item.optional_vars)
             items.append(copied(item, context_expr=manager, optional_vars=target))
         body = self._catching_body(node.body)
@@ -272,7 +267,7 @@ class _Lowering:
         cases = [
             copied(
                 case,
-                guard=case.guard and self._kept(case.guard, self._shallow(case.guard)),
+                guard=case.guard and self._operand(case.guard),
                 body=self._body(case.body),
             )
             for case in node.cases
@@ -281,12 +276,7 @@ class _Lowering:
         return copied(node, subject=subject, cases=cases)
 
     def _branch(self, node: ast.If | ast.While) -> ast.AST:
-        return copied(
-            node,
-            test=self._kept(node.test, self._shallow(node.test)),
-            body=self._body(node.body),
-            orelse=self._body(node.orelse),
-        )
+        return self._same_shape(node, test=self._operand)
 
     def _for(self, node: ast.For | ast.AsyncFor) -> ast.AST:
         iterated = node.iter
@@ -305,8 +295,9 @@ class _Lowering:
         return [self._settled(node)] if steps else []
 
     def _assert(self, node: ast.Assert) -> ast.Assert:
-        test = self._kept(node.test, self._shallow(node.test))
-        return copied(node, test=test, msg=node.msg and self._kept(node.msg, self._deep(node.msg)))
+        return self._same_shape(
+            node, test=self._operand, msg=lambda text: self._kept(text, self._deep(text))
+        )
 
     def _assign(self, node: ast.Assign) -> ast.Assign:
         unpacked = any(isinstance(target, ast.Tuple | ast.List) for target in node.targets)
@@ -318,7 +309,7 @@ class _Lowering:
         )
 
     def _annotated(self, node: ast.AnnAssign) -> ast.AnnAssign:
-        value = node.value and self._kept(node.value, self.visit(node.value))
+        value = node.value and self._value(node.value)
         return copied(node, target=self._target(node.target), value=value)
 
     # Expressions
@@ -330,11 +321,14 @@ class _Lowering:
         lower_it = _LOWERINGS.get(type(node))
         return lower_it(self, node) if lower_it is not None else self._same_shape(node)
 
-    def _same_shape(self, node: _N) -> _N:
+    def _same_shape(self, node: _N, **ways: Callable[[Any], object]) -> _N:
+        """*node* with its parts lowered, those in *ways*, if they are there, in their own way."""
         changes: dict[str, object] = {}
         new: Any
         for name, old in node.__dict__.items():
-            if type(old) is not list:
+            if name in ways:
+                new = old and ways[name](old)
+            elif type(old) is not list:
                 new = self.visit(old)
             elif old and isinstance(old[0], ast.stmt):
                 new = self._body(old)
@@ -436,8 +430,8 @@ class _Lowering:
         return copied(node, value=base, slice=index)
 
     def _slice(self, node: ast.Slice) -> ast.Slice:
-        parts = {name: getattr(node, name) for name in ("lower", "upper", "step")}
-        return copied(node, **{name: part and self._shallow(part) for name, part in parts.items()})
+        shallow = self._shallow
+        return self._same_shape(node, lower=shallow, upper=shallow, step=shallow)
 
     def _attribute(self, node: ast.Attribute) -> ast.Attribute:
         base = self.visit(node.value)
@@ -455,30 +449,26 @@ class _Lowering:
         return self.plain(node) or callable(value) or isinstance(value, ModuleType)
 
     def _formatted(self, node: Any) -> Any:
-        if not self.awaits:
-            return self._same_shape(node)
-        spec = node.format_spec and self.visit(node.format_spec)
-        return copied(node, value=self._deep(node.value), format_spec=spec)
+        return self._same_shape(node, **({"value": self._deep} if self.awaits else {}))
 
     def _binary(self, node: ast.BinOp) -> ast.BinOp:
-        deep = isinstance(node.op, ast.Mod)
-        right = self._deep(node.right) if deep and self.awaits else self._shallow(node.right)
-        return copied(node, left=self._shallow(node.left), right=right)
+        deep = self.awaits and isinstance(node.op, ast.Mod)
+        right = self._deep if deep else self._shallow
+        return self._same_shape(node, left=self._shallow, right=right)
 
     def _unary(self, node: ast.UnaryOp) -> ast.UnaryOp:
-        return copied(node, operand=self._shallow(node.operand))
+        return self._same_shape(node, operand=self._shallow)
 
     def _boolean(self, node: ast.BoolOp) -> ast.BoolOp:
         tested = [self._shallow(value) for value in node.values[:-1]]
         return copied(node, values=[*tested, self.visit(node.values[-1])])
 
     def _conditional(self, node: ast.IfExp) -> ast.IfExp:
-        body, orelse = self.visit(node.body), self.visit(node.orelse)
-        return copied(node, test=self._shallow(node.test), body=body, orelse=orelse)
+        return self._same_shape(node, test=self._shallow)
 
     def _starred(self, node: ast.Starred) -> ast.Starred:
         load = isinstance(node.ctx, ast.Load)
-        return copied(node, value=self._shallow(node.value) if load else self.visit(node.value))
+        return self._same_shape(node, value=self._shallow if load else self.visit)
 
     # Waiting
 
@@ -544,12 +534,12 @@ _LOWERINGS: dict[type[ast.AST], Callable[[_Lowering, Any], ast.AST]] = {
     ast.For: _Lowering._for,
     ast.AsyncFor: _Lowering._for,
     ast.Assert: _Lowering._assert,
-    ast.Return: _Lowering._return,
+    ast.Return: _Lowering._handed_out,
     ast.Raise: _Lowering._raise,
     ast.Yield: _Lowering._handed_out,
     ast.YieldFrom: _Lowering._handed_out,
     ast.NamedExpr: _Lowering._handed_out,
-    ast.AugAssign: _Lowering._added,
+    ast.AugAssign: _Lowering._handed_out,
     ast.Assign: _Lowering._assign,
     ast.AnnAssign: _Lowering._annotated,
     ast.Call: _Lowering._call,
