@@ -12,7 +12,6 @@ import time
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from appl import tracebacks
@@ -122,23 +121,6 @@ def _tell_of_threads() -> None:
         lines = [(f.f_code.co_filename, f.f_lineno) for f in stack_of(thread.ident)]
         at = next((f" at {file}:{line}" for file, line in lines if not is_library(file)), "")
         say(f"appl: the program's {thread.name} goes on{at}; Ctrl-C once more ends it")
-
-
-def write_error(path: object, error: OSError) -> UsageError:
-    """The error for the file *path*, named by the user, that cannot be written."""
-    return UsageError(f"{path} cannot be written: {error.strerror or error}")
-
-
-def unused_path(path: Path, advice: str = "give another name, or remove it") -> Path:
-    """*path*, for a new file. Raises ``UsageError``, with *advice*, if it exists."""
-    if path.exists() or path.is_symlink():
-        raise path_exists(path, advice)
-    return path
-
-
-def path_exists(path: object, advice: str = "give another name, or remove it") -> UsageError:
-    """The error for the file *path*, named by the user, that exists already."""
-    return UsageError(f"{path} exists already; {advice}")
 
 
 def describe(error: BaseException) -> dict[str, Any]:

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, argument
-from appl.cli.failure import path_exists, write_error
-from appl.cli.target import UsageError
+from appl.cli.target import UsageError, path_exists, write_error
 from appl.cli.terminal import as_json, out, say
 from appl.config import Config
 from appl.extras import EXTRAS, absent

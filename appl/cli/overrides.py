@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from appl.cli.commands import F, Options, combined, option
-from appl.cli.failure import unused_path
-from appl.cli.target import UsageError
+from appl.cli.target import UsageError, unused_path
 from appl.config import KEYS
 from appl.config.schedule import TABLES
 from appl.errors import nearest

@@ -19,6 +19,23 @@ class UsageError(ApplError):
     """The command line is wrong; shown without a traceback."""
 
 
+def write_error(path: object, error: OSError) -> UsageError:
+    """The error for the file *path*, named by the user, that cannot be written."""
+    return UsageError(f"{path} cannot be written: {error.strerror or error}")
+
+
+def unused_path(path: Path, advice: str = "give another name, or remove it") -> Path:
+    """*path*, for a new file. Raises ``UsageError``, with *advice*, if it exists."""
+    if path.exists() or path.is_symlink():
+        raise path_exists(path, advice)
+    return path
+
+
+def path_exists(path: object, advice: str = "give another name, or remove it") -> UsageError:
+    """The error for the file *path*, named by the user, that exists already."""
+    return UsageError(f"{path} exists already; {advice}")
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A function in a file (``file.py:f``) or in an importable module (``package.module:f``)."""

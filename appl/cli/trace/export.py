@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from appl.cli import exits, parameters
 from appl.cli.commands import Options, appl_command, option, switch
-from appl.cli.failure import path_exists, unused_path, write_error
-from appl.cli.target import UsageError
+from appl.cli.target import UsageError, path_exists, unused_path, write_error
 from appl.cli.terminal import as_json, say
 from appl.cli.terminal import out as print_out
 from appl.cli.trace.run_names import run_path

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
-from appl.cli.failure import unused_path
+from appl.cli.target import unused_path
 from appl.cli.terminal import bytes_shown, counted, report_done
 from appl.cli.trace.run_names import run_path
 from appl.config import load

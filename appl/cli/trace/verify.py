@@ -9,8 +9,8 @@ from pathlib import Path
 
 from appl.cli import exits, parameters
 from appl.cli.commands import Options, appl_command, argument, option
-from appl.cli.failure import unused_path
 from appl.cli.parameters import LAST, RUN
+from appl.cli.target import unused_path
 from appl.cli.terminal import bytes_shown, counted, one_line, print_found, report_done
 from appl.cli.trace.run_names import run_path
 from appl.cli.trace.run_selection import run_paths

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
-from appl.cli.failure import unused_path
-from appl.cli.target import UsageError
+from appl.cli.target import UsageError, unused_path
 from appl.cli.terminal import out, report_done, say
 from appl.cli.trace.run_names import run_path
 from appl.tracing import viewer

@@ -67,6 +67,8 @@ class Meter:
         if worst is None:
             return _NONE
         usage = response.usage
+        # On the I/O loop alone, as every answer is: what one answer teaches holds for the estimates
+        # of all calls that are admitted after it, and amounts that are reserved stay as they are.
         if usage.prompt_tokens is not None and usage.completion_tokens is not None:
             self._learn(request, usage.prompt_tokens)
         return _charged(usage, response.cost, worst)

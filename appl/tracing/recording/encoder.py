@@ -213,6 +213,8 @@ class EventEncoder:
 
         What cannot be encoded is left out, and *failed* is told its name.
         """
+        # On the writer's thread, or on one that writes in its place, one group after another.
+        # *failed* keeps the error, which the gate raises where the next call is to start.
         found: list[bytes] = []
         handlers = self._handlers
         self._packed, self._failed = found, failed
@@ -322,6 +324,9 @@ class EventEncoder:
 
     def _prompt(self, chain: Messages | None) -> int | None:
         """The number of *chain*, which may be new."""
+        # Back to the newest link that has a record here. Runs may share links, and the writer of
+        # another one may replace the note at any time: it is one tuple, so it is read and replaced
+        # in one step, and a link whose note is gone is known again by its content.
         fresh: list[Messages] = []
         mark, link, number = self._mark, chain, None
         while link is not None:
@@ -542,6 +547,8 @@ class EventEncoder:
             data = self._masker.text(text, masks).encode("utf-8", "surrogatepass")
         else:
             data = self._masker._clean_bytes(text, masks)
+        # The pieces stand before the record that refers to them, each in a block of its own: a
+        # crash between them leaves pieces that nothing refers to, and no record without its text.
         number = next(self._ids)
         for index, start in enumerate(range(0, len(data), LONG_TEXT)):
             self._records.append(_piece_row(number, index, data[start : start + LONG_TEXT]))

@@ -23,6 +23,8 @@ class Memo(Generic[K]):
         self.recent: dict[K, int] = {}
         self.earlier: dict[K, int] = {}
 
+        # Replaced when half is forgotten: until then a look-up is that of one dict, without a call
+        # of ours, and most runs never get there.
         self.find: Callable[[K], int | None] = self.recent.get
 
     def _either(self, key: K) -> int | None:
@@ -68,6 +70,8 @@ class AnswerMemo(Memo[str]):
 
     def without(self, number: object) -> dict[int, str]:
         """Forget the answer of the call *number*, if there is one; its text by that number."""
+        # The record of that answer could not be written: a message that said the same must hold
+        # the text itself, or it would refer to nothing.
         for known in (self.recent, self.earlier):
             text = next((text for text, call in known.items() if call == number), None)
             if text is not None:
@@ -78,6 +82,7 @@ class AnswerMemo(Memo[str]):
 class Ropes(weakref.WeakKeyDictionary[Rope, int]):
     """The records of growing texts, as long as somebody holds the texts."""
 
+    # A text that nobody holds any more cannot grow, so that its record is not asked for again.
     put = weakref.WeakKeyDictionary.__setitem__
 
 

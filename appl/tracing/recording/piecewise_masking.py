@@ -33,6 +33,8 @@ class PiecewiseMasker:
         return self._show(len(self._held))
 
     def _show(self, size: int) -> str:
+        # Masked together with what stands before it, as a key may be known by a word in front of
+        # it; of the result only what was not shown yet is new.
         masked = self._mask(self._shown + self._held[:size])
         same = sum(1 for _ in takewhile(_are_equal, zip(self._shown, masked, strict=False)))
         new = masked[same:]

@@ -149,6 +149,8 @@ class Recorder:
 
     def _filter(self, items: list[object]) -> list[bytes]:
         """The records of a group as they are written."""
+        # Called by the thread that writes. Secrets are masked in whole records, as any field may
+        # hold one; the veil of a private trace comes last, so that it digests masked texts.
         found = self._masker.filter(self.encoder.encode(items, self._refused))
         return found if self._veil is None else self._veil.filter(found)
 
@@ -162,6 +164,8 @@ class Recorder:
         beginning = _process_row(
             self.writer.file.blocks, os.getpid(), host, reason, self._wall, self._began
         )
+        # Written by this thread before the program goes on: whenever its process ends, the file
+        # says what it is of, and which process wrote what follows.
         self.writer.append(first + codec.pack(beginning), wake=False)
         self.writer.write_now()
 
