@@ -48,10 +48,11 @@ class PromptNode:
 
     A part is text, something lazy, an image or a sound, or a ``Message`` that stays as it is.
     ``voice`` says who speaks, and in which format; ``starts`` is true for the first part of an
-    item. ``apart`` begins a message, where it stands, whatever was said before. ``hole`` is the
-    nearest node, this one included, whose part is lazy; ``needs`` are the features that a backend
-    must have for the parts that are there. Several prompts go on from a ``shared`` one. ``site`` is
-    the statement that said it, where that is known.
+    item. ``apart`` begins a message, where it stands, whatever was said before. ``is_hole`` is true
+    if its part is lazy, ``has_hole`` if that or an earlier one is, ``before`` is the nearest such
+    node before it. ``needs`` are the features that a backend must have for the parts that are
+    there. Several prompts go on from a ``shared`` one. ``site`` is the statement that said it,
+    where that is known.
     """
 
     __slots__ = (
@@ -60,7 +61,9 @@ class PromptNode:
         "_ready",
         "_rendered",
         "apart",
-        "hole",
+        "before",
+        "has_hole",
+        "is_hole",
         "length",
         "needs",
         "parent",
@@ -86,19 +89,29 @@ class PromptNode:
         self._rendered: Messages | None = None
         self._layout: Layout | None = None
         self._is_rendered = self.shared = False
-        self.hole: PromptNode | None
+        self.before: PromptNode | None
         self.needs: frozenset[str]
         if parent is None:
-            self.length, self.hole, self.needs = 1, None, _NOTHING
+            self.length, self.before, self.needs = 1, None, _NOTHING
         else:
-            self.length, self.hole, self.needs = 1 + parent.length, parent.hole, parent.needs
+            self.length, self.needs = 1 + parent.length, parent.needs
+            self.before = parent if parent.is_hole else parent.before
+        self.is_hole: bool = False
+        self.has_hole: bool = self.before is not None
         if isinstance(part, str):
-            self._ready = self.hole is None
+            self._ready = self.before is None
         elif isinstance(part, _THERE):
-            self._ready = self.hole is None
+            self._ready = self.before is None
             self.needs |= _needed(part)
         else:
-            self.hole, self._ready = self, False
+            self.is_hole = self.has_hole = True
+            self._ready = False
+
+    @property
+    def hole(self) -> PromptNode | None:
+        """The nearest node with a lazy part: this one or one before it."""
+        # Not an attribute: a node that held itself would wait for the garbage collector.
+        return self if self.is_hole else self.before
 
     def unread(self) -> list[Lazy]:
         """The lazy parts, nearest first, that no rendering has read yet."""
@@ -130,7 +143,7 @@ class PromptNode:
             if part is not None and not part.prompt_ready():
                 missing = True
                 yield part
-            hole = hole.parent.hole if hole.parent else None
+            hole = hole.before
         if first is not None and not missing:
             first._ready = self._ready = True
 
@@ -144,7 +157,7 @@ class PromptNode:
         while hole is not None:
             assert hole.lazy is not None
             yield hole.lazy
-            hole = hole.parent.hole if hole.parent else None
+            hole = hole.before
 
     def text(self) -> str:
         """The text of this part alone; a placeholder for an image or a sound."""
@@ -197,7 +210,7 @@ class PromptNode:
         """Render the *fresh* nodes that end here, after what was rendered *before*."""
         layout = before._layout.copy() if before and before._layout else None
         said = before._rendered if before else None
-        nodes = fresh if self.hole is None else _with_slots_filled(fresh)
+        nodes = _with_slots_filled(fresh) if self.has_hole else fresh
         self._rendered, self._layout = render(said, layout, nodes)
         self._is_rendered = True
 

@@ -73,6 +73,12 @@ class Dispatch:
         if self.models.routed:
             self._routed()
 
+    def end(self) -> None:
+        """End the work for the run, which is over, and let go of what leads back here."""
+        self.caches.close()
+        self.scheduler.end()
+        self.models.on_route = self.open_place = None
+
     def begin_account(self, allowance: Allowance) -> Account:
         """Have a budget from now on; what was spent before does not count."""
         account = Account(allowance)
@@ -100,25 +106,39 @@ class Dispatch:
         caching = _caching(backend, policy)
         order = order or order_of(policy, caching is not None)
         whose = backend if place.traffic is None else place.traffic
-        way = partial(self._dispatcher, name, place)
-        scheduler = Scheduler(way, policy, order, caching, whose if policy.share else None)
+        # What makes the dispatcher does not hold this object, which holds the scheduler.
+        samples = partial(Samples, backend, self.caches, self._look_soon, self._warn)
+        limits = (backend.profile.concurrency, self._concurrency, policy.limits.concurrency)
+        most = min((limit for limit in limits if limit is not None), default=None)
+        make = partial(
+            _dispatcher, name, place, samples, self._seed, most, self.ledger, self.lender
+        )
+        scheduler = Scheduler(make, policy, order, caching, whose if policy.share else None)
         self.places[name], self.schedulers[name] = place, scheduler
         return scheduler
 
-    def _dispatcher(self, name: str, place: BackendEndpoint) -> LegDispatcher:
-        backend, policy = place.backend, place.policy
-        limits = (backend.profile.concurrency, self._concurrency, policy.limits.concurrency)
-        way = LegDispatcher(
-            backend,
-            policy,
-            seed=self._seed,
-            most=min((each for each in limits if each is not None), default=None),
-            samples=Samples(backend, self.caches, self._look_soon, self._warn),
-            traffic=place.traffic,
-            ledger=self.ledger,
-        )
-        way.place, way.lender = name, self.lender
-        return way
+
+def _dispatcher(
+    name: str,
+    place: BackendEndpoint,
+    samples: Callable[[], Samples],
+    seed: int | None,
+    most: int | None,
+    ledger: BudgetLedger,
+    lender: Lender | None,
+) -> LegDispatcher:
+    """The way of calls to the backend of *place*, at most *most* of them at once."""
+    dispatcher = LegDispatcher(
+        place.backend,
+        place.policy,
+        seed=seed,
+        most=most,
+        samples=samples(),
+        traffic=place.traffic,
+        ledger=ledger,
+    )
+    dispatcher.place, dispatcher.lender = name, lender
+    return dispatcher
 
 
 def _caching(backend: Backend, policy: Policy) -> PrefixCaching | None:

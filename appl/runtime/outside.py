@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
+from weakref import proxy, ref
 
 from appl.backend import Backend, Response, offers
 from appl.runtime.answers.call import Call
@@ -41,7 +42,10 @@ class Outside:
     """
 
     def __init__(self, run: OutsideRun, world: World) -> None:
-        self._run, self.world = run, world
+        # The run holds this, which does not hold it: a run that nobody needs any more is freed at
+        # once, and does not wait for the garbage collector.
+        self._run, self.world = ref(run), world
+        self._reporter = run.reporter
         self._expected = Expected(world)
         self.expect, self.ends, self.leave = world.expect, world.ends, world.leave
         self.answer: Callable[[Call, Callable[[Call], None]], None] | None = None
@@ -49,16 +53,23 @@ class Outside:
         self.steps: list[Callable[[bool], bool]] = []
         self.amend: Callable[[Call], None] | None = None
         self.idle_detection: IdleDetection | None = None
+        self._uses_caches = True
         self._seen: dict[str, int] = {}
 
-    def open(self, backend: Backend) -> None:
+    def open(self, run: OutsideRun, backend: Backend) -> None:
         """Begin; *backend* may answer one call after the other, each time all programs wait."""
         # First the world, which may add itself to the steps. Only then it is known whether anybody
         # hands something over when all programs wait: live nobody does, and no hub is watched.
-        self.world.opens(self)
+        # This holds the world, and the world not this: see above.
+        self.world.opens(proxy(self))
+        run.dispatch.caches.used = self._uses_caches
+        # The watchdog compares durations. With answers from a record they say nothing of the user's
+        # lines.
+        if self.answer is None:
+            watchdog.runs.add(run)
         if offers(backend, Stepping):
             self.steps.append(backend.on_idle)
-        self.idle_detection = idle_detection_for(self._run, self.steps, self.world.due)
+        self.idle_detection = idle_detection_for(run, self.steps, self.world.due)
         if offers(backend, Shared):
             backend.watched_by(self)
 
@@ -91,19 +102,17 @@ class Outside:
 
         Without *caches* none is read.
         """
-        self.answer, self._run.dispatch.caches.used = self._answer, caches
-        # The watchdog compares durations. With answers from a record they say nothing of the user's
-        # lines.
-        watchdog.runs.discard(self._run)
+        self.answer, self._uses_caches = self._answer, caches
 
     def report_to(self, instrument: Instrument) -> None:
         """Tell *instrument* what happens, before all others."""
-        self._run.reporter.add_first(instrument)
+        self._reporter.add_first(instrument)
 
     @property
     def over(self) -> bool:
         """True if the run is over."""
-        return self._run.over
+        run = self._run()
+        return run is None or run.over
 
     @property
     def rests(self) -> bool:
@@ -112,7 +121,7 @@ class Outside:
 
     def emit(self, event: Event) -> None:
         """Tell all instruments of the run."""
-        self._run.reporter.emit(event)
+        self._reporter.emit(event)
 
     def look_soon(self) -> None:
         """Look whether all programs wait: something is held, or goes to the backend."""
@@ -134,7 +143,9 @@ class Outside:
 
     def recalled(self, call: Call, response: Response, requests: int) -> None:
         """Tell caches and budgets that *call* gets a recorded answer."""
-        self._run.dispatch.scheduler.recall(call, response, requests)
+        run = self._run()
+        if run is not None:
+            run.dispatch.scheduler.recall(call, response, requests)
 
     # -- hooks of a world that holds
 

@@ -120,8 +120,7 @@ class Run:
         self.began = time.monotonic()
         self._spared: Promise | None = None
         self.tree = ScopeTree(self, Account(policy.budget) if policy.budget else None)
-        watchdog.runs.add(self)
-        self.outside.open(backend)
+        self.outside.open(self, backend)
 
     @property
     def profile(self) -> Profile:
@@ -323,14 +322,15 @@ class Run:
 
     def _is_over(self, error: BaseException | None) -> None:
         self.over = True
-        self.dispatch.caches.close()
-        self.dispatch.scheduler.end()
+        self.dispatch.end()
+        self.serial.end()
         if (detection := self.outside.idle_detection) is not None:
             detection.ends()
         if self.reporter.watched:
             self.reporter.emit(RunEnded(_reason(error), error, time.monotonic_ns()))
-        if self.on_over is not None:
-            self.on_over()
+        on_over, self.on_over = self.on_over, None
+        if on_over is not None:
+            on_over()
 
 
 def _reason(error: BaseException | None) -> str:

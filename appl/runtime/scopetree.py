@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from asyncio import _get_running_loop
 from contextvars import Token
+from weakref import proxy
 
 from appl.prompt import Prompt, digest_of
 from appl.runtime.concurrency.loop_thread import task_here
@@ -27,7 +28,6 @@ class ScopeTree:
     """
 
     def __init__(self, run: FrameRun, account: Account | None) -> None:
-        self._run = run
         self.root = Frame(run, None, "", Prompt())
         self.root.account = account
         self.task = task_here()
@@ -51,6 +51,22 @@ class ScopeTree:
         if self._token is not None:
             FRAME.reset(self._token)
             self._token = None
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Have a root that does not hold the run, which holds this tree.
+
+        So a run that nobody needs any more is freed at once, and does not wait for the garbage
+        collector. Who is in the old root still holds that, and with it the run.
+        """
+        root = self.root
+        self.root = Frame(proxy(root.run), None, "", root.prompt)
+        self.root.account, self.root.counts, self.root.started = (
+            root.account,
+            root.counts,
+            root.started,
+        )
+        self.root.thread = root.thread
 
     def scope_tasks(self) -> None:
         """Give scopes to the tasks that the running loop makes from now on."""
@@ -63,7 +79,7 @@ class ScopeTree:
         kind = Frame if task_here() is not None else ThreadFrame
         with self._lock:
             address = parent.issue(_named_by(content))
-            frame = kind(self._run, parent, address, parent.prompt.copy(), parent.voice)
+            frame = kind(parent.run, parent, address, parent.prompt.copy(), parent.voice)
             self.scopes.add(frame)
         FRAME.set(frame)
         return frame

@@ -53,6 +53,10 @@ class LateBackends:
         """Serve a run from now on: its *world*, its *own* backend, and *place* for new ones."""
         self._world, self._own, self._place = world, own, place
 
+    def close(self) -> None:
+        """The run is over: let go of it."""
+        self._place = _nowhere
+
     def find(self, name: str) -> Elsewhere | None:
         """The model that *name* means, with its backend made. Raises ``BackendError``."""
         with self._lock:
@@ -138,4 +142,4 @@ class _Unmade:
 
 
 def _nowhere(name: str, backend: Backend) -> None:
-    """Ignore a new backend: the run is not wired yet."""
+    """Ignore a new backend: the run is not wired yet, or is over."""

@@ -27,7 +27,8 @@ class Recording:
     def __init__(
         self, open_recorder: Callable[[], Recorder | None], *, records: bool = True
     ) -> None:
-        self._open, self._records = open_recorder, records
+        self._open: Callable[[], Recorder | None] | None = open_recorder
+        self._records = records
         self._early: list[Event] = []
         self._waiting: list[Entered] = []
         self._opening = threading.RLock()  # held while the trace is opened, which may take long
@@ -113,7 +114,7 @@ class Recording:
             self.recorder.barrier()
 
     def _begin(self) -> None:
-        if self._opened:
+        if self._open is None:
             return
         # Events are kept meanwhile. If it raises, the next call tries again.
         recorder = self._open()
@@ -127,7 +128,7 @@ class Recording:
             # Both last: gate() reads the flag without the lock, and events of other threads wait
             # in _keep until the early ones are written, so the order is kept.
             self.on_event = recorder.on_event if recorder is not None else _ignore
-            self._opened = True
+            self._opened, self._open = True, None
 
     def _keep(self, event: Event) -> None:
         with self._lock:
@@ -147,7 +148,7 @@ class Recording:
         """Close the trace if there is one. Raises ``TraceWriteError``."""
         with self._opening, self._lock:  # for a call that was cancelled it may be opened just now
             if not self._opened:
-                self._opened, self.on_event = True, _ignore
+                self._opened, self._open, self.on_event = True, None, _ignore
         if self.recorder is not None:
             self.recorder.close(reason)
 

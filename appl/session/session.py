@@ -133,14 +133,15 @@ class Session:
         if self._closed:
             return
         self._closed = True
-        if self.control_server is not None:
-            self.control_server.close()
+        server, self.control_server = self.control_server, None
+        if server is not None:
+            server.close()
         try:
             if self.recording is not None:
                 self.recording.close()
             self._store_turns()
         finally:
-            late = self.late.made if self.late is not None else {}
+            late = self._late_made()
             for backend in (self.backend, *self.others.values(), *late.values()):
                 close_backend(backend)
         self._tell_lost()
@@ -156,6 +157,13 @@ class Session:
         for place in self.run.dispatch.places.values():
             if place.policy.turns is not None:
                 place.policy.turns.store()
+
+    def _late_made(self) -> Mapping[str, Backend]:
+        """The backends that were made at their first use; no more are made."""
+        if self.late is None:
+            return {}
+        self.late.close()
+        return self.late.made
 
     def _tell_lost(self) -> None:
         """Report, at the end of a program, much time lost by calls that waited for one another."""

@@ -26,13 +26,20 @@ import appl_backends
 ROOTS = tuple(str(Path(package.__path__[0])) for package in (appl, appl_backends))
 THREADS = ("MainThread", "appl-io")
 POLLING = ("loop_thread.py", "watchdog.py", "collecting.py", "serial.py")  # run by time
+LOOKS = ("watchdog.py", "collecting.py")  # and so does all that they call
 seen, on = [], [False]
+
+
+def is_looked_at(frame):
+    while frame is not None and not frame.f_code.co_filename.endswith(LOOKS):
+        frame = frame.f_back
+    return frame is not None
 
 
 def watch(frame, what, arg):
     file = frame.f_code.co_filename
     if what == "call" and on[0] and file.startswith(ROOTS) and not file.endswith(POLLING):
-        if threading.current_thread().name in THREADS:
+        if threading.current_thread().name in THREADS and not is_looked_at(frame):
             seen.append((file, frame.f_code.co_qualname))
 
 

@@ -249,7 +249,7 @@ class Call(Promise):
 
     def edges(self) -> tuple[str, ...]:
         """The addresses of the calls whose answers the prompt holds, those implied left out."""
-        if self.node is None or self.node.hole is None:
+        if self.node is None or not self.node.has_hole:
             return ()
         found = dict.fromkeys(at for source in sources(self.node) for at in source.answered_by())
         return tuple(found)
@@ -381,7 +381,7 @@ def sources(node: PromptNode | None) -> Iterator[Promise]:
             yield from _sources_in(part)
         else:
             yield source
-        before = hole.parent.hole if hole.parent is not None else None
+        before = hole.before
         asked = source.asked_after()
         if asked is not None and before is not None and asked.hole is before:
             return

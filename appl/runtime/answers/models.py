@@ -104,7 +104,7 @@ class Models:
         self._named_backends = frozenset(self._others)
         self._find = find
         self.reserved = {*reserved, *self._others} - {self.backend}
-        self.on_route: Callable[[], None] = _nothing
+        self.on_route: Callable[[], None] | None = None
         self._routes: dict[str, Route] = {}
         self._profiles: dict[str, Profile] = {}
         self._given = given = default or Model()
@@ -199,7 +199,8 @@ class Models:
             for spot in route.spots
         ]
         self._profiles[name] = _joint([each for each in found if isinstance(each, Profile)])
-        self.on_route()
+        if self.on_route is not None:
+            self.on_route()
         return name
 
     def resolve(self, name: str | None) -> Model:
@@ -265,10 +266,6 @@ class Models:
         placed = self._given.others or self._away(self._given)
         given = self._given if placed else Model(None, self._usual, self._given.options)
         return {name: _data(model) for name, model in {"": given, **self._names}.items()}
-
-
-def _nothing() -> None:
-    """Do nothing: nobody has to know of a new route."""
 
 
 def similar(name: str, known: Iterable[str], names: Iterable[str] = ()) -> str:

@@ -60,6 +60,18 @@ class _Look:
     timed: bool = False
 
 
+class _Over:
+    """Stands for a run that is over."""
+
+    over, busy = True, False
+
+    def fail(self, error: Exception) -> None:
+        """Do nothing: it has ended."""
+
+
+_OVER = _Over()
+
+
 class IdleDetection:
     """Watches the hubs of one run.
 
@@ -70,7 +82,8 @@ class IdleDetection:
     def __init__(
         self, run: WatchedRun, idle: Callable[[bool], bool], due: Callable[[], bool] = lambda: False
     ) -> None:
-        self._run, self._idle, self._due = run, idle, due
+        self._run: WatchedRun = run
+        self._idle, self._due = idle, due
         self._hubs: set[Hub] = set()
         self._asked = False
         self._hops = 0
@@ -99,6 +112,7 @@ class IdleDetection:
         """The run is over: hubs outlive it, and need not tell it any more."""
         for hub in tuple(self._hubs):
             hub.on_sleep = [tell for tell in hub.on_sleep if tell != self.soon]
+        self._run = _OVER  # which holds this
 
     def soon(self) -> None:
         """Look as soon as the I/O loop has nothing else to do."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from functools import partial
 
-from appl.runtime.concurrency.fiber import hub_here, run_on
+from appl.runtime.concurrency.fiber import Hub, hub_here, run_on
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Promise
 from appl.runtime.concurrency.structure import unfolded
@@ -38,21 +39,24 @@ def _left(started: list[Promise]) -> Iterator[Task]:
 @contextlib.contextmanager
 def watched(started: list[Promise]) -> Iterator[None]:
     """Look again and again, during the block, whether each of *started* can still go on."""
-    over, here = threading.Event(), hub_here()
-
-    def look() -> None:
-        if over.is_set():
-            return
-        # Looked for on the I/O loop, since this thread may sleep in a wait for one of them. Ended
-        # on this thread, to which its programs belong.
-        if any(True for _ in _left(started)):
-            run_on(here, lambda: end_left(started))
-        io_thread().loop.call_later(_LOOK_S, look)
-
     end_left(started)
-    if not all(pending.done for pending in unfolded(started)):
-        io_thread().send(look)
+    if all(pending.done for pending in unfolded(started)):
+        yield
+        return
+    over = threading.Event()
+    io_thread().send(partial(_look, started, hub_here(), over))
     try:
         yield
     finally:
         over.set()
+
+
+def _look(started: list[Promise], hub: Hub, over: threading.Event) -> None:
+    """Have what can never go on cancelled, and look again in a moment, until it is *over*."""
+    if over.is_set():
+        return
+    # Looked for on the I/O loop, since the thread of *hub* may sleep in a wait for one of them.
+    # Ended on that thread, to which its programs belong.
+    if any(True for _ in _left(started)):
+        run_on(hub, lambda: end_left(started))
+    io_thread().loop.call_later(_LOOK_S, _look, started, hub, over)

@@ -91,6 +91,10 @@ class SerialWaits:
                 siblings = f"{parent}/{name}."
                 turns.depends = _needs(call, turns.said_before, siblings, f"{siblings}{number}")
 
+    def end(self) -> None:
+        """The run is over: let go of its last call, which holds the run."""
+        self._call = None
+
     def _keep_answer(self, call: WaitedCall) -> None:
         """Keep the answer of *call*: the prompts of later calls may hold it."""
         for parent, name, number in _levels(call.address):

@@ -368,6 +368,10 @@ class Dispatcher:
         """Begin attempts again."""
         self._admission.resume()
 
+    def end(self) -> None:
+        """The run is over: nobody waits for room any more."""
+        self.on_room = _nothing
+
     def resize(self, most: int) -> int:
         """Allow *most* attempts at once, or as many as the backend bears; returns the number."""
         bears = self.backend.profile.concurrency
@@ -420,4 +424,4 @@ _UNTIMED = nullcontext()
 
 
 def _nothing() -> None:
-    """Does nothing: nobody waits for room yet."""
+    """Does nothing: nobody waits for room."""

@@ -238,8 +238,17 @@ class Scheduler(Generic[Way]):
 
     def end(self) -> None:
         """End the work for the run, which is over; from any thread."""
+        # What the dispatcher and the prefixes hold of this is let go, so that it is freed at once.
+        if (dispatcher := vars(self).get("dispatcher")) is not None:
+            dispatcher.end()
         if self.ahead is not None:
-            io_thread().send(self.ahead.leave)
+            io_thread().send(self._leave)
+
+    def _leave(self) -> None:
+        """Take back what is foreseen; on the I/O loop, where the rest of this runs."""
+        ahead, self.ahead = self.ahead, None
+        if ahead is not None:
+            ahead.leave()
 
     def resize(self, most: int) -> dict[str, int]:
         """Allow *most* attempts at once; returns the number by backend."""

@@ -315,4 +315,4 @@ class PrefixFirst:
 
 def _holds_an_answer(call: Call) -> bool:
     """True if the prompt of *call* holds an answer."""
-    return call.node is not None and call.node.hole is not None
+    return call.node is not None and call.node.has_hole

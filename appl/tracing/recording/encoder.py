@@ -191,22 +191,6 @@ class EventEncoder:
         self.params, self.scopes = Memo[Hashable](), Memo[str]()
         self._calls = Memo[str](1 << 17)
         self._last_params: tuple[Sampling | None, str, int] = (None, "", 0)
-        self._handlers: dict[type, Callable[[Any], None]] = {
-            ScopeEntered: self._scope,
-            CallStarted: self._started,
-            CallDispatched: self._dispatched,
-            ChunksDelivered: self._chunks_delivered,
-            CallEnded: self._call_ended,
-            Delivered: self._delivered,
-            ToolStarted: self._tool_started,
-            ToolEnded: self._tool_ended,
-            Observed: self._observed,
-            Warned: self._warned,
-            WithError: self._with_error,
-            Begun: self._begun,
-            Closing: self._closing,
-            bytes: self._encoded,
-        }
 
     def encode(self, items: list[object], failed: Callable[[str, Exception], None]) -> list[bytes]:
         """The records of *items*, those that are encoded already included, as they are.
@@ -216,12 +200,11 @@ class EventEncoder:
         # On the writer's thread, or on one that writes in its place, one group after another.
         # *failed* keeps the error, which the gate raises where the next call is to start.
         found: list[bytes] = []
-        handlers = self._handlers
         self._packed, self._failed = found, failed
         for item in items if not self._closed else ():
             try:
                 self._inline = 0
-                handlers[type(item)](item)
+                _HANDLERS[type(item)](self, item)
                 if self._size > _PIECE:
                     self._flush()
             except _Closed:  # what another thread emitted meanwhile does not follow that record
@@ -229,6 +212,7 @@ class EventEncoder:
             except Exception as error:
                 failed(type(item).__name__, error)
         self._flush()
+        self._packed, self._failed = [], _unexpected
         return found
 
     def _flush(self) -> None:
@@ -741,6 +725,25 @@ class EventEncoder:
         self._records.append(_close_row(item.reason, item.error, at, totals, self.totals.sums()))
         self._closed = True
         raise _Closed
+
+
+_HANDLERS: dict[type, Callable[[EventEncoder, Any], None]] = {
+    ScopeEntered: EventEncoder._scope,
+    CallStarted: EventEncoder._started,
+    CallDispatched: EventEncoder._dispatched,
+    ChunksDelivered: EventEncoder._chunks_delivered,
+    CallEnded: EventEncoder._call_ended,
+    Delivered: EventEncoder._delivered,
+    ToolStarted: EventEncoder._tool_started,
+    ToolEnded: EventEncoder._tool_ended,
+    Observed: EventEncoder._observed,
+    Warned: EventEncoder._warned,
+    WithError: EventEncoder._with_error,
+    Begun: EventEncoder._begun,
+    Closing: EventEncoder._closing,
+    bytes: EventEncoder._encoded,
+}
+"""The method for each kind of item."""
 
 
 def _is_short(response: Response) -> bool:

@@ -92,7 +92,7 @@ _WORD = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 _new: Any = tuple.__new__  # takes half the time of a named tuple's own method
 
-Show = Callable[[object, Any], object]
+Show = Callable[["Veil", Any, Any], object]
 """A function from a value and its record to the value that is shown."""
 
 
@@ -107,26 +107,6 @@ class Veil:
     ) -> None:
         self._mode, self._key, self._redact = mode, key, redact
         self._sealer = Sealer(key) if mode == "redacted" else None
-        shows: dict[Content, Show] = {
-            Content.FACTS: self._facts,
-            Content.TEXT: self._any_text,
-            Content.ERROR: self._error,
-            Content.ANSWER: self._answer,
-            Content.RESULT: self._result,
-            Content.ABOUT: self._about,
-            Content.OBSERVED: self._observed,
-            Content.OPTIONS: self._options,
-            Content.WORD: self._word,
-            Content.DIGEST: self._digest,
-            Content.BYTES: lambda value, record: b"",
-            Content.LEFT_OUT: lambda value, record: None,
-            Content.ORIGINS: lambda value, record: None,
-        }
-        self._plans = {
-            kind: [(kind._fields.index(name), shows[content]) for name, content in fields.items()]
-            for kind, fields in _SHIELDED.items()
-            if kind not in (PieceRecord, MessageRecord, LongerRecord)  # shown as a whole
-        }
 
     def about(self) -> dict[str, str]:
         """The header's fields about it."""
@@ -170,9 +150,9 @@ class Veil:
         if isinstance(record, LongerRecord):
             return self._message(record, record.text, "user")
         kind, values = type(record), [*record]
-        for place, show in self._plans[kind]:
+        for place, show in _PLANS[kind]:
             if values[place] is not None:
-                values[place] = show(values[place], record)
+                values[place] = show(self, values[place], record)
         shown: Record = _new(kind, values)
         return shown
 
@@ -312,6 +292,27 @@ def shielded(kind: Kind) -> dict[str, Content]:
 
 
 _SHIELDED = {kind: shielded(kind) for kind in EVERY}
+_SHOWS: dict[Content, Show] = {
+    Content.FACTS: Veil._facts,
+    Content.TEXT: Veil._any_text,
+    Content.ERROR: Veil._error,
+    Content.ANSWER: Veil._answer,
+    Content.RESULT: Veil._result,
+    Content.ABOUT: Veil._about,
+    Content.OBSERVED: Veil._observed,
+    Content.OPTIONS: Veil._options,
+    Content.WORD: Veil._word,
+    Content.DIGEST: Veil._digest,
+    Content.BYTES: lambda veil, value, record: b"",
+    Content.LEFT_OUT: lambda veil, value, record: None,
+    Content.ORIGINS: lambda veil, value, record: None,
+}
+_PLANS = {
+    kind: [(kind._fields.index(name), _SHOWS[content]) for name, content in fields.items()]
+    for kind, fields in _SHIELDED.items()
+    if kind not in (PieceRecord, MessageRecord, LongerRecord)  # shown as a whole
+}
+"""The places of the fields of each kind that are not shown as they are, and what shows them."""
 
 
 def _places_of(kind: Kind) -> tuple[int, tuple[int, ...] | None, int]:

@@ -98,7 +98,8 @@ class Recorder:
     ) -> None:
         header = dict(header or {})
         self.path = path or new_path(str(header.get("program", "run")))
-        self._on_error, self._notify = on_error, notify or _complain
+        self._on_error = on_error
+        self._notify = notify = notify or _complain
         self._masker = Masker(secrets, shapes=shapes)
         self._veil = self._veiled(append, privacy, home or folders.home(), redact)
         self._began, self._wall = time.monotonic_ns(), time.time_ns()
@@ -120,7 +121,7 @@ class Recorder:
             limit=limit,
             owner=owner,
         )
-        self.writer.report = lambda error: self._notify(f"appl: {error}")
+        self.writer.report = lambda error: notify(f"appl: {error}")
         self.torn = self.writer.file.torn
         try:
             self._open(header, append, reason)
@@ -243,7 +244,7 @@ class Recorder:
         """Write what is left and the closing record. Raises ``TraceWriteError``."""
         if self._closed or self.writer.forked:
             return
-        ended = self._ended
+        ended, self._ended = self._ended, None  # it may hold the error with the program's frames
         error = ended.error if ended else None
         said = None if error is None else record.error_data(error)
         why = reason or (ended.reason if ended else "finished")

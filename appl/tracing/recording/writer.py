@@ -384,6 +384,7 @@ class Writer:
             finally:
                 self._over = True
                 self._tell_waiting()
+                self._filter = None  # and with it the recorder, while the file waits to be synced
                 with self._syncing:
                     self.file.unlock()
                     if not self._thread.leave(self):
