@@ -22,6 +22,7 @@ from appl.errors import ConfigError
 from appl.extras import library
 
 FILES = ("appl.toml", "pyproject.toml", "appl.yaml", "appl.yml", "appl.json")
+_GIT = ".git"
 _LARGEST = 1 << 20  # bytes of a settings file
 _MOST = 100_000  # values in it, those counted twice that YAML's aliases repeat
 _SETTLED_NS = 2_000_000_000  # a file that was changed just now may change again within one tick
@@ -48,24 +49,46 @@ def find_file(directory: Path | None = None) -> SettingsFile | None:
     """
     start = os.getcwd() if directory is None else os.path.realpath(directory)
     home = os.path.expanduser("~")
-    states = tuple(_states(start, home))
-    newest = max((state[0] for state in states if state is not None), default=0)
-    if time.time_ns() - newest < _SETTLED_NS:
+    settled_ns = time.time_ns() - _SETTLED_NS
+    states = tuple(_states(start, home, settled_ns))
+    if any(state is not None and state[0] > settled_ns for _, state in states):
         return _find(start, home)
     return _found_as_of(start, home, states)
 
 
-def _states(folder: str, home: str) -> Iterator[_State | None]:
+def _states(folder: str, home: str, settled_ns: int) -> Iterator[tuple[str, _State | None]]:
     """The states of all files that decide which settings file is found, in order."""
     while True:
-        for name in FILES:
-            yield _state(f"{folder}/{name}")
-        git = _state(f"{folder}/.git")
-        yield git and (0, 0, git[2])  # it is there; every commit changes it
+        names = _names(folder, settled_ns)
+        for name in names:
+            if name != _GIT:  # which every commit changes
+                yield f"{folder}/{name}", _state(f"{folder}/{name}")
         above = os.path.dirname(folder)
-        if git is not None or folder == home or above == folder:
+        if _GIT in names or folder == home or above == folder:
+            yield folder, None
             return
         folder = above
+
+
+def _names(folder: str, settled_ns: int) -> tuple[str, ...]:
+    """The names of *folder* that decide it. A folder from before *settled_ns* is looked at once."""
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return ()
+    if found.st_mtime_ns > settled_ns:
+        return _names_in(folder)
+    return _names_as_of(folder, (found.st_mtime_ns, found.st_mode, found.st_ino))
+
+
+@lru_cache(maxsize=64)
+def _names_as_of(folder: str, state: _State) -> tuple[str, ...]:
+    """The same while the *state* of the folder stays the same: a new name would change it."""
+    return _names_in(folder)
+
+
+def _names_in(folder: str) -> tuple[str, ...]:
+    return tuple([name for name in (*FILES, _GIT) if os.path.lexists(f"{folder}/{name}")])
 
 
 def _state(path: str) -> _State | None:

@@ -17,6 +17,7 @@ from typing import Literal
 
 from appl.prompt import digest_of, tagged
 from appl.prompt.secret import shown_words
+from appl.tracing.format.codec import Plain
 from appl.version import version
 
 _OWN_MODULES = 200
@@ -163,8 +164,8 @@ def _head(git: Path) -> str | None:
 @cache
 def versions() -> Mapping[str, str]:
     """The versions of appl, Python and the platform."""
-    return {
-        "appl": version(),
-        "python": platform.python_version(),
-        "platform": f"{sys.platform}-{platform.machine()}",
-    }
+    return Plain(
+        appl=version(),
+        python=platform.python_version(),
+        platform=f"{sys.platform}-{platform.machine()}",
+    )

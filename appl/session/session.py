@@ -382,7 +382,7 @@ def header(session: Session) -> dict[str, object]:
     entry = session.entry
     return {
         "program": entry.program,
-        "entry": entry.as_data(),
+        "entry": Plain(entry.as_data()),
         "settings": shown_settings(session.config),
         "backend": session.choice.backend,
         "model": session.run.services.model,

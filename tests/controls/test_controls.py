@@ -92,8 +92,8 @@ CONTROLS = {
     ),
     "a list that is swapped in place of a deque": Control(
         "tracing/recording/writer.py",
-        "        while self._entries and size < GROUP_BYTES:\n"
-        "            head = item, weight = self._entries.popleft()\n"
+        "        while self.entries and size < GROUP_BYTES:\n"
+        "            head = item, weight = self.entries.popleft()\n"
         "            if weight == _CALL:\n"
         "                calls.append(item)\n"
         "            elif calls:\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -52,6 +53,7 @@ def test_a_settings_file_that_appears_nearer_is_found(
     (folder / "appl.toml").write_text("temperature = 0.5")
     below = folder / "below"
     below.mkdir()
+    os.utime(below, ns=(0, 0))  # long ago: its names are looked at once
     monkeypatch.chdir(below)
     settled(monkeypatch)
     assert config.load().temperature == 0.5

@@ -28,7 +28,9 @@ from appl.tracing.format.signing import SIZE, START, signature
 MAGIC = b"APPLTRC1"
 HEAD = struct.Struct("<IIIIBI")
 _CHECKED = struct.Struct("<IIBI")
-_SMALL, _LARGE = 128, 1 << 16
+_SMALL, _LARGE = 512, 1 << 16
+"""Bytes of a block up to which it is not compressed, since that takes longer than to write it; and
+from which it is worth more time."""
 _PLAIN, _ZSTD = 0, 1
 SIGNED = 0x80
 _LONGEST = MAX_RAW + SIZE

@@ -273,14 +273,11 @@ class BlockFile:
     def append(self, raw: bytes) -> None:
         """Write *raw* as a block: all of it, or an error and a file that ``cut`` can restore."""
         data = self._encoder.block(raw)
-        self.point("before-write")
-        self._write((block.MAGIC if self.good == 0 else b"") + data)
-        self.point("after-write")
-
-    def point(self, name: str) -> None:
-        """Tell a test that waits for the point *name* that it is reached."""
         if self.fault is not None:
-            self.fault(name)
+            self.fault("before-write")
+        self._write(data if self.good else block.MAGIC + data)
+        if self.fault is not None:
+            self.fault("after-write")
 
     def _write(self, data: bytes) -> None:
         # A write may take only a part of the data. Until the loop is through, ``good`` points at
@@ -298,7 +295,8 @@ class BlockFile:
 
     def sync(self) -> None:
         """Have the disk keep what was written. Raises ``OSError``."""
-        self.point("before-sync")
+        if self.fault is not None:
+            self.fault("before-sync")
         _fdatasync(self._fd)
 
     def cut(self) -> None:

@@ -205,10 +205,10 @@ class RunningTotals:
 
     def end(self, address: str, at: int) -> Totals:
         """The totals of the call at *address*, which ends at the time *at*."""
-        self._last = max(self._last, at)
-        totals = self.of(address)
-        self._asked.pop(address, None)
-        return totals
+        if at > self._last:
+            self._last = at
+        totals = self._asked.pop(address, None)
+        return self.of(address) if totals is None else totals
 
     def sums(self) -> dict[str, object] | None:
         """The sums by model for the last record; ``None`` where a call's model is not known."""

@@ -113,19 +113,17 @@ def _attempt(event: AttemptFailed) -> WithError:
 
 
 def _end(event: CallEnded) -> CallEnded | WithError:
-    if event.response is None:
+    response = event.response
+    if response is None:
         return _with_error(event)
-    return event if _is_fixed(event.response) else replace(event, response=deepcopy(event.response))
-
-
-def _is_fixed(response: Response) -> bool:
-    """True if it has tuples, as it should: a backend could still change lists."""
-    if type(response.samples) is not tuple:
-        return False
-    for each in response.samples:
-        if type(each.tool_calls) is not tuple or type(each.logprobs) not in _FIXED:
-            return False
-    return True
+    for sample in response.samples:
+        if type(sample.tool_calls) is not tuple or type(sample.logprobs) not in _FIXED:
+            break
+    else:
+        if type(response.samples) is tuple:
+            return event
+    # It has lists in place of tuples, which a backend could still change.
+    return replace(event, response=deepcopy(response))
 
 
 _FIXED = (tuple, type(None))
@@ -188,8 +186,9 @@ class EventEncoder:
         self.written = WrittenContent()
         self._mark = object()
         self._firsts: dict[str, int] = {}
-        self.params, self.scopes = Memo[Hashable](), Memo[str]()
-        self._calls = Memo[str](1 << 17)
+        self.params: Memo[Hashable] = Memo()
+        self.scopes: Memo[str] = Memo()
+        self._calls: Memo[str] = Memo(1 << 17)
         self._last_params: tuple[Sampling | None, str, int] = (None, "", 0)
 
     def encode(self, items: list[object], failed: Callable[[str, Exception], None]) -> list[bytes]:
@@ -264,19 +263,16 @@ class EventEncoder:
         name = event.address.rpartition("/")[2] if event.parent else event.address
         if f"{event.parent}/{name}" != event.address:
             parent, name = "", event.address
-        file = self._file(event.file)
-        at = self._at(event.at)
+        file = None if event.file is None else self._file(event.file)
+        at, about = (event.at - self._began) // 1000, None
         masks: list[str] = []
-        big = partial(self._long, masks=masks)
-        about = codec.shortened(event.metadata, big) if event.metadata else None
+        if event.metadata:
+            about = codec.shortened(event.metadata, partial(self._long, masks=masks))
         fields = _scope_row(number, parent, name, event.name, file, event.line, at, about)
-        self._records.append(_masked(fields, masks))
+        self._records.append(_masked(fields, masks) if masks else fields)
         self.scopes.put(event.address, number)
 
-    def _file(self, file: str | None) -> int | None:
-        return None if file is None else self._file_id(file)
-
-    def _file_id(self, file: str) -> int:
+    def _file(self, file: str) -> int:
         """The number of *file*, which may be new."""
         number = self.written.texts.find(file)
         if number is None:
@@ -293,7 +289,7 @@ class EventEncoder:
             params = self._last_params[2]
         else:
             params = self._parameters(request)
-        file = self._file(event.file)
+        file = None if event.file is None else self._file(event.file)
         scope, _, name = address.rpartition("/")
         edges = [self._call(each) for each in event.edges[:_MAX_EDGES]] if event.edges else ()
         number = next(self._ids)
@@ -422,7 +418,7 @@ class EventEncoder:
     def _line(self, file: str, line: int) -> int:
         number = self.written.lines.get((file, line))
         if number is None:
-            of = self._file_id(file)
+            of = self._file(file)
             number = next(self._ids)
             self._records.append(_line_row(number, of, line))
             self.written.lines[file, line] = number
@@ -584,14 +580,14 @@ class EventEncoder:
         if self.redact is not None or not _is_short(response):
             self._ended_otherwise(event, response)
             return
-        self._count(event, response)
-        text, address = response.samples[0].text, event.address
+        at, address = (event.at - self._began) // 1000, event.address
+        self._count(event, response, at)
+        text = response.samples[0].text
         self._size += len(text)
         data = record.response_data(response)
         lengths = chunks.lengths(event.chunks) if event.chunks else None
         is_usual = not self._firsts and event.source is None
         about = None if is_usual else self._about_end(event)
-        at = (event.at - self._began) // 1000
         call = self._calls.find(address)
         ended = _end_row(call or address, record.ANSWERED, data, at, lengths, None, about)
         self._records.append(ended)
@@ -600,7 +596,7 @@ class EventEncoder:
 
     def _ended_otherwise(self, event: CallEnded, response: Response) -> None:
         """An answer that is long, or is redacted."""
-        self._count(event, response)
+        self._count(event, response, self._at(event.at))
         masks: list[str] = []
         data = record.response_data(response, lambda text: self._answer(text, masks))
         if masks and self.redact is not None:
@@ -651,8 +647,8 @@ class EventEncoder:
             about |= {"source": event.source.kind, "of": event.source.of}
         return about or None
 
-    def _count(self, event: CallEnded, response: Response) -> None:
-        totals = self.totals.end(event.address, self._at(event.at))
+    def _count(self, event: CallEnded, response: Response, at: int) -> None:
+        totals = self.totals.end(event.address, at)
         if event.source is None:
             totals.answer(response)
         else:
@@ -673,7 +669,8 @@ class EventEncoder:
     def _tool_started(self, event: ToolStarted) -> None:
         masks: list[str] = []
         scope, _, leaf = event.address.rpartition("/")
-        file, number = self._file(event.file), next(self._ids)
+        file = None if event.file is None else self._file(event.file)
+        number = next(self._ids)
         arguments = self._long(self._arguments(event, masks), masks)
         fields = _tool_start_row(
             number,

@@ -12,6 +12,8 @@ _REMEMBERED, _REMEMBERED_TEXT = 1 << 16, 1 << 22
 
 
 K = TypeVar("K", bound=Hashable)
+_NOTHING: dict[Any, int] = {}
+"""The earlier half of a map before it has forgotten anything; it stays empty."""
 MessageKey = tuple[str, str] | tuple[bytes]
 
 
@@ -21,7 +23,7 @@ class Memo(Generic[K]):
     def __init__(self, limit: int = _REMEMBERED) -> None:
         self.limit = limit
         self.recent: dict[K, int] = {}
-        self.earlier: dict[K, int] = {}
+        self.earlier: dict[K, int] = _NOTHING
 
         # Replaced when half is forgotten: until then a look-up is that of one dict, without a call
         # of ours, and most runs never get there.
@@ -96,7 +98,10 @@ class WrittenContent:
     __slots__ = ("answers", "lines", "media", "messages", "nodes", "ropes", "sites", "texts")
 
     def __init__(self) -> None:
-        self.texts, self.messages, self.nodes = Memo[str](), MessageMemo(), Memo[Hashable]()
-        self.answers, self.media, self.ropes = AnswerMemo(), Memo[bytes](), Ropes()
+        self.texts: Memo[str] = Memo()
+        self.messages, self.answers = MessageMemo(), AnswerMemo()
+        self.nodes: Memo[Hashable] = Memo()
+        self.media: Memo[bytes] = Memo()
+        self.ropes = Ropes()
         self.sites: dict[tuple[int, int], tuple[Any, int]] = {}
         self.lines: dict[tuple[str, int], int] = {}

@@ -38,7 +38,7 @@ from appl.tracing.format.store import Fault
 from appl.tracing.format.totals import Totals
 from appl.tracing.recording.encoder import HOLDS, Closing, EventEncoder
 from appl.tracing.recording.privacy import Mode, Redact, Veil
-from appl.tracing.recording.secret import Masker, Secrets
+from appl.tracing.recording.secret import Masker, Secrets, secrets_now
 from appl.tracing.recording.writer import QUEUE_BYTES, Committed, Durability, Writer
 
 _header_row, _process_row = table.row(table.HeaderRecord), table.row(table.ProcessRecord)
@@ -56,7 +56,7 @@ def new_path(program: str, folder: Path | None = None) -> Path:
     """
     now = datetime.now(UTC)
     stamp = f"{now:%Y%m%dT%H%M%S}.{now.microsecond // 1000:03d}Z"
-    name = f"{stamp}-{_word(program, Masker().refresh())}-{secrets.token_hex(2)}.trace"
+    name = f"{stamp}-{_word(program, secrets_now())}-{secrets.token_hex(2)}.trace"
     return (folder or folders.runs_folder()) / name
 
 

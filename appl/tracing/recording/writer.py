@@ -22,7 +22,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from pathlib import Path
 from typing import Any, Literal
 
@@ -136,14 +136,14 @@ class GroupTimer:
             self.late = min(max(late, 0.0), GROUP_SECONDS / (2 * _LOCKS))
         self.hurry = False
 
-    def sleep(self, until: float, idle: Callable[[], bool]) -> None:
-        """Wait for an item until the time *until*, if the thread is still *idle*.
+    def sleep(self, until: float, listed: Sized) -> None:
+        """Wait for an item until the time *until*, if nobody is *listed* who has one.
 
-        Whoever queues an item after ``awake`` is false rings; what was queued before is seen by
-        *idle*. So it is asked in between, or an item could lie unwritten until *until*.
+        Whoever queues an item after ``awake`` is false rings, and who queued one before is listed.
+        So that is looked at in between, or an item could lie unwritten until *until*.
         """
         self.awake = False
-        if idle():
+        if not listed:
             self.wakeup.wait(max(until - time.monotonic(), 0.0))
         self.awake = True
 
@@ -151,45 +151,35 @@ class GroupTimer:
 class ItemQueue:
     """Items and commit callbacks in the order in which they came.
 
-    Any thread adds; one at a time takes. ``pending`` is the size in bytes of all items that are
-    not written yet, those that were taken included.
+    Any thread adds to ``entries``; one at a time takes. ``pending`` is the size in bytes of all
+    items that are not written yet, those that were taken included. Who adds holds the ``lock``: two
+    threads that add at once would lose one of the two sums. Who takes does without, since
+    ``popleft`` is one step for the interpreter.
     """
 
     def __init__(self) -> None:
         self.pending = 0
-        self._entries: deque[tuple[Any, int]] = deque()
-        self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def put(self, item: object, weight: int) -> int:
-        """Add an item of *weight* bytes; return the size of all that are pending."""
-        with self._lock:
-            # Under the lock: two threads that add at once would lose one of the two sums. The
-            # writer reads the deque without it, since ``popleft`` is one step for the interpreter.
-            self._entries.append((item, weight))
-            self.pending = pending = self.pending + weight
-        return pending
+        self.entries: deque[tuple[Any, int]] = deque()
+        self.lock = threading.Lock()
 
     def put_callback(self, done: Committed) -> None:
         """Add a callback, which is called once all items before it are written."""
-        with self._lock:
-            self._entries.append((done, _CALL))
+        with self.lock:
+            self.entries.append((done, _CALL))
 
     def take(self) -> tuple[list[object], list[Committed], int]:
         """The next items for one group, the callbacks that wait for exactly these, and the size."""
         items: list[object] = []
         calls: list[Committed] = []
         size = 0
-        while self._entries and size < GROUP_BYTES:
-            head = item, weight = self._entries.popleft()
+        while self.entries and size < GROUP_BYTES:
+            head = item, weight = self.entries.popleft()
             if weight == _CALL:
                 calls.append(item)
             elif calls:
                 # A callback was promised that all before it is written, and no more. So the group
                 # ends here, and this item opens the next one.
-                self._entries.appendleft(head)
+                self.entries.appendleft(head)
                 break
             else:
                 items.append(item)
@@ -198,19 +188,19 @@ class ItemQueue:
 
     def take_callbacks(self) -> list[Committed]:
         """All callbacks; the items stay."""
-        with self._lock:
-            calls = [item for item, weight in self._entries if weight == _CALL]
-            self._entries = deque(each for each in self._entries if each[1] != _CALL)
+        with self.lock:
+            calls = [item for item, weight in self.entries if weight == _CALL]
+            self.entries = deque(each for each in self.entries if each[1] != _CALL)
         return calls
 
     def written(self, size: int) -> None:
         """Note that items of *size* bytes were taken and written."""
-        with self._lock:
+        with self.lock:
             self.pending -= size
 
     def items(self) -> list[object]:
         """The items that nobody has taken, oldest first."""
-        return [item for item, weight in list(self._entries) if weight != _CALL]
+        return [item for item, weight in list(self.entries) if weight != _CALL]
 
 
 class Writer:
@@ -263,7 +253,10 @@ class Writer:
             return
         if self.file.fault is not None:
             self.file.fault("event")
-        pending = self.queue.put(item, len(item) if weight is None else weight)
+        size, queue = len(item) if weight is None else weight, self.queue
+        with queue.lock:
+            queue.entries.append((item, size))
+            queue.pending = pending = queue.pending + size
         # First the item is queued, then the thread is woken. The other way round it could wake,
         # find nothing, and sleep for a second with the item in the queue. Two threads may both wake
         # it, which does no harm.
@@ -298,7 +291,7 @@ class Writer:
 
     def _call_if_left(self) -> None:
         """Call the thread for items that came while this one wrote, so that the other did not."""
-        if self.queue and self.failed is None:
+        if self.queue.entries and self.failed is None:
             self._call_thread(rush=True)
 
     def on_commit(self, done: Committed) -> None:
@@ -435,7 +428,8 @@ class Writer:
             count = self._drain(_MOST_BLOCKS)
         finally:
             self._writing.release()
-        self._call_if_left()
+        if self.queue.entries:
+            self._call_if_left()
         return count
 
     def look_if_free(self) -> None:
@@ -459,7 +453,7 @@ class Writer:
     def _drain(self, most: int | None = None) -> int:
         """Write what is queued, in *most* blocks of about ``GROUP_BYTES``; the number of items."""
         count = blocks = 0
-        while (self.queue or self._ready) and self.failed is None and blocks != most:
+        while (self.queue.entries or self._ready) and self.failed is None and blocks != most:
             items, calls, size = self.queue.take()
             count, blocks = count + len(items), blocks + 1
             try:
@@ -501,14 +495,11 @@ class Writer:
         if len(raw) > codec.MAX_RAW:
             raise ValueError(f"a record of {len(raw)} bytes is larger than a block may be")
         if raw:  # the filter may have left nothing
-            self._write_block(raw)
+            self.file.append(raw)
+            self._dirty = self.durability != "process"
+            if self.durability == "strict":
+                self.sync()
         del self._ready[:count]
-
-    def _write_block(self, raw: bytes) -> None:
-        self.file.append(raw)
-        self._dirty = self.durability != "process"
-        if self.durability == "strict":
-            self.sync()
 
     # -- syncs
 
@@ -627,10 +618,11 @@ class WriterThread:
                 self.timer.gather()
                 busy = self._drain()
             elif self._writers or self._closed:
-                self.timer.sleep(self._next_look, lambda: not self.listed)
+                self.timer.sleep(self._next_look, self.listed)
             elif self._is_unused():
                 return
-            self._look_when_due()
+            if time.monotonic() >= self._next_look:
+                self._look()
 
     def _drain(self) -> bool:
         """Write what the listed writers have; true if more is expected soon."""
@@ -643,17 +635,15 @@ class WriterThread:
 
     def _is_unused(self) -> bool:
         """Wait for the next writer; true if none has come, and this thread is another's no more."""
-        self.timer.sleep(time.monotonic() + _LINGER_SECONDS, lambda: not self.listed)
+        self.timer.sleep(time.monotonic() + _LINGER_SECONDS, self.listed)
         with _threads_lock:
             unused = not (self._writers or self._closed) and _threads.get(self._folder) is self
             if unused:
                 del _threads[self._folder]
         return unused
 
-    def _look_when_due(self) -> None:
-        """Look after the files each second, and have them synced."""
-        if time.monotonic() < self._next_look:
-            return
+    def _look(self) -> None:
+        """Look after the files, each second, and have them synced."""
         self._next_look = time.monotonic() + _SYNC_SECONDS
         for writer in list(self._writers):
             writer.look_if_free()
