@@ -6,7 +6,6 @@ Invariant: an answer that passes can be counted, priced and recorded. Nothing he
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 from appl.backend import Chunk, Response, Sample, TokenLogprob, Usage
@@ -46,10 +45,16 @@ def count_in(value: object, name: str) -> int | None:
     return value
 
 
-def counts_in(found: Mapping[str, object], names: Iterable[str]) -> None:
-    """Check those of *names* that *found* has, in one loop: a call for each costs more."""
-    for name in names:
-        value = found.get(name)
+def texts_in(of: str = "", /, **values: object) -> None:
+    """Check that all *values* are texts, in one loop: a call for each costs more."""
+    for name, value in values.items():
+        if type(value) is not str or len(value) > TEXT:
+            raise _wrong_text(value, name + of)
+
+
+def counts_in(*values: object) -> None:
+    """Check the counts of tokens that a ``Usage`` has, those of them that are there."""
+    for name, value in zip(_COUNTS, values, strict=True):
         if value is not None and (type(value) is not int or not 0 <= value <= MOST):
             raise _wrong_count(value, name)
 
@@ -103,8 +108,11 @@ def _response(response: object) -> None:
         raise WrongField("it has no samples")
     for sample in samples:
         _sample(sample)
-    _texts(response, _NAMES)
-    _usage(response.usage)
+    texts_in(model=response.model)
+    usage = response.usage
+    if not isinstance(usage, Usage):
+        raise WrongField(f"usage must be a Usage, got {type(usage).__name__}")
+    counts_in(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
     if response.cost is not None:
         count_in(response.cost, "cost")
     if type(response.reused) is not int:
@@ -115,21 +123,10 @@ def _response(response: object) -> None:
         text_in(response.choice_method, "choice_method")
 
 
-def _texts(value: object, names: tuple[str, ...], of: str = "") -> None:
-    """Raise ``WrongField`` unless the attributes *names* of *value* are texts.
-
-    One loop for all: to call a function for each would cost most of a short answer's check.
-    """
-    for name in names:
-        text = getattr(value, name)
-        if type(text) is not str or len(text) > TEXT:
-            raise _wrong_text(text, name + of)
-
-
 def _sample(sample: object) -> None:
     if not isinstance(sample, Sample):
         raise WrongField(f"a sample must be a Sample, got {type(sample).__name__}")
-    _texts(sample, _SAID)
+    texts_in(text=sample.text, finish_reason=sample.finish_reason)
     if sample.reasoning is not None:
         text_in(sample.reasoning, "reasoning")
     for call in sample.tool_calls:
@@ -141,7 +138,7 @@ def _sample(sample: object) -> None:
 def _tool_call(call: object) -> None:
     if not isinstance(call, ToolCall):
         raise WrongField(f"a tool call must be a ToolCall, got {type(call).__name__}")
-    _texts(call, _CALLED, " of a tool call")
+    texts_in(" of a tool call", id=call.id, name=call.name, arguments=call.arguments)
 
 
 def _logprob(token: object) -> None:
@@ -154,16 +151,4 @@ def _logprob(token: object) -> None:
         number_in(value, "a log-probability")
 
 
-def _usage(usage: object) -> None:
-    if not isinstance(usage, Usage):
-        raise WrongField(f"usage must be a Usage, got {type(usage).__name__}")
-    for name in _COUNTS:
-        count = getattr(usage, name)
-        if count is not None and (type(count) is not int or not 0 <= count <= MOST):
-            raise _wrong_count(count, name)
-
-
-_NAMES = ("model",)
-_SAID = ("text", "finish_reason")
-_CALLED = ("id", "name", "arguments")
 _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")

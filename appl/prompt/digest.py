@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from hashlib import blake2b
+from struct import Struct
+
+_size = Struct("<Q").pack
 
 _PIECE = 1 << 15
 """Characters of a long text that are encoded at once: what fits in memory that is warm already."""
@@ -14,17 +17,30 @@ _PIECE = 1 << 15
 
 def digest_of(*fields: str | bytes) -> bytes:
     """16 bytes of BLAKE2b over the length-prefixed *fields*, so that no two lists collide."""
+    parts: list[bytes] = []
+    for field in fields:
+        if isinstance(field, bytes):
+            data = field
+        elif len(field) > _PIECE:
+            return _digest_in_pieces(fields)
+        else:
+            data = field.encode("utf-8", "surrogatepass")
+        parts += (_size(len(data)), data)
+    return blake2b(b"".join(parts), digest_size=16).digest()
+
+
+def _digest_in_pieces(fields: tuple[str | bytes, ...]) -> bytes:
+    """The same where a text is long."""
     h = blake2b(digest_size=16)
     for field in fields:
-        if isinstance(field, str) and len(field) > _PIECE:
-            size = len(field) if field.isascii() else sum(map(len, _pieces(field)))
-            h.update(size.to_bytes(8, "little"))
-            for piece in _pieces(field):
-                h.update(piece)
-            continue
-        data = field.encode("utf-8", "surrogatepass") if isinstance(field, str) else field
-        h.update(len(data).to_bytes(8, "little"))
-        h.update(data)
+        pieces = [field] if isinstance(field, bytes) else _pieces(field)
+        if isinstance(field, bytes) or field.isascii():
+            size = len(field)
+        else:
+            size = sum(map(len, _pieces(field)))
+        h.update(_size(size))
+        for piece in pieces:
+            h.update(piece)
     return h.digest()
 
 

@@ -85,6 +85,8 @@ class Message:
             )
         if type(self.content) is not str and isinstance(self.content, _NO_CONTENT):
             raise _wrong_content(self.content)
+        if self.name is None and self.tool_call_id is None:  # as in most messages
+            return
         for label in (self.name, self.tool_call_id):
             if label is not None and isinstance(label, _NO_CONTENT):
                 raise InvalidOption(

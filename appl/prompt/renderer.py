@@ -37,6 +37,8 @@ def render(
         mark = layout.mark(level, node.starts) if layout is not None else None
         if node.voice.role == "system" and _joins_front(node):
             front.append((node, mark))
+        elif isinstance(node.part, str):
+            renderer.say(node, mark, node.part)
         else:
             renderer.add(node, mark)
     chain = renderer.end()
@@ -83,13 +85,12 @@ class Renderer:
     """Makes messages of parts: the chain so far, and the message that is open.
 
     The open message goes on from ``base``, if that is given. ``glued`` is true where no separator
-    belongs: at the beginning, and after an image or a sound; ``fresh`` at the beginning of a line.
+    belongs: at the beginning, and after an image or a sound.
     """
 
     __slots__ = (
         "base",
         "chain",
-        "fresh",
         "glued",
         "length",
         "media",
@@ -104,18 +105,10 @@ class Renderer:
         self.role: RoleName | None = None  # of the open message; None when there is none
         self.name: str | None = None
 
-    def _begin(self) -> None:
-        self.base: Messages | None = None
-        self.texts: list[str] = []
-        self.spans: list[Any] = []
-        self.media: list[tuple[int, Media]] = []
-        self.length = 0
-        self.glued = self.fresh = True
-
     def add(self, node: PromptNode, mark: Mark | None) -> None:
         part = node.part
         if isinstance(part, str):
-            self._text(node, mark, part)
+            self.say(node, mark, part)
         elif isinstance(part, Message):
             self.chain = Messages(self.end(), part, True, _spans(part, node.site))
         elif isinstance(part, Image | Audio):
@@ -125,15 +118,17 @@ class Renderer:
             self.media.append((self.length, part))
             self.glued = True
         elif (answer := message_of(part)) is None:
-            self._text(node, mark, part.prompt_text(), origin_of(part))
+            self.say(node, mark, part.prompt_text(), origin_of(part))
         else:
             self._answer(node, mark, answer)
 
-    def _text(self, node: PromptNode, mark: Mark | None, text: str, by: Origin = None) -> None:
-        site = node.site
+    def say(self, node: PromptNode, mark: Mark | None, text: str, by: Origin = None) -> None:
+        """Add *text*, the part of *node*; it comes *by* an origin other than the statement."""
+        voice, site = node.voice, node.site
         if by is None and type(text) is not str:
             by = getattr(text, "call_id", None)
-        self._open(node.voice, node.apart)
+        if node.apart or voice.role != self.role or voice.name != self.name:
+            self._begin(voice, node.apart)
         if mark is not None:
             if node.starts:
                 self._lead(mark, site)
@@ -147,8 +142,8 @@ class Renderer:
     def _lead(self, mark: Mark, site: Origin) -> None:
         """Writes the text in front of an item; it is indented where it begins a line."""
         sep = "" if self.glued else mark.sep
-        fresh = sep.endswith("\n") if sep else self.fresh
-        begins = fresh or self.glued or not self.length
+        begins = sep.endswith("\n") if sep else self._begins_line()
+        begins = begins or self.glued or not self.length
         self._put(sep + (mark.indent if begins else "") + mark.label, site)
 
     def _put(self, text: str, origin: Origin) -> None:
@@ -160,7 +155,12 @@ class Renderer:
             else:
                 spans += (len(text), origin)
             self.length += len(text)
-            self.fresh = text.endswith("\n")
+
+    def _begins_line(self) -> bool:
+        """True if the text so far ends with a line."""
+        if self.texts:
+            return self.texts[-1].endswith("\n")
+        return self.base is None or self.base.rope.ends_line
 
     def _answer(self, node: PromptNode, mark: Mark | None, answer: Message) -> None:
         """An answer that calls tools continues what the assistant has said, and ends it."""
@@ -168,19 +168,26 @@ class Renderer:
             self.chain = Messages(self.end(), answer.plain(), True, _spans(answer, _by(node)))
             return
         if answer.content:
-            self._text(node, mark, answer.content, _by(node))
+            self.say(node, mark, answer.content, _by(node))
         else:
             self._open(node.voice, apart=False)
         self._close(answer.tool_calls)
 
     def _open(self, voice: Voice, apart: bool) -> None:
         """Open a message of this speaker, unless one is open."""
-        role, name = voice[:2]
-        if not apart and role == self.role and name == self.name:
-            return
+        if apart or voice.role != self.role or voice.name != self.name:
+            self._begin(voice, apart)
+
+    def _begin(self, voice: Voice, apart: bool) -> None:
+        """Open a message of this speaker, which may go on from the last one of the chain."""
+        role, name = voice.role, voice.name
         if self.role is not None:
             self._close(())
-        self._begin()
+        self.base: Messages | None = None
+        self.texts: list[str] = []
+        self.spans: list[Any] = []
+        self.media: list[tuple[int, Media]] = []
+        self.length, self.glued = 0, True
         last = self.chain
         if not apart and last is not None and not last.closed:
             said = last.outline
@@ -194,10 +201,10 @@ class Renderer:
         self.media = list(last.outline.media)
         self.glued = bool(self.media) and self._ends_in_media()
         if last.size > LONG:
-            self.base, self.fresh = last, last.rope.ends_line
+            self.base = last
         else:
             text = last.message.content
-            self.texts, self.fresh = [text], text.endswith("\n")
+            self.texts = [text]
             self.spans = list(last.spans) or ([len(text), None] if text else [])
 
     def _ends_in_media(self) -> bool:

@@ -19,7 +19,7 @@ from appl.prompt.voice import Voice
 class GrowingText(Renderer):
     """Gives the text that each part adds to a prompt, separators and numbers included."""
 
-    __slots__ = ("_begins", "_has_text", "_layout", "_new")
+    __slots__ = ("_has_text", "_layout", "_new")
 
     def __init__(self) -> None:
         self._new: list[str] = []
@@ -38,15 +38,9 @@ class GrowingText(Renderer):
             self._new.append(str(node.part))
         return self._taken()
 
-    def _begin(self) -> None:
-        super()._begin()
-        self._begins = True
-
-    def _open(self, voice: Voice, apart: bool) -> None:
-        super()._open(voice, apart)
-        if self._begins:
-            self._begins = False
-            self._parted()
+    def _begin(self, voice: Voice, apart: bool) -> None:
+        super()._begin(voice, apart)
+        self._parted()
 
     def _parted(self) -> None:
         """Begin a message: on a new line, after the first."""

@@ -15,7 +15,7 @@ def body(sampling: Sampling, n: int = 1, **defaults: Any) -> Any:
     request = Request("/x", 0, "", None, sampling, n=n)
     parameters = request_bodies.Parameters(defaults, seeded=True).of(sampling)
     return json.loads(
-        b"".join(request_bodies.ask(request, request_bodies.of_ids([b"1,2"]), parameters, "r-1"))
+        b"".join(request_bodies.ask(request, [b'"input_ids":[', b"1,2", b"]"], parameters, "r-1"))
     )
 
 

@@ -70,6 +70,11 @@ class HttpClient:
         self._route: Route | None = None
         self._pool: Pool | None = None
 
+    @property
+    def learned(self) -> dict[object, object]:
+        """Facts about the server that its clients keep, until it closes a connection."""
+        return pool_for(self._route_to_server(), self._limit, self._connect).learned
+
     def head(self, method: str, target: str, headers: Mapping[str, str]) -> bytes:
         """The beginning of a request for *target*, up to the length of its body.
 
@@ -184,7 +189,10 @@ class HttpClient:
 
     def _check(self, answer: Answer, data: bytes, who: str) -> None:
         """Raise ``BackendError`` for an answer that is an error, or compressed."""
-        encoding = answer.headers.get("content-encoding", "").strip().lower()
+        encoding = answer.headers.get("content-encoding", "")
+        if answer.ok and not encoding:
+            return
+        encoding = encoding.strip().lower()
         plain = encoding in _PLAIN
         if not answer.ok:
             text = data[:ERROR_BYTES] if plain else b""

@@ -7,7 +7,7 @@ CPU of all else that happens to a call here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 
 import httptools
 
@@ -53,8 +53,11 @@ class Answer:
         self.begun = self.complete = False
         self.keeps = True
         self.headers: dict[str, str] = {}
-        self._body: list[bytes] = []
-        self._head_size = 0
+        self._raw: dict[bytes, bytes] = {}
+        self._pieces: list[bytes] = []
+        self._count = self._head_size = 0
+        # The parser calls these two itself, once for each header and for each piece of the body.
+        self.on_header, self.on_body = self._raw.__setitem__, self._pieces.append
         self._parser = httptools.HttpResponseParser(self)
 
     @property
@@ -83,8 +86,11 @@ class Answer:
             self._head_size += len(data)
             if self._head_size > HEAD_BYTES:
                 raise NotHttp(f"a head of more than {HEAD_BYTES} bytes")
-        body, self._body = self._body, []
-        return body[0] if len(body) == 1 else b"".join(body)
+        if self.complete:
+            del self._pieces[self._count :]  # what follows an answer is not in its body
+        body = b"".join(self._pieces)
+        self._pieces.clear()
+        return body
 
     def eof(self) -> bool:
         """Note that the connection has ended; true if the answer has ended, too."""
@@ -97,24 +103,20 @@ class Answer:
     def on_message_begin(self) -> None:
         self.keeps = self.keeps and not self.complete
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if not self.complete:  # what follows an answer, or its chunks, is not in its head
-            self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
-
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
-        if status >= 200 and not self.complete:
+        if status >= 200 and not self.complete:  # what follows an answer, or its chunks, is no head
             self.status, self.keeps = status, self._parser.should_keep_alive()
-
-    def on_body(self, data: bytes) -> None:
-        if not self.complete:
-            self._body.append(data)
+            self.headers = {
+                name.decode("latin-1").lower(): value.decode("latin-1")
+                for name, value in self._raw.items()
+            }
 
     def on_message_complete(self) -> None:
-        if self.status:
-            self.complete = True
-        else:  # a provisional answer: the real one follows
-            self.headers.clear()
+        if not self.status:  # a provisional answer: the real one follows
+            self._raw.clear()
+        elif not self.complete:
+            self.complete, self._count = True, len(self._pieces)
 
 
 class Connection(asyncio.Protocol):
@@ -169,8 +171,8 @@ class Connection(asyncio.Protocol):
         """True if another request can go out on it."""
         return self.transport is not None and not self.transport.is_closing()
 
-    def ask(self, data: bytes, most: int = ANSWER_BYTES) -> Coroutine[object, object, None]:
-        """Send *data*; returns the wait for the whole answer, whose body is :meth:`body`.
+    def ask(self, data: bytes, most: int = ANSWER_BYTES) -> asyncio.Future[None]:
+        """Send *data*; returns a future of the whole answer, whose body is :meth:`body`.
 
         Its body has *most* bytes at most.
         """
@@ -203,9 +205,9 @@ class Connection(asyncio.Protocol):
                 await self._news()
 
     def finish(self) -> bool:
-        """End the request; true if its answer leaves the connection fit for another."""
+        """End the request; true if another one can go out on the connection."""
         self._busy = False
-        return self.answer.complete and self.answer.keeps
+        return self.answer.complete and self.answer.keeps and self.is_open
 
     def close(self) -> None:
         """End it."""
@@ -231,18 +233,14 @@ class Connection(asyncio.Protocol):
             raise Broken("the server closed it", begun=False, unsent=True)
         self.transport.write(data)
 
-    async def _news(self) -> None:
-        """Wait until something has come. Raises ``Broken`` or ``NotHttp``."""
-        # The callers look for data and then call this without an ``await`` between. The loop calls
-        # ``data_received`` at an ``await`` only, so nothing is missed before the waiter is set.
-        if self._failed is None:
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+    def _news(self) -> asyncio.Future[None]:
+        """A future of the next that comes. It raises ``Broken`` or ``NotHttp``."""
+        # The callers look for data and then wait for this without an ``await`` between. The loop
+        # calls ``data_received`` at an ``await`` only, so nothing is missed before it is made.
+        self._waiter = waiter = asyncio.get_running_loop().create_future()
         if self._failed is not None:
-            raise self._failed
+            waiter.set_exception(self._failed)
+        return waiter
 
     def _fail(self, error: Exception) -> None:
         self._failed = error
@@ -250,5 +248,10 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter = self._waiter
+        if waiter is None or waiter.done():  # nobody waits, or whoever did was cancelled
+            return
+        if self._failed is None:
+            waiter.set_result(None)
+        else:
+            waiter.set_exception(self._failed)

@@ -36,12 +36,23 @@ class Pool:
         self.users = 0
         self.inherited = False
         self._route, self._limit, self._connect = route, limit, connect
+        self._learned: dict[object, object] = {}
         self._open = 0  # with those that are being made
         self._making: set[asyncio.Task[Connection]] = set()
         self._idle: deque[Connection] = deque()
         self._waiting: deque[asyncio.Future[Connection]] = deque()
         self._wanted = 0  # how many in ``_waiting`` are not cancelled
         self._is_planned = self._is_swept = False
+
+    @property
+    def learned(self) -> dict[object, object]:
+        """Facts about the server that clients keep here, until it closes a connection.
+
+        A server that was started anew has closed all of them, and may be another one.
+        """
+        if not self._open or not all(connection.is_open for connection in self._idle):
+            self._learned.clear()
+        return self._learned
 
     def take_idle(self) -> Connection | None:
         """A connection that is open, to be given back; ``None`` if all are taken."""
@@ -71,17 +82,13 @@ class Pool:
             if waiter.cancelled():
                 self._wanted -= 1
             elif waiter.exception() is None:
-                self._free(waiter.result())
+                self._take_back(waiter.result(), waiter.result().is_open)
             raise
 
     def give(self, connection: Connection) -> None:
         """Take *connection* back: the next who waits gets it, or may make one."""
         connection.used = True
-        if connection.finish():
-            self._free(connection)
-        else:
-            self._drop(connection)
-            self._make_connections()
+        self._take_back(connection, connection.finish())
 
     def leave(self) -> None:
         """Note that there is one user less; without any, a loop that will end keeps nothing."""
@@ -99,13 +106,12 @@ class Pool:
         """True if idle connections stay open."""
         return self.users > 0 or self.loop in lasting_loops
 
-    def _free(self, connection: Connection) -> None:
-        """Hand over a connection without a request to the next who waits, or keep it."""
-        is_open = connection.is_open
-        waiter = self._next() if is_open and self._waiting else None
+    def _take_back(self, connection: Connection, is_fit: bool) -> None:
+        """Hand a connection that *is_fit* for a request to the next who waits, or keep it."""
+        waiter = self._next() if is_fit and self._waiting else None
         if waiter is not None:
             waiter.set_result(connection)
-        elif is_open and self._is_kept:
+        elif is_fit and (self.users or self._is_kept):
             connection.idle_since = time.monotonic()
             self._idle.append(connection)
             if not self._is_swept:
@@ -124,8 +130,10 @@ class Pool:
         return None
 
     def _drop(self, connection: Connection) -> None:
-        connection.close()
         self._open -= 1
+        if not self._open or not connection.is_open:  # nothing would tell of a new server, or did
+            self._learned.clear()
+        connection.close()
 
     # -- making connections
 
@@ -160,7 +168,7 @@ class Pool:
         self._making.discard(task)
         error = ConnectionAbortedError("the loop ends") if task.cancelled() else task.exception()
         if error is None and task.result().is_open:
-            self._free(task.result())
+            self._take_back(task.result(), True)
             return
         # A server that hangs up at once is an error for who waits: to connect anew for as long as
         # it does so would be a storm.

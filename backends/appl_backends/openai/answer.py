@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, TypeGuard
 
 from appl.backend import Chunk, Emit, Request, Response, Sample, TokenLogprob, Usage
-from appl.backend_check import TEXT, WrongField, count_in, number_in, text_in
+from appl.backend_check import TEXT, WrongField, count_in, counts_in, number_in, text_in
 from appl.backend_http import Lines, error_of_payload, not_json, read_json, too_long
 from appl.errors import BackendError, BackendRefused, BackendUnavailable, MalformedResponse
 from appl.price import millionths
@@ -178,15 +178,10 @@ def usage_of(usage: Any) -> tuple[Usage, int | None]:
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
     if cached is None:
         cached = usage.get("prompt_cache_hit_tokens", usage.get("cached_tokens"))
+    counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), cached
+    counts_in(*counts)
     cost = usage.get("cost")
-    return (
-        Usage(
-            count_in(usage.get("prompt_tokens"), "prompt_tokens"),
-            count_in(usage.get("completion_tokens"), "completion_tokens"),
-            count_in(cached, "cached_tokens"),
-        ),
-        None if cost is None else _cost(cost),
-    )
+    return Usage(*counts), None if cost is None else _cost(cost)
 
 
 def _cost(cost: Any) -> int | None:

@@ -94,48 +94,43 @@ def cache_key(messages: Messages | None) -> str:
 
 
 def _messages(messages: Messages | None) -> list[bytes]:
-    """The JSON list of *messages*; all but the last, which may go on, are kept as they are sent."""
+    """The JSON list of *messages* in pieces, which are kept: the next request begins with them."""
     if messages is None:
         raise Unsupported("a chat needs a message: the prompt is empty")
-    pieces, link = [b"]", _message(messages)], messages.parent
+    pieces = [b"]"]
+    link: Messages | None = messages
+    if messages.kept is None:  # it grows, and each version would be kept whole
+        pieces.append(_message(messages))
+        link = messages.parent
     while link is not None:
-        piece, link = _kept(link)
-        pieces.append(piece)
-    pieces.append(b"[")
+        found: Any = link.cache.get(_KEY) or _kept(link)
+        pieces.append(found[0])
+        link = found[1]
     pieces.reverse()
     return pieces
 
 
 def _kept(link: Messages) -> tuple[bytes, Messages | None]:
-    """The JSON of the message of *link*, or of the block that it ends, and the link before.
-
-    A comma follows it.
-    """
-    found: Any = link.cache.get(_KEY)
-    if found is None:
-        found = link.cache[_KEY] = _block(link) if link.length % _BLOCK == 0 else _single(link)
-    return found  # type: ignore[no-any-return]
-
-
-def _block(link: Messages) -> tuple[bytes, Messages | None]:
-    """The JSON of the messages after the last block, up to *link*."""
-    pieces, at = [_message(link) + b","], link.parent
-    while at is not None and at.length % _BLOCK:
-        piece, at = _kept(at)
-        pieces.append(piece)
-    return b"".join(reversed(pieces)), at
-
-
-def _single(link: Messages) -> tuple[bytes, Messages | None]:
-    return _message(link) + b",", link.parent
+    """The JSON of the message of *link*, or of the block that it ends, and the link before."""
+    pieces, at = [_message(link)], link.parent
+    if link.length % _BLOCK == 0:
+        while at is not None and at.length % _BLOCK:
+            known: Any = at.cache.get(_KEY)
+            pieces.append(known[0] if known else _message(at))
+            at = at.parent
+    pieces.reverse()
+    kept = link.cache[_KEY] = b"".join(pieces), at
+    return kept
 
 
 def _message(link: Messages) -> bytes:
-    message = link.message
+    """The JSON of a message, after the bracket or comma that stands before it."""
+    message, before = link.message, "[" if link.parent is None else ","
     if not message.bare:
-        return _bytes(_json(message.as_dict()))
+        return _bytes(before + _json(message.as_dict()))
     # Most messages are no more than a role and a text, and there may be thousands of them.
-    return _bytes(f'{{"role":"{message.role}","content":{encode_basestring(message.content)}}}')
+    content = encode_basestring(message.content)
+    return _bytes(f'{before}{{"role":"{message.role}","content":{content}}}')
 
 
 def _options(sampling: Sampling, server: ServerKind) -> dict[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from appl.backend import Sample, TokenLogprob, Usage
-from appl.backend_check import MOST, WrongField, counts_in, number_in, text_in
+from appl.backend_check import MOST, WrongField, counts_in, number_in, text_in, texts_in
 from appl.backend_http import error_of_payload, excerpt
 from appl.errors import BackendUnavailable, MalformedResponse
 
@@ -47,15 +47,14 @@ def check(answer: Any, who: str) -> None:
 
 def _fields(answer: Mapping[str, Any], kind: Any) -> None:
     """Check the types of what is read of an *answer* later. Raises ``WrongField``."""
-    text_in(answer["text"], "text")
-    text_in(kind, "finish_reason.type")
+    texts_in(text=answer["text"], finish_reason=kind)
     ids = answer["output_ids"]
     if not isinstance(ids, list) or not {int}.issuperset(map(type, ids)):
         raise WrongField("output_ids must be a list of whole numbers")
     if ids and not 0 <= min(ids) <= max(ids) <= MOST:
         raise WrongField(f"a token id must be from 0 to {MOST}")
     meta = answer["meta_info"]
-    counts_in(meta, ("prompt_tokens", "completion_tokens", "cached_tokens"))
+    counts_in(*map(meta.get, ("prompt_tokens", "completion_tokens", "cached_tokens")))
     for name in ("output_token_logprobs", "output_top_logprobs"):
         if not isinstance(meta.get(name) or [], list):
             raise WrongField(f"{name} must be a list")

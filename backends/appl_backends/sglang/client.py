@@ -46,7 +46,7 @@ from appl_backends.option_scores import scored
 from appl_backends.sglang import answers, request_bodies
 from appl_backends.sglang.answer_text import AnswerReader, GrowingAnswers
 from appl_backends.sglang.heads import FixedHead
-from appl_backends.sglang.probe import ServerFacts, probe
+from appl_backends.sglang.probe import ServerFacts, server_at
 from appl_backends.sglang.server_setup import Ready, check_tokenizer, load
 from appl_backends.sglang.tokens import TokenRun, begun
 from appl_backends.sglang.tools import Offer, offer_of
@@ -175,7 +175,7 @@ class SGLang:
         if request.sampling.tools or emit is not None or ready.thinking is not None:
             return await self._read(ready, request, prompt, emit)
         messages = request.messages
-        head = ready.heads.of(request.sampling)
+        head = None if request.sampling.regex is None else ready.heads.of(request.sampling)
         if head is not None and messages is not None and not messages.needs and not begun(messages):
             whole = TokenRun(prompt, head.ids)
             if _fits(whole, ready.server):
@@ -216,7 +216,7 @@ class SGLang:
             task.exception()  # every waiter raises it; without one nobody need know
 
     async def _connect(self) -> Ready:
-        server = await probe(self._wire)
+        server = await server_at(self._wire)
         self._wire.names(server.model)
         known = self._known
         if known is None or known.server.tokenizer != server.tokenizer:
@@ -290,7 +290,7 @@ class SGLang:
         if seed is not None and request.n > 1 and ready.server.deterministic:
             ids = prompt.all_text()
             return request_bodies.ask_each(request, ids, parameters, rid, seed, more)
-        pieces = request_bodies.of_ids(prompt.pieces())
+        pieces = [b'"input_ids":[', *prompt.pieces(), b"]"]
         return request_bodies.ask(request, pieces, parameters, rid, more)
 
     def _generated(
@@ -351,6 +351,7 @@ class SGLang:
             raise
         except BackendUnavailable:
             self._ready = None  # it may come back as another one
+            self._wire.learned.clear()
             raise
 
     def _abort(self, rid: str) -> None:

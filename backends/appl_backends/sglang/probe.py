@@ -6,6 +6,7 @@ Invariant: nothing is guessed: what a server does not say is ``None`` here.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -19,6 +20,9 @@ from appl_backends.sglang.wire import PROBE_S, Wire
 
 _LONGEST = 4096
 """The most characters of a name or path that a server says."""
+
+FRESH_S = 60.0
+"""Seconds after which a new run asks again: behind a proxy, a server changes unseen."""
 
 OLDEST = (0, 5, 4)
 """The oldest version whose native interface is the one that the client speaks."""
@@ -72,6 +76,19 @@ class ServerFacts:
                 "--constrained-json-disable-any-whitespace"
             )
         return found
+
+
+async def server_at(wire: Wire) -> ServerFacts:
+    """The server's description of itself, as it was given at most ``FRESH_S`` ago.
+
+    Runs of one process ask once, as long as the server closes no connection: it would say the same.
+    Raises ``BackendError``, ``Unsupported`` for one too old.
+    """
+    kept: Any = wire.learned.get(ServerFacts)
+    if kept is None or time.monotonic() - kept[1] > FRESH_S:
+        kept = await probe(wire), time.monotonic()
+        wire.learned[ServerFacts] = kept
+    return kept[0]  # type: ignore[no-any-return]
 
 
 async def probe(wire: Wire) -> ServerFacts:

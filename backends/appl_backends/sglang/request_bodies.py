@@ -182,11 +182,6 @@ def ask_each(
     )
 
 
-def of_ids(ids: Iterable[bytes]) -> list[bytes]:
-    """The pieces of the member that holds a prompt of token *ids*."""
-    return [b'"input_ids":[', *ids, b"]"]
-
-
 def of_images(text: str, messages: Messages) -> list[bytes]:
     """The members that hold a prompt with images: the server encodes the *text* around them."""
     images = [medium.as_url() for message in messages for _, medium in message.media]

@@ -99,11 +99,17 @@ def _stamp(file: Path) -> tuple[int, ...]:
 async def check_tokenizer(wire: Wire, ready: Ready) -> None:
     """Refuse another tokenizer than the server's: ids of another vocabulary could end the server.
 
-    Raises ``ConfigError``.
+    A tokenizer that the server has is not compared again as long as its facts are kept. Raises
+    ``ConfigError``.
     """
+    tokenizer, same = ready.prompts.tokenizer, "the same tokenizer"
+    if wire.learned.get(same) == tokenizer.fingerprint:
+        return
     there = await tokens_of(wire, _SAMPLE)
-    here = ready.prompts.tokenizer.encode(_SAMPLE)
-    if there is not None and there[-len(here) :] != here:
+    here = tokenizer.encode(_SAMPLE)
+    if there is None or there[-len(here) :] == here:
+        wire.learned[same] = tokenizer.fingerprint
+    else:
         raise ConfigError(
             f"{wire.who} has another tokenizer than the one in {ready.folder}: it encodes "
             f"{_SAMPLE!r} to {there}, not to {here}; give the backend "

@@ -123,22 +123,19 @@ class TemplateLayout:
         self.joins, self.opening, self.trimmed = joins, opening, trimmed
         self._wary = wary
 
-    def fits(self, message: Message) -> bool:
-        """True if *message* is one that is written as it stands."""
-        if not message.bare or not message.content.strip():
-            return False
-        return not (self._wary and "</think>" in message.content)
-
-    def written(self, message: Message) -> str:
-        """The text of *message* as it is written."""
-        return message.content.strip() if message.role in self.trimmed else message.content
+    def written(self, message: Message) -> str | None:
+        """The text of *message* as it is written, ``None`` if the layout does not say it."""
+        text = message.content
+        if not message.bare or not text.strip() or (self._wary and "</think>" in text):
+            return None
+        return text.strip() if message.role in self.trimmed else text
 
     def text(self, messages: Sequence[Message]) -> str:
         """The whole conversation, with the opening of an answer."""
         pieces: list[str] = []
         before: str | None = None
         for message in messages:
-            pieces += (self.joins[before, message.role], self.written(message))
+            pieces += (self.joins[before, message.role], self.written(message) or "")
             before = message.role
         return "".join(pieces) + self.opening
 

@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import re
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -38,6 +38,7 @@ _PIECES = 8192
 _PIECE = 512
 _PROOFS = 16
 _WORDS = 1 << 16
+_VOCABULARY = 1 << 18
 _WORD = 64
 _ANSWERS = 256
 _BLOCK = 16
@@ -143,9 +144,40 @@ class TokenRun(Sequence[int]):
         return found
 
 
-def _as_json(ids: Sequence[int]) -> bytes:
-    """``1,2,3,``: a comma follows each; Python's own list of numbers is the quickest way to it."""
-    return str([*ids, ""])[1:-3].replace(" ", "").encode("ascii")
+def _as_json(ids: Iterable[int]) -> bytes:
+    """``1,2,3,``: a comma follows each."""
+    return b"".join(map(_numbers.__getitem__, ids))
+
+
+class _Numbers(dict[int, bytes]):
+    """Token ids as JSON, with a comma: to write each anew takes twice as long."""
+
+    def __missing__(self, number: int) -> bytes:
+        found = b"%d," % number
+        if len(self) >= _VOCABULARY:
+            self.clear()
+        self[number] = found
+        return found
+
+
+_numbers = _Numbers()
+
+
+class GeneratedTokens:
+    """The tokens that a model has generated, as ids and, once somebody needs it, as JSON."""
+
+    __slots__ = ("_text", "ids")
+
+    def __init__(self, ids: Iterable[int]) -> None:
+        self.ids = array("q", ids)
+        self._text: bytes | None = None
+
+    @property
+    def text(self) -> bytes:
+        """The ids as JSON, with a comma after each."""
+        if self._text is None:
+            self._text = _as_json(self.ids)
+        return self._text
 
 
 class ModelTokenizer:
@@ -170,7 +202,7 @@ class ModelTokenizer:
         self._words = re.compile("|".join(reversed(words)) or r"(?!)")
         self._segments: dict[str, list[int]] = {}
         self._pieces: dict[tuple[str, str], tuple[list[int], bytes]] = {}
-        self._answers: dict[str, array[int]] = {}
+        self._answers: dict[str, GeneratedTokens] = {}
         self._answered = 0
         self._known = _Words(self.encode)
         self._cuts = _SPANS.search("\n".join(self._inner.get_vocab())) is None
@@ -181,7 +213,7 @@ class ModelTokenizer:
         """The ids of *text*, special tokens in it included."""
         if not text:
             return []
-        given = self._guard + clean(text)
+        given = self._guard + (text if text.isascii() else clean(text))
         found: list[int] = self._inner.encode(given, add_special_tokens=False).ids
         return found[self._guarded :]
 
@@ -214,32 +246,34 @@ class ModelTokenizer:
             begun = each.start()
         return found + self.segment(text[begun:])
 
-    def answered(self, text: str, ids: Sequence[int]) -> None:
-        """Keep that a model has said *text* with *ids*, which another one may hear."""
+    def answered(self, text: str, tokens: GeneratedTokens) -> None:
+        """Keep that a model has said *text* with *tokens*, which another one may hear."""
         if len(text) < _PIECE // 4 or text in self._answers:
             return
-        self._answers[text] = array("q", ids)
-        self._answered += len(ids)
+        self._answers[text] = tokens
+        self._answered += len(tokens.ids)
         while self._answered > _HEARD:
-            self._answered -= len(self._answers.pop(next(iter(self._answers))))
+            self._answered -= len(self._answers.pop(next(iter(self._answers))).ids)
 
-    def _heard(self, join: str, text: str) -> list[int] | None:
+    def _heard(self, join: str, text: str) -> tuple[list[int], bytes] | None:
         """The ids of an answer *text* after *join*; ``None`` if it is none, or must be encoded."""
-        ids = self._answers.get(text)
-        if ids is None or not self._added.isdisjoint(ids) or self.has_words(text):
+        tokens = self._answers.get(text)
+        if tokens is None or not self._added.isdisjoint(tokens.ids) or self.has_words(text):
             return None  # the ids of what only looks like a special token are no text
         before, head = self.segment(join), text[:_HEAD]  # no token spans what stands between them
-        is_apart = self.segment(join + head) == before + self.segment(head)
-        return [*before, *ids] if is_apart and "\ufffd" not in text else None
+        if self.segment(join + head) != before + self.segment(head) or "\ufffd" in text:
+            return None
+        return [*before, *tokens.ids], _as_json(before) + tokens.text
 
     def said_after(self, join: str, text: str) -> tuple[list[int], bytes]:
         """The ids of *text* that somebody said, after *join* of the template; and as JSON.
 
         Long texts are kept piece by piece, so that texts with a common beginning share the work.
         """
-        heard = self._heard(join, text) if text in self._answers else None
-        if heard is not None or not self._cuts or len(text) < 2 * _PIECE:
-            ids = self._said(join, text) if heard is None else heard
+        if text in self._answers and (heard := self._heard(join, text)) is not None:
+            return heard
+        if not self._cuts or len(text) < 2 * _PIECE:
+            ids = self._said(join, text)
             return ids, _as_json(ids)
         parts = [self._piece(join if not at else "", piece) for at, piece in enumerate(_cut(text))]
         ids = list(chain.from_iterable(part for part, _ in parts))
@@ -255,7 +289,7 @@ class ModelTokenizer:
         return found
 
     def _said(self, join: str, text: str) -> list[int]:
-        if self.has_words(text):
+        if self._words.search(text) is not None:
             return self.encode_marked(join + self.marked(text))
         return self._in_words(join, text)
 
@@ -377,15 +411,17 @@ class Prompts:
             return
         if cut:
             ids = self._fitting(ids, text)
-        self.tokenizer.answered(text, ids)
+        tokens = GeneratedTokens(ids)
+        self.tokenizer.answered(text, tokens)
         place: Messages | None = messages
         if begun(messages):
             before, place = messages.message.content, messages.parent
-            ids, text = [*self._answer(place, before), *ids], before + text
+            tokens = GeneratedTokens([*self._answer(place, before), *ids])
+            text = before + text
         if place is None:
             return
         answers = _answers(place, self._said_key)
-        answers[text] = tuple(ids)
+        answers[text] = tokens
         if len(answers) > _ANSWERS:
             del answers[next(iter(answers))]
 
@@ -458,24 +494,33 @@ class Prompts:
         assert self._layout is not None
         message = link.message
         before = link.parent.outline.role if link.parent is not None else None
-        join = self._layout.joins.get((before, message.role))
-        if join is None or not self._layout.fits(message):
+        join, written = (
+            self._layout.joins.get((before, message.role)),
+            self._layout.written(message),
+        )
+        if join is None or written is None:
             return None
-        if message.role == "assistant":
-            ids = self._answer(link.parent, message.content)
-            return TokenRun(run, self.tokenizer.segment(join) + ids)
-        ids, as_json = self.tokenizer.said_after(join, self._layout.written(message))
-        return TokenRun(run, ids, as_json)
+        if message.role != "assistant":
+            return TokenRun(run, *self.tokenizer.said_after(join, written))
+        opening = self.tokenizer.segment(join)
+        answer = self._generated(link.parent).get(message.content)
+        if answer is not None:
+            return TokenRun(run, [*opening, *answer.ids], _as_json(opening) + answer.text)
+        return TokenRun(run, opening + self._answer(link.parent, message.content))
+
+    def _generated(self, before: Messages | None) -> dict[str, GeneratedTokens]:
+        """The answers to *before* by their texts."""
+        return _answers(before, self._said_key) if before is not None else {}
 
     def _answer(self, before: Messages | None, text: str) -> list[int]:
         """The ids of an assistant's *text*: those of answers to *before* as they were generated."""
-        known, ids = "", tuple[int, ...]()
-        answers = _answers(before, self._said_key) if before is not None else {}
+        known, ids = "", array("q")
+        answers = self._generated(before)
         if text in answers:
-            return list(answers[text])
+            return list(answers[text].ids)
         for each, its in answers.items():
             if len(each) > len(known) and text.startswith(each):
-                known, ids = each, its
+                known, ids = each, its.ids
         if not ids and self._layout is not None and "assistant" in self._layout.trimmed:
             return self.tokenizer.encode_said(text.lstrip())
         return [*ids, *self.tokenizer.encode_said(text[len(known) :])]
@@ -554,7 +599,7 @@ def _common(ids: Sequence[int], other: Sequence[int]) -> int:
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(ids), len(other)))
 
 
-def _answers(place: Messages, key: object) -> dict[str, tuple[int, ...]]:
+def _answers(place: Messages, key: object) -> dict[str, GeneratedTokens]:
     found = place.cache.get(key)
     if not isinstance(found, dict):
         found = place.cache[key] = {}

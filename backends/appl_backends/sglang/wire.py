@@ -55,6 +55,12 @@ class Wire:
         self._heads: dict[tuple[str, str], bytes] = {}
         self._http = HttpClient(url, connect=connect, limit=connections, secrets=self._secrets)
 
+    @property
+    def learned(self) -> dict[object, object]:
+        """Facts that clients with this key keep about the server, until it closes a connection."""
+        kept: Any = self._http.learned.setdefault(("sglang", self.url, self._key), {})
+        return kept  # type: ignore[no-any-return]
+
     def names(self, model: str) -> None:
         """Say *model* in errors from now on."""
         self.who = asked_of("sglang", model, self.url)
