@@ -779,11 +779,16 @@ class Builder:
             if origins is not None:
                 _, spans = self._spans(origins, None, len(said.content))
             link, masks = Messages(above, said, spans=spans), masks + masked
-        if masks or self._trace.private or roped is not None:  # a rope is not put together here
+        known = not masks and not self._trace.private and roped is None
+        self._check_digest(link, digest, known)  # a rope is not put together here
+        self._numbered.nodes[checked(int, number)] = (link, self._marks(masks) if masks else ())
+
+    def _check_digest(self, link: Messages, digest: Any, known: bool) -> None:
+        """Note the *digest* of *link*; where all of its text is *known*, it must be right."""
+        if not known:
             link.has_digest(checked(bytes, digest))
         elif link.digest != digest:
             raise ValueError("a message is not what its digest says")
-        self._numbered.nodes[checked(int, number)] = (link, self._marks(masks) if masks else ())
 
     def _marks(self, *masks: tuple[str, ...]) -> tuple[str, ...]:
         """All of *masks*, which grow with each message that a prompt has."""
@@ -910,9 +915,13 @@ class Builder:
                 (checked(int, sample), checked(int, kind)): checked(str, self._long(text))
                 for sample, kind, text in texts
             }
-        call.cuts = checked(list, lengths)
+        call.cuts = self._cuts(call, checked(list, lengths))
+
+    def _cuts(self, call: RecordedCall, lengths: list[Any]) -> Sequence[Any]:
+        """The *lengths* of the chunks of *call*, which must add up to what it said."""
         if not call.lost:
-            check(call.cuts, call._whole())
+            check(lengths, call._whole())
+        return lengths
 
     def _chunks(self, delivered: table.ChunksRecord) -> None:
         count = checked(int, delivered.chunks)

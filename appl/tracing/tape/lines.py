@@ -1,4 +1,4 @@
-"""One record of a tape as one line of JSON, and back.
+"""A record of the table as one line of JSON with the names of its fields, and back.
 
 Invariant: a line is UTF-8 on its own, holds no character that a terminal or an editor would obey,
 and gives back the record it was made of: ``bytes``, tuples, NaN and lone surrogates too.
@@ -9,24 +9,84 @@ from __future__ import annotations
 import base64
 import json
 import math
-from typing import Any
+import re
+from collections.abc import Collection, Iterator
+from typing import Any, get_args
 
-from appl.tracing.format import codec
+from appl.tracing.format import codec, table
 from appl.tracing.format.allowance import DecodingAllowance
+from appl.tracing.format.table import tag_of
 
-FORMAT = 1
+FORMAT = 2
 MAX_LINE = 64 << 20
 _JOINERS = "\u200c\u200d"  # without which some scripts, and many emoji, are others
 _LINE, _LIST, _MAP, _ITEM = 256, 64, 240, 200  # bytes of what is made of each, at most
-_FLOAT, _BLOB = "$float", "$blob"
+_FLOAT, BLOB = "$float", "$blob"
 _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_MISSING: dict[str, object] = {"n": 1, "edges": (), "totals": {}}
 
-Record = dict[str, Any]
+Line = dict[str, Any]
 
 
-def dumped(record: Record) -> str:
-    """The line of *record*, with its end."""
-    return _escaped(json.dumps(record, sort_keys=True, ensure_ascii=False, allow_nan=False)) + "\n"
+def _name(kind: table.Kind) -> str:
+    """The name of *kind* in a line, such as ``tool start``."""
+    return re.sub("(?<=.)(?=[A-Z])", " ", kind.__name__.removesuffix("Record")).lower()
+
+
+def _usual(kind: table.Kind) -> Line:
+    """The fields of *kind* that a line may leave out, with the values that they have then."""
+    usual: Line = {**kind._field_defaults}
+    for name in kind._fields[1:]:
+        value, content, *words = get_args(kind.__annotations__[name])
+        if name in _MISSING or value is int:
+            usual[name] = _MISSING.get(name, 0)
+            continue
+        nil = type(None) in get_args(value) or " ".join(words).endswith(("value", "or nil"))
+        if nil or content is table.Content.DIGEST:
+            usual[name] = None
+    return usual
+
+
+NAMES = {kind: _name(kind) for kind in table.KINDS.values()}
+"""The names of all kinds of records in a tape."""
+_KINDS = {name: kind for kind, name in NAMES.items()}
+_USUAL = {kind: _usual(kind) for kind in NAMES}
+
+
+def line_of(kind: table.Kind, fields: Line, without: Collection[str] = ()) -> Line:
+    """The line of a record of *kind*: its name, and those of its *fields* that are not as usual."""
+    line: Line = {"record": NAMES[kind]}
+    usual = _USUAL[kind]
+    for name in kind._fields:
+        value = fields.get(name)
+        if value is not None and value != usual.get(name) and name not in without:
+            line[name] = value
+    return line
+
+
+def record_of(line: Line) -> Any:
+    """The record that *line* holds. Raises ``ValueError``."""
+    name = line.pop("record", None)
+    kind = _KINDS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise ValueError(f"a line holds a record ({', '.join(_KINDS)}), found {name!r:.80}")
+    usual, known = _USUAL[kind], kind._fields[1:]
+    strange = [field for field in line if field not in known]
+    missing = [field for field in known if field not in line and field not in usual]
+    if strange or missing:
+        wrong = f"no {missing[0]}" if missing else f"an unknown {strange[0]!r:.80}"
+        raise ValueError(f"a {name} has {wrong}; its fields are {', '.join(known)}")
+    return kind(tag_of(kind), **{**usual, **line})
+
+
+def dumped(line: Line) -> str:
+    """*line* as text, with its end: the fields in their order, and maps inside of them sorted."""
+    fields = (f"{json.dumps(name)}: {_json(value)}" for name, value in line.items())
+    return _escaped(f"{{{', '.join(fields)}}}") + "\n"
+
+
+def _json(value: object) -> str:
+    return json.dumps(_finite(value), sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
 def _escaped(line: str) -> str:
@@ -40,8 +100,8 @@ def _escape(char: str) -> str:
     return json.dumps(char, ensure_ascii=True)[1:-1]
 
 
-def loaded(line: bytes, allowance: DecodingAllowance) -> Record:
-    """The record of *line*. Raises ``ValueError``, ``RecursionError``, ``TraceCorrupt``.
+def loaded(line: bytes, allowance: DecodingAllowance) -> Line:
+    """The JSON object of *line*. Raises ``ValueError``, ``RecursionError``, ``TraceCorrupt``.
 
     What it may take as objects is taken from *allowance* first; brackets and commas within texts
     are counted too, which a tape can well afford.
@@ -51,10 +111,10 @@ def loaded(line: bytes, allowance: DecodingAllowance) -> Record:
     allowance.spend_text(line)
     lists, maps, items = line.count(b"["), line.count(b"{"), line.count(b",")
     allowance.spend(_LINE + _LIST * lists + _MAP * maps + _ITEM * items)
-    record = json.loads(line.decode("utf-8"), object_hook=_hooked, parse_constant=_refused)
-    if type(record) is not dict:
+    data = json.loads(line.decode("utf-8"), object_hook=_hooked, parse_constant=_refused)
+    if type(data) is not dict:
         raise ValueError("a line of a tape is a JSON object")
-    return record
+    return data
 
 
 def _hooked(found: dict[str, object]) -> object:
@@ -66,32 +126,42 @@ def _refused(word: str) -> object:
     raise ValueError(f"{word} is not JSON")
 
 
-def plain(value: object) -> object:
-    """*value* in the types of JSON, with tags where those are too few. Raises ``TypeError``."""
-    return _finite(codec.shortened(codec.plain(value), _text))
+class Texts:
+    """The texts of a line that have several lines: these stand below it, one by one."""
 
+    def __init__(self) -> None:
+        self._below: list[str] = []
 
-def _text(value: str | bytes) -> object:
-    return value if isinstance(value, str) else {_BLOB: base64.b64encode(value).decode("ascii")}
+    def shortened(self, value: str | bytes) -> object:
+        """*value* as it stands in the line: bytes, and what stands below it, by reference."""
+        if isinstance(value, bytes):
+            return {BLOB: base64.b64encode(value).decode("ascii")}
+        if "\n" not in value.strip("\n"):
+            return value
+        self._below.append(value)
+        return {BLOB: len(self._below) - 1}
+
+    def plain(self, value: object) -> Any:
+        """*value* in the types of JSON, with tags where those are too few. Raises ``TypeError``."""
+        return codec.shortened(codec.plain(value), self.shortened)
+
+    def below(self) -> Iterator[Line]:
+        """The lines of these texts, which are forgotten."""
+        for number, text in enumerate(self._below):
+            about = {"of": number} if number else {}
+            for line in re.findall("[^\n]*\n|[^\n]+", text):
+                yield {**about, "text": line}
+        self._below = []
 
 
 def _finite(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return {_FLOAT: "nan" if value != value else "inf" if value > 0 else "-inf"}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     return value
-
-
-def revived(value: object) -> Any:
-    """The value that ``plain`` was given. Raises ``ValueError``, ``TypeError``."""
-    return codec.revive(value, _blob)
-
-
-def _blob(value: Any) -> bytes:
-    return base64.b64decode(value[_BLOB], validate=True)
 
 
 def canonical_data(text: str) -> object:

@@ -6,26 +6,43 @@ proportion to the file, makes only plain data and the values of appl, and runs n
 
 from __future__ import annotations
 
+import base64
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, get_args
 
-from appl.backend import TokenLogprob
 from appl.errors import NotATrace, TraceCorrupt, TraceError, TraceTooNew
-from appl.prompt import ToolCall
-from appl.tracing.format.allowance import DecodingAllowance, of_file
-from appl.tracing.format.chunks import KINDS
-from appl.tracing.format.record import checked, optional
+from appl.prompt import Messages, digest_of
+from appl.prompt.messages import LONG
+from appl.tracing.format import codec, table
+from appl.tracing.format.allowance import RECORD, DecodingAllowance, of_file
+from appl.tracing.format.chunks import KINDS, Texts
+from appl.tracing.format.record import ANSWERED, checked, optional
 from appl.tracing.format.store import regular_file
-from appl.tracing.reading.trace import Incarnation, Scope, Trace
-from appl.tracing.tape.decode import Assembler, error_from
-from appl.tracing.tape.lines import FORMAT, MAX_LINE, Record, loaded, revived
-from appl.tracing.tape.raw_records import RawRecords, TapeCall, TapeMessage, TapeSample, TapeText
+from appl.tracing.reading.trace import BAD, Builder, RecordedCall, Scope, Trace
+from appl.tracing.tape import first_format
+from appl.tracing.tape.lines import (
+    BLOB,
+    FORMAT,
+    MAX_LINE,
+    NAMES,
+    Line,
+    canonical_text,
+    loaded,
+    record_of,
+)
 
-_ASKED = 2000  # bytes of a call or a tool, besides its texts
-_BAD = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
-_OUTCOMES = ("failed", "cancelled")
+_RECORD = 2 * RECORD  # bytes of what is made of a line, besides its texts
+_IDS = {
+    kind: [
+        name
+        for name in kind._fields[1:]
+        if "file" not in name and get_args(kind.__annotations__[name])[-1] in ("id", "id or nil")
+    ]
+    for kind in NAMES
+}
+"""The fields of each kind that hold a name in a tape where a trace has a number."""
 
 
 def read(path: str | os.PathLike[str], *, limit: int = 0) -> Trace:
@@ -42,21 +59,13 @@ def read_from(file: BinaryIO, path: Path, limit: int = 0) -> Trace:
     """As ``read``, of an open *file*."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
-    allowance = DecodingAllowance(limit or of_file(size))
-    trace, number = Trace(path), 0
-    reader, assembler = _Reader(trace, allowance), None
+    builder = _TapeBuilder(Trace(path), DecodingAllowance(limit or of_file(size)))
     try:
-        while line := file.readline(MAX_LINE + 2):
-            number += 1
-            if line.strip():
-                reader.take(loaded(line, allowance), number)
-        assembler = Assembler(trace, reader.lines(), allowance)
-        return assembler.trace()
+        return builder.read(file)
     except TraceError:
         raise
-    except _BAD as error:
-        at = assembler.at if assembler is not None else number
-        raise TraceCorrupt(f"{path}, line {at}: {_said(error)}") from None
+    except BAD as error:
+        raise TraceCorrupt(f"{path}, line {builder.at}: {_said(error)}") from None
 
 
 def _said(error: BaseException) -> str:
@@ -65,190 +74,213 @@ def _said(error: BaseException) -> str:
     return f"{error}" if type(error) is ValueError else f"{type(error).__name__}: {error}"
 
 
-class _Reader:
-    """Takes the records in their order."""
+class _TapeBuilder(Builder):
+    """Puts the records of a tape together: names stand for numbers, calls go by their addresses,
+    and digests are computed where they are not given; ``at`` is the line that is read.
+    """
 
     def __init__(self, trace: Trace, allowance: DecodingAllowance) -> None:
-        self._trace, self._allowance = trace, allowance
-        self._lines = RawRecords()
-        self._open: TapeCall | None = None
-        self._calls: list[ToolCall] | None = None
-        self._text: TapeText | None = None
-        self._began = False
-        self._handlers: dict[str, Callable[[Record], None]] = {
-            "tape": self._tape, "header": self._header, "call": self._call,
-            "message": self._message, "calls": self._called, "answer": self._answer,
-            "reasoning": self._reasoning, "tokens": self._tokens, "usage": self._usage,
-            "begun": self._begun, "error": self._error, "tool": self._tool, "saw": self._saw,
-            "medium": self._medium, "then": self._then, "ended": self._then,
-            "closed": self._closed, "began": self._process, "scope": self._scope,
-            "went": self._how, "warning": self._warning,
-        }  # fmt: skip
+        super().__init__(trace, allowance)
+        self._names: dict[str, int] = {}
+        self._below: dict[object, list[str]] = {}
+        self._incarnation = self._message_above = self.at = 0
 
-    def take(self, record: Record, line: int) -> None:
-        """Take the record of the next line. Raises ``TraceError``, ``ValueError`` and others."""
-        self._line = line
-        found = [key for key in record if key in self._handlers]
-        if not self._began and found != ["tape"]:
-            raise NotATrace(f'{self._trace.path} is no tape: it does not begin with {{"tape": …}}')
-        self._trace.records += 1
-        if not found and set(record) == {"text"} and self._text is not None:
-            self._text.pieces.append(checked(str, record["text"]))
-            return
-        if len(found) != 1:
-            known = ", ".join(self._handlers)
-            raise ValueError(f"a line holds one of {known}, found {', '.join(record) or 'nothing'}")
-        self._text = None
-        if found[0] not in _INSIDE:
-            self._open = self._calls = None
-        self._handlers[found[0]](record)
+    def read(self, file: BinaryIO) -> Trace:
+        """The trace of *file*. Raises ``TraceError``, ``ValueError`` and others."""
+        lines, trace = self._lines(file), self._trace
+        if self._format(next(lines, None)) == 1:
+            lines = first_format.converted(lines)
+        for self.at, line, self._below in _with_texts(lines):
+            self._take(line)
+        self.at = 0
+        trace.moments, trace.calls = self.deliveries, list(trace.by_address.values())
+        trace.state = "finished" if self.closed else "crashed"
+        addresses = [*trace.by_address, *trace.tools]
+        trace.scopes = trace.scopes or list(_scopes_of(addresses, self._allowance))
+        return trace
 
-    def lines(self) -> RawRecords:
-        """All that was taken. Raises ``NotATrace`` for an empty file."""
-        if not self._began:
-            raise NotATrace(f"{self._trace.path} is empty")
-        return self._lines
+    def _lines(self, file: BinaryIO) -> Iterator[tuple[int, Line]]:
+        number = 0
+        while line := file.readline(MAX_LINE + 2):
+            self.at = number = number + 1
+            if line.strip():
+                yield number, loaded(line, self._allowance)
 
-    # -- what each line may hold
-
-    def _tape(self, record: Record) -> None:
-        if self._began or record["tape"] != "appl":
-            raise NotATrace(f"{self._trace.path} is no tape of appl")
-        if checked(int, record["format"]) > FORMAT:
+    def _format(self, first: tuple[int, Line] | None) -> int:
+        path, line = self._trace.path, first[1] if first else {}
+        if line.get("tape") != "appl":
+            raise NotATrace(f'{path} is no tape: it does not begin with {{"tape": "appl", …}}')
+        found = checked(int, line["format"])
+        if found > FORMAT:
             raise TraceTooNew(
-                f"{self._trace.path} is a tape of format {record['format']}; this version of appl "
-                f"reads up to {FORMAT}"
+                f"{path} is a tape of format {found}; this version of appl reads up to {FORMAT}"
             )
-        self._began = True
+        return found
 
-    def _header(self, record: Record) -> None:
-        self._trace.header[checked(str, record["header"])] = revived(record["value"])
+    def _take(self, line: Line) -> None:
+        """Take in the record of *line*."""
+        self._allowance.spend(_RECORD)
+        self._masks = tuple(checked(str, name) for name in line.pop("masked", ()))
+        self._incarnation = checked(int, line.pop("incarnation", 0))
+        record = record_of(line)
+        if isinstance(getattr(record, "id", 0), str):
+            self._names.setdefault(record.id, len(self._names) + 1)
+        numbers = {name: self._number(getattr(record, name)) for name in _IDS[type(record)]}
+        self._handlers[record.tag](record._replace(**numbers))
+        if self._below:
+            raise ValueError("no text of the record above goes on here")
+        self.closed = isinstance(record, table.CloseRecord)
+        self._trace.records += 1
+        self._trace.masked += bool(self._masks)
 
-    def _call(self, record: Record) -> None:
-        self._opened(record, self._lines.asked, checked(str, record["call"]))
+    def _number(self, name: Any) -> int | None:
+        """The number that *name* has in place of it; 0 and ``None`` are no names."""
+        return self._names[name] if name else name
 
-    def _tool(self, record: Record) -> None:
-        self._opened(record, self._lines.used, checked(str, record["tool"]))
+    # -- what is otherwise than in a trace
 
-    def _opened(self, record: Record, among: dict[str, TapeCall], address: str) -> None:
-        if address in among:
-            raise ValueError(f"{address:.200} stands here twice")
-        self._allowance.spend(_ASKED)
-        self._open = among[address] = TapeCall(record, self._line)
+    @property
+    def _incarnations(self) -> int:
+        return self._incarnation
 
-    def _inside(self) -> TapeCall:
-        if self._open is None:
-            raise ValueError("this line belongs below one with a call or a tool")
-        return self._open
+    def _by_clock_of(self, call: object, at: int) -> int:
+        return at
 
-    def _textual(self, record: Record) -> TapeText:
-        self._text = TapeText(checked(str, record["text"]))
-        return self._text
+    def _file(self, number: Any) -> str | None:
+        return optional(str, number)
 
-    def _message(self, record: Record) -> None:
-        said = TapeMessage(record, self._textual(record))
-        self._calls = said.calls
-        self._inside().said.append(said)
+    def _long(self, value: object) -> Any:
+        """The text that *value* is, or that stands below its line; bytes are base64."""
+        if not isinstance(value, dict):
+            return value
+        if isinstance(value[BLOB], str):
+            return base64.b64decode(value[BLOB], validate=True)
+        return "".join(self._below.pop(value[BLOB]))
 
-    def _called(self, record: Record) -> None:
-        if self._calls is None:
-            raise ValueError("a tool is called by a message or an answer, which stands before")
-        self._calls.append(
-            ToolCall(
-                checked(str, record["id"]),
-                checked(str, record["calls"]),
-                checked(str, record["arguments"]),
-            )
-        )
+    def _error(self, data: Any) -> BaseException:
+        checked(list, data[3])
+        return super()._error(data)
 
-    def _answer(self, record: Record) -> None:
-        sample = TapeSample(checked(str, record["answer"]), self._textual(record))
-        self._calls = sample.calls
-        self._inside().samples.append(sample)
+    def _header(self, header: table.HeaderRecord) -> None:
+        self._trace.header |= checked(dict, codec.revive(header.facts, self._long))
 
-    def _sample(self) -> TapeSample:
-        samples = self._inside().samples
-        if not samples:
-            raise ValueError("this line belongs below one with an answer")
-        return samples[-1]
+    def _made(self, role: Any, text: str, more: Any) -> Any:
+        media = [[at, self._number(name)] for at, name in (more or {}).get("media", ())]
+        return super()._made(role, text, {**more, "media": media} if media else more)
 
-    def _reasoning(self, record: Record) -> None:
-        self._sample().reasoning = self._textual(record)
+    def _prompt(self, prompt: table.PromptRecord) -> None:
+        """A prompt has the name of its message, which is the one above, if none is given."""
+        message = prompt.message or self._message_above
+        rope = self._numbered.ropes.get(message)
+        if prompt.digest is None and rope is not None and rope[1].size > LONG:
+            raise ValueError("a long message that goes on needs its digest")
+        super()._prompt(prompt._replace(message=message, id=prompt.id or message))
 
-    def _tokens(self, record: Record) -> None:
-        self._sample().tokens = tuple(
-            TokenLogprob(
-                checked(str, token),
-                checked(float, value),
-                tuple((checked(str, text), checked(float, logprob)) for text, logprob in top),
-            )
-            for token, value, top in revived(record["tokens"])
-        )
+    def _message(self, message: table.MessageRecord) -> None:
+        super()._message(message)
+        self._message_above = message.id
 
-    def _usage(self, record: Record) -> None:
-        self._inside().usage = record
+    def _longer(self, longer: table.LongerRecord) -> None:
+        super()._longer(longer)
+        self._message_above = longer.id
 
-    def _begun(self, record: Record) -> None:
-        sample, kind = record["begun"]
-        if kind not in range(len(KINDS)):
-            raise ValueError(f"an answer has no part {kind!r:.80}")
-        self._inside().begun.append(((checked(int, sample), kind), self._textual(record)))
+    def _check_digest(self, link: Messages, digest: Any, known: bool) -> None:
+        if digest is not None:
+            link.has_digest(_digest(digest))
 
-    def _error(self, record: Record) -> None:
-        if record["outcome"] not in _OUTCOMES:
-            raise ValueError(f"unknown outcome {record['outcome']!r:.80}")
-        self._inside().error = record
+    def _params(self, params: table.ParametersRecord) -> None:
+        model, options = checked(str, params.model), canonical_text(params.options)
+        self._numbered.parameters[params.id] = model, options, self._masks
 
-    def _saw(self, record: Record) -> None:
-        place = checked(str, record["saw"]), checked(int, record["ordinal"])
-        self._lines.seen[*place, checked(str, record["kind"])] = record
+    def _start(self, start: table.StartRecord) -> None:
+        content: Any = start.content
+        if content is None:
+            prompt, parameters = start.prompt, self._numbered.parameters[start.parameters]
+            said = self._numbered.nodes[prompt][0].digest if prompt is not None else b""
+            content = digest_of(said, *parameters[:2])
+        else:
+            content = _digest(content)
+        super()._start(start._replace(content=content))
 
-    def _medium(self, record: Record) -> None:
-        self._lines.media[checked(str, record["medium"])] = record
+    def _add(self, call: RecordedCall) -> None:
+        if call.address in self._trace.by_address:
+            raise ValueError(f"{call.address:.200} stands here twice")
+        super()._add(call)
 
-    def _then(self, record: Record) -> None:
-        self._lines.order.append((self._line, record))
+    def _call(self, reference: object) -> RecordedCall:
+        return self._trace.by_address[checked(str, reference)]
 
-    def _closed(self, record: Record) -> None:
-        self._trace.state, self._trace.reason = "finished", checked(str, record["closed"])
-        if "because" in record:
-            self._trace.error = error_from(record["because"])
+    def _end(self, end: table.EndRecord) -> None:
+        if end.call not in self._trace.by_address:  # it ended before it was asked
+            self._add(RecordedCall(checked(str, end.call)))
+        super()._end(end)
 
-    def _process(self, record: Record) -> None:
-        numbers = (checked(int, record[name]) for name in ("wall", "monotonic"))
-        self._trace.incarnations.append(
-            Incarnation(
-                checked(int, record["began"]),
-                checked(int, record["pid"]),
-                checked(str, record["host"]),
-                checked(str, record["reason"]),
-                *numbers,
-            )
-        )
+    def _cuts(self, call: RecordedCall, lengths: list[Any]) -> list[object]:
+        return _fitted(lengths, call._whole())
 
-    def _scope(self, record: Record) -> None:
-        address, parent, name = (checked(str, record[key]) for key in ("scope", "parent", "name"))
-        self._lines.scopes.append(
-            Scope(
-                address,
-                parent,
-                name,
-                optional(str, record["file"]),
-                optional(int, record["line"]),
-                checked(int, record["at"]),
-                revived(record.get("metadata")),
-                checked(int, record.get("incarnation", 0)),
-            )
-        )
+    def _tool(self, tool: table.ToolStartRecord) -> None:
+        if f"{tool.scope}/{tool.leaf}" in self._trace.tools:
+            raise ValueError(f"{tool.scope:.200}/{tool.leaf:.200} stands here twice")
+        super()._tool(tool)
 
-    def _how(self, record: Record) -> None:
-        self._lines.went[checked(str, record["went"])] = record
-
-    def _warning(self, record: Record) -> None:
-        pair = checked(str, record["address"]), checked(str, record["warning"])
-        self._trace.warnings.append(pair)
+    def _result(self, result: table.ToolEndRecord) -> None:
+        if result.status == ANSWERED:
+            result = result._replace(value=self._number(result.value))
+        super()._result(result)
 
 
-_INSIDE = frozenset(
-    ["message", "calls", "answer", "reasoning", "tokens", "usage", "begun", "error"]
-)
+def _with_texts(
+    lines: Iterator[tuple[int, Line]],
+) -> Iterator[tuple[int, Line, dict[object, list[str]]]]:
+    """Each of *lines* that holds a record, with the texts that stand below it, by their numbers."""
+    head: tuple[int, Line, dict[object, list[str]]] | None = None
+    for number, line in lines:
+        if head is not None and "text" in line and line.keys() <= {"text", "of"}:
+            head[2].setdefault(line.get("of", 0), []).append(checked(str, line["text"]))
+            continue
+        if head is not None:
+            yield head
+        head = number, line, {}
+    if head is not None:
+        yield head
+
+
+def _digest(text: object) -> bytes:
+    kind, _, digits = checked(str, text).partition(":")
+    found = bytes.fromhex(digits)
+    if kind != "b2" or len(found) != 16:
+        raise ValueError(f"{text!r:.80} is no digest")
+    return found
+
+
+def _fitted(cuts: list[Any], whole: Texts) -> list[object]:
+    """*cuts*, of texts that may have been edited since: the last of each takes what is left."""
+    every = [(0, 0, cut) if type(cut) is int else tuple(cut) for cut in cuts]
+    left = {key: len(text) for key, text in whole.items()}
+    last = {(sample, kind): at for at, (sample, kind, _) in enumerate(every)}
+    found: list[object] = []
+    for at, (sample, kind, length) in enumerate(every):
+        if checked(int, length) < 1 or kind not in range(len(KINDS)):
+            raise ValueError(f"{[sample, kind, length]!r:.80} is no chunk")
+        key = checked(int, sample), kind
+        length = left[key] if last[key] == at else min(length, left[key])
+        left[key] -= length
+        if length:
+            found.append(length if key == (0, 0) else (sample, kind, length))
+    return found if not any(left.values()) else []
+
+
+def _scopes_of(addresses: list[str], allowance: DecodingAllowance) -> Iterator[Scope]:
+    """The scopes that *addresses* lie in, as far as addresses tell."""
+    known: set[str] = set()
+    for address in addresses:
+        missing = []
+        above = address.rpartition("/")[0]
+        while above and above not in known:
+            allowance.spend(RECORD + 4 * len(above))
+            known.add(above)
+            missing.append(above)
+            above = above.rpartition("/")[0]
+        for path in reversed(missing):
+            parent, _, leaf = path.rpartition("/")
+            yield Scope(path, parent, leaf.rpartition(".")[0] or leaf, None, None, 0)

@@ -1,47 +1,35 @@
-"""A trace as the lines of a tape.
+"""Writes a trace as a tape.
 
-Invariant: what was asked and answered comes first, in the order of the addresses, so that two
-recordings of one program with the same answers agree there line by line; only the order in which
-answers reached the program, which a program may depend on, follows from one recording alone.
+Invariant: two recordings with the same answers give the same lines, but for the order of what the
+programs were told, unless all that differs from one to the next is asked for too.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
+import itertools
 import os
 import tempfile
-from collections.abc import Iterator
-from operator import itemgetter
+from collections.abc import Iterable, Iterator
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
-from appl.backend import Response, Sample
-from appl.prompt import Media, Message, Messages, ToolCall, digest_of, tagged
+from appl.prompt import Message, Messages, digest_of, tagged
 from appl.prompt.messages import LONG
 from appl.tracing.format import record as records
+from appl.tracing.format import table
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import RecordedCall, Trace
-from appl.tracing.tape.lines import FORMAT, Record, canonical_data, dumped, plain
-from appl.tracing.tape.places import in_order
+from appl.tracing.reading.trace import Observation, RecordedCall, Trace
+from appl.tracing.tape.lines import FORMAT, Line, Texts, canonical_data, dumped, line_of
+from appl.tracing.tape.places import after_their_needs
 
-_FACTS = frozenset(
-    [
-        "program",
-        "backend",
-        "model",
-        "models",
-        "places",
-        "profile",
-        "seed",
-        "redaction",
-        "privacy",
-        "sets",
-    ]
-)
-_SETTINGS = ("model", "backend", "temperature", "max_tokens")
-_SHORT = 200  # characters of options that are written again rather than referred to
-_SAID_AGAIN = 64  # and of a message
+_FACTS = "program backend model models places profile seed redaction privacy sets".split()
+_SETTINGS = "model backend temperature max_tokens".split()
+_WENT = "file line at".split()  # fields that differ from one recording to the next
+_SAID_AGAIN = 64  # characters of a message from which on the one that it begins refers to it
+_NAME = 10  # characters that parameters are named by
+_STATUS = {"answered": records.ANSWERED, "failed": records.FAILED, "cancelled": records.CANCELLED}
 
 
 def write(trace: Trace, *, full: bool = False) -> Iterator[str]:
@@ -49,8 +37,9 @@ def write(trace: Trace, *, full: bool = False) -> Iterator[str]:
 
     With *full* it also tells how the run went: times, processes, source lines, attempts, scopes.
     """
-    for record in _records(trace, full):
-        yield dumped(record)
+    yield dumped({"tape": "appl", "format": FORMAT})
+    for line in _Lines(trace, full).every():
+        yield dumped(line)
 
 
 def save(trace: Trace, path: str | os.PathLike[str], *, full: bool = False) -> None:
@@ -74,311 +63,244 @@ def save(trace: Trace, path: str | os.PathLike[str], *, full: bool = False) -> N
         raise
 
 
-def _records(trace: Trace, full: bool) -> Iterator[Record]:
-    yield {"tape": "appl", "format": FORMAT}
-    yield from _header(trace, full)
-    yield from _Content(trace).records()
-    yield from _order(trace)
-    if trace.state == "finished":
-        because = {"because": _error(trace.error)} if trace.error is not None else {}
-        yield {"closed": trace.reason, **because}
-    if full:
-        yield from _how_it_went(trace)
+class _Lines:
+    """Makes the lines of *trace*; knows which messages, parameters and media stand in some."""
 
-
-def _header(trace: Trace, full: bool) -> Iterator[Record]:
-    for name, value in sorted(trace.header.items()):
-        if full or name in _FACTS:
-            yield {"header": name, "value": plain(value)}
-        elif name == "settings" and isinstance(value, dict):
-            told = {key: value[key] for key in _SETTINGS if value.get(key) is not None}
-            if told:
-                yield {"header": name, "value": plain(told)}
-
-
-class _Content:
-    """The records of calls, tools and observations by address; knows all written messages."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-        self._said: dict[bytes, tuple[str, int]] = {}  # who said it, the how-manieth message of it
-        self._options: dict[str, str] = {}
+    def __init__(self, trace: Trace, full: bool) -> None:
+        self._trace, self._full, self._texts = trace, full, Texts()
+        self._said: dict[bytes, str] = {}  # the names of prompts by their digests
         self._last: dict[tuple[str, int], tuple[str, str, str]] = {}
-        self._media: dict[bytes, Media] = {}
+        self._known: set[str] = set()
 
-    def records(self) -> Iterator[Record]:
-        trace, seen = self._trace, dict[str, list[Record]]()
-        for observation in trace.observations:
-            record = {
-                "saw": observation.address,
-                "kind": observation.kind,
-                "ordinal": observation.ordinal,
-            }
-            record |= {"value": plain(observation.value), **_masked(observation.masked)}
-            seen.setdefault(observation.address, []).append(record)
-        for address in in_order({*trace.by_address, *trace.tools, *seen}):
-            if address in trace.by_address:
-                yield from self._call(trace.by_address[address])
-            if address in trace.tools:
-                yield from self._tool(trace.tools[address])
-            yield from sorted(seen.get(address, ()), key=lambda r: (r["ordinal"], r["kind"]))
-        for digest, medium in sorted(self._media.items()):
-            yield _medium(digest, medium)
+    def every(self) -> Iterator[Line]:
+        """All lines but the first."""
+        trace = self._trace
+        yield from self._header()
+        for process in trace.incarnations if self._full else ():
+            times = {"wall_ns": process.wall, "monotonic_ns": process.monotonic}
+            yield from self._line(table.ProcessRecord, process, **times)
+        for scope in trace.scopes if self._full else ():
+            leaf = scope.address.removeprefix(f"{scope.parent}/" if scope.parent else "")
+            about = self._texts.plain(scope.metadata)
+            yield from self._line(table.ScopeRecord, scope, leaf=leaf, metadata=about)
+        for event in self._events():
+            yield from self._tool(event) if isinstance(event, ToolUse) else self._call(event)
+        yield from self._order()
+        for address, message in trace.warnings if self._full else ():
+            yield from self._line(table.WarningRecord, address=address, message=message)
+        if trace.state == "finished":
+            yield from self._line(
+                table.CloseRecord, reason=trace.reason, error=self._error(trace.error)
+            )
+
+    def _line(
+        self, kind: table.Kind, value: Any = None, masked: Iterable[str] = (), /, **fields: object
+    ) -> Iterator[Line]:
+        """The line of a record, and those of its texts that have several lines.
+
+        It has the *fields*, and those of *value* that have the names of others.
+        """
+        own = {name: getattr(value, name) for name in kind._fields if hasattr(value, name)}
+        line = line_of(kind, {**own, **fields}, () if self._full else _WENT)
+        if masked:
+            line["masked"] = sorted(set(masked))
+        if self._full and getattr(value, "incarnation", None):
+            line["incarnation"] = value.incarnation
+        yield line
+        yield from self._texts.below()
+
+    def _header(self) -> Iterator[Line]:
+        for name, value in sorted(self._trace.header.items()):
+            if name == "settings" and isinstance(value, dict) and not self._full:
+                value = {key: value[key] for key in _SETTINGS if value.get(key) is not None}
+            if self._full or name in _FACTS or (name == "settings" and value):
+                yield from self._line(table.HeaderRecord, facts={name: self._texts.plain(value)})
+
+    def _events(self) -> Iterable[RecordedCall | ToolUse]:
+        """The calls, also of tools, by address, each after those whose answers it holds.
+
+        A full tape has them as they began.
+        """
+        calls, tools = self._trace.by_address, self._trace.tools
+        if self._full:
+            return sorted([*calls.values(), *tools.values()], key=attrgetter("position"))
+        needs = {address: call.edges for address, call in calls.items()}
+        order = after_their_needs({**dict.fromkeys(tools, ()), **needs})
+        both = ((calls.get(address), tools.get(address)) for address in order)
+        return (event for event in itertools.chain(*both) if event is not None)
 
     # -- calls
 
-    def _call(self, call: RecordedCall) -> Iterator[Record]:
-        if call.started is None:
-            yield {"call": call.address, "unstarted": True, **_masked(call.masked), **_whole(call)}
-        else:
-            yield from self._asked(call)
-        yield from self._ended(call)
+    def _call(self, call: RecordedCall) -> Iterator[Line]:
+        if call.started is not None:
+            yield from self._prompt(call)
+            yield from self._parameters(call)
+            yield from self._start(call)
+        for one in call.attempts if self._full else ():
+            about: Line = {"call": call.address, "attempt": one.number}
+            waited = one.waited or None
+            yield from self._line(table.DispatchRecord, **about, at=one.at, waited=waited)
+            if one.error is not None:
+                error = self._error(one.error)
+                yield from self._line(table.RetryRecord, **about, error=error, wait=one.wait)
+        if call.delivered is not None:
+            yield from self._ended(call)
 
-    def _asked(self, call: RecordedCall) -> Iterator[Record]:
-        shared, messages = self._prompt(call)
-        head: Record = {"call": call.address, "kind": call.kind, "model": call.model}
-        head |= {"ordinal": call.ordinal, **self._sampling(call), **shared, **_masked(call.masked)}
-        head |= _whole(call)
-        for name, value, usual in (
-            ("n", call.n, 1),
-            ("sample", call.sample, 0),
-            ("uses", list(call.edges), []),
-            ("timeout", call.timeout, None),
-        ):
-            if value != usual:
-                head[name] = plain(value)
+    def _parameters(self, call: RecordedCall) -> Iterator[Line]:
+        name = _named(call)
+        if self._is_new(name):
+            options = canonical_data(call.sampling)
+            yield from self._line(table.ParametersRecord, call, id=name, options=options)
+
+    def _is_new(self, name: str) -> bool:
+        known = name in self._known
+        self._known.add(name)
+        return not known
+
+    def _start(self, call: RecordedCall) -> Iterator[Line]:
         said = call.messages.digest if call.messages else b""
-        if digest_of(said, call.model, call.sampling) != call.content:
-            head["content"] = tagged(call.content)
-        yield head
-        for record in messages:
-            yield from record
+        same = digest_of(said, call.model, call.sampling) == call.content
+        yield from self._line(
+            table.StartRecord,
+            call,
+            _masked(call),
+            **_place(call),
+            prompt=self._said.get(said),
+            parameters=_named(call),
+            content=None if same else tagged(call.content),
+        )
 
-    def _sampling(self, call: RecordedCall) -> Record:
-        known = self._options.get(call.sampling)
-        if known is not None:
-            return {"options_of": known}
-        if len(call.sampling) > _SHORT:
-            self._options[call.sampling] = call.address
-        return {"options": canonical_data(call.sampling)}
-
-    def _prompt(self, call: RecordedCall) -> tuple[Record, list[list[Record]]]:
-        """The shared beginning of the prompt of *call*, and its unwritten messages."""
+    def _prompt(self, call: RecordedCall) -> Iterator[Line]:
+        """The messages of the prompt of *call* that were in no prompt before."""
         fresh: list[Messages] = []
         link = call.messages
         while link is not None and link.digest not in self._said:
             fresh.append(link)
             link = link.parent
-        shared: Record = {}
-        if link is not None:
-            owner, count = self._said[link.digest]
-            whole = self._trace.by_address[owner].messages
-            shared = {"after": owner}
-            if whole is not None and whole.length != count:
-                shared["first"] = count
-        messages = [self._message(message, call.address) for message in reversed(fresh)]
-        return shared, messages
+        for link in reversed(fresh):
+            yield from self._message(link, call.address)
 
-    def _message(self, link: Messages, address: str) -> list[Record]:
-        message, place = link.message, (address.rpartition("/")[0], link.length)
-        record: Record = {"message": message.role}
-        text, before = message.content, self._last.get(place, ("", "", ""))
+    def _message(self, link: Messages, address: str) -> Iterator[Line]:
+        message, name = link.message, f"{address}#{link.length}"
+        place = address.rpartition("/")[0], link.length
+        base, role, before = self._last.get(place, ("", "", ""))
+        text = message.content
         goes_on = (
-            before[1] == message.role
+            role == message.role
             and not message.media
-            and _SAID_AGAIN < len(before[2]) < len(text)
-            and text.startswith(before[2])
+            and _SAID_AGAIN < len(before) < len(text)
+            and text.startswith(before)
         )
+        self._last[place] = name, message.role, text
         if goes_on:
-            record["goes_on"], text = before[0], text[len(before[2]) :]
-        long = goes_on and len(message.content) > LONG
-        if long or Messages(link.parent, message.plain()).digest != link.digest:
-            record["digest"] = tagged(link.digest)
-        record |= self._about(message)
-        self._said[link.digest] = address, link.length
-        self._last[place] = address, message.role, message.content
-        return [*_texts(record, text), *_calls(message.tool_calls)]
+            more, rest = self._more(message), self._texts.shortened(text[len(before) :])
+            yield from self._line(table.LongerRecord, id=name, message=base, text=rest, more=more)
+        else:
+            yield from self._whole(name, message)
+        long = goes_on and len(text) > LONG
+        own = not long and Messages(link.parent, message.plain()).digest == link.digest
+        digest = None if own else tagged(link.digest)
+        parent = self._said[link.parent.digest] if link.parent else None
+        self._said[link.digest] = name
+        yield from self._line(table.PromptRecord, parent=parent, digest=digest)
 
-    def _about(self, message: Message) -> Record:
-        """The fields of *message* besides role, text and calls."""
+    def _whole(self, name: str, message: Message) -> Iterator[Line]:
         for _, medium in message.media:
-            self._media[medium.digest] = medium
-        placed = [[offset, tagged(medium.digest)] for offset, medium in message.media]
-        named = (
-            ("name", message.name),
-            ("reply_to", message.tool_call_id),
-            ("failed", message.has_error),
-            ("media", placed),
-        )
-        return {name: value for name, value in named if value}
+            known = tagged(medium.digest)
+            if self._is_new(known):
+                data = self._texts.shortened(b"" if medium.url is not None else medium.data)
+                yield from self._line(table.MediumRecord, medium, id=known, data=data)
+        content, more = self._texts.shortened(message.content), self._more(message)
+        yield from self._line(table.MessageRecord, message, id=name, content=content, more=more)
 
-    def _ended(self, call: RecordedCall) -> Iterator[Record]:
-        response = call.response
-        if response is not None:
-            for sample in response.samples:
-                yield from _sample(sample)
-            yield _answer(response) | _cuts(call)
-        elif call.error is not None:
-            for (number, kind), text in (call.begun or {}).items():
-                yield from _texts({"begun": [number, kind]}, text)
-            yield {"error": _error(call.error), "outcome": call.outcome, **_cuts(call)}
-
-    # -- tools
-
-    def _tool(self, used: ToolUse) -> Iterator[Record]:
-        yield {
-            "tool": used.address,
-            "name": used.name,
-            "arguments": used.arguments,
-            "effect": used.effect,
-            **_masked(used.masked),
-            **_whole(used),
+    def _more(self, message: Message) -> Line | None:
+        """The fields of *message* besides role and text."""
+        more = {
+            "of": message.tool_call_id,
+            "name": message.name,
+            "error": message.has_error,
+            "media": [[offset, tagged(medium.digest)] for offset, medium in message.media],
+            "calls": records.calls_data(message.tool_calls, self._texts.shortened),
         }
-        if used.message is not None:
-            message = used.message
-            record: Record = {"message": message.role, **self._about(message)}
-            yield from _texts(record, message.content)
-            yield from _calls(message.tool_calls)
-        elif used.error is not None:
-            yield {"error": _error(used.error), "outcome": used.outcome}
+        return {name: value for name, value in more.items() if value} or None
 
+    def _error(self, error: BaseException | None) -> object:
+        """As ``record.error_data``; of one that was read, its recorded type."""
+        if error is None:
+            return None
+        kind, *rest = records.error_data(error)
+        told = error.__dict__.get("recorded_type", kind), *rest
+        return records.error_with(told, self._texts.shortened)
 
-def _masked(names: tuple[str, ...]) -> Record:
-    return {"masked": sorted(set(names))} if names else {}
-
-
-def _whole(call: RecordedCall | ToolUse) -> Record:
-    """The mark of a masked call whose outcome is unchanged."""
-    return {"outcome_whole": True} if call.masked and not call.lost else {}
-
-
-def _texts(record: Record, text: str) -> Iterator[Record]:
-    """*record* with the first line of *text*, and a record for each further line."""
-    first, *rest = text.split("\n")
-    yield {**record, "text": first + ("\n" if rest else "")}
-    for number, line in enumerate(rest, 1):
-        last = number == len(rest)
-        if not last or line:
-            yield {"text": line if last else f"{line}\n"}
-
-
-def _calls(calls: tuple[ToolCall, ...]) -> Iterator[Record]:
-    for call in calls:
-        yield {"calls": call.name, "arguments": call.arguments, "id": call.id}
-
-
-def _sample(sample: Sample) -> Iterator[Record]:
-    yield from _texts({"answer": sample.finish_reason}, sample.text)
-    yield from _calls(sample.tool_calls)
-    if sample.reasoning is not None:
-        yield from _texts({"reasoning": True}, sample.reasoning)
-    if sample.logprobs is not None:
-        yield {
-            "tokens": plain([[t.token, t.logprob, list(map(list, t.top))] for t in sample.logprobs])
-        }
-
-
-def _answer(response: Response) -> Record:
-    used = response.usage
-    record: Record = {"usage": [used.prompt_tokens, used.completion_tokens, used.cached_tokens]}
-    for name, value in (
-        ("by", response.model),
-        ("choice_method", response.choice_method),
-        ("scores", response.scores and list(response.scores)),
-        ("reused", response.reused),
-    ):
-        if value:
-            record[name] = plain(value)
-    if response.cost is not None:
-        record["cost"] = response.cost
-    return record
-
-
-def _cuts(call: RecordedCall) -> Record:
-    return (
-        {"chunks": [cut if type(cut) is int else list(cut) for cut in call.cuts]}
-        if call.cuts
-        else {}
-    )
-
-
-def _error(error: BaseException) -> object:
-    """As ``record.error_data``; of one that was read, its recorded type."""
-    kind, *rest = records.error_data(error)
-    said = [note for note in getattr(error, "__notes__", ()) if note.startswith(_RECORDED_AS)]
-    return plain([said[0].removeprefix(_RECORDED_AS) if said else kind, *rest])
-
-
-_RECORDED_AS = "recorded as "
-
-
-def _medium(digest: bytes, medium: Media) -> Record:
-    record: Record = {"medium": tagged(digest), "sort": medium.kind, "mime": medium.mime}
-    if medium.detail is not None:
-        record["detail"] = medium.detail
-    if medium.url is not None:
-        return record | {"url": medium.url}
-    return record | {"base64": base64.b64encode(medium.data).decode("ascii")}
-
-
-# -- the order of what the program was told
-
-
-def _order(trace: Trace) -> Iterator[Record]:
-    moments: list[tuple[int, Record]] = []
-    silent: list[tuple[int, Record]] = []
-    every: list[RecordedCall | ToolUse] = [*trace.by_address.values(), *trace.tools.values()]
-    for event in every:
-        if event.delivered is not None:
-            moments.append((event.delivered, {"then": event.address}))
-        elif event.ended is not None or event.outcome is not None:
-            silent.append((event.end_position, {"ended": event.address}))
+    def _ended(self, event: RecordedCall | ToolUse) -> Iterator[Line]:
+        if event.outcome is None:
+            return
+        end: Line = {"call": event.address, "status": _STATUS[event.outcome], "at": event.ended}
         if isinstance(event, RecordedCall):
-            moments += [(at, {"then": event.address, "chunks": count}) for at, count in event.shown]
-    for seen in trace.observations:
-        record = {"then": seen.address, "seen": seen.kind, "ordinal": seen.ordinal}
-        moments.append((seen.position, record))
-    for _, record in (*sorted(moments, key=itemgetter(0)), *sorted(silent, key=itemgetter(0))):
-        yield record
+            unstarted = event.masked if event.started is None else ()
+            end |= self._outcome(event)
+            yield from self._line(table.EndRecord, None, event.lost or unstarted, **end)
+            return
+        if event.message is not None:
+            end["value"] = f"{event.address}#result"
+            yield from self._whole(end["value"], event.message)
+        else:
+            end["value"] = self._error(event.error)
+        yield from self._line(table.ToolEndRecord, None, event.lost, **end)
 
-
-# -- how it went
-
-
-def _how_it_went(trace: Trace) -> Iterator[Record]:
-    for incarnation in trace.incarnations:
-        began = {
-            name: getattr(incarnation, name) for name in incarnation.__slots__ if name != "number"
+    def _outcome(self, call: RecordedCall) -> Line:
+        shortened, response = self._texts.shortened, call.response
+        told = {"first": call.first, "source": call.source, "of": call.of} if self._full else {}
+        return {
+            "value": records.response_data(response, shortened)
+            if response is not None
+            else self._error(call.error),
+            "lengths": [*call.cuts] or None,
+            "texts": [[*key, shortened(text)] for key, text in (call.begun or {}).items()] or None,
+            "about": {name: value for name, value in told.items() if value is not None} or None,
         }
-        yield {"began": incarnation.number, **began}
-    for scope in trace.scopes:
-        about: Record = {"incarnation": scope.incarnation} if scope.incarnation else {}
-        about |= {"metadata": plain(scope.metadata)} if scope.metadata is not None else {}
-        yield {
-            "scope": scope.address,
-            "parent": scope.parent,
-            "name": scope.name,
-            "file": scope.file,
-            "line": scope.line,
-            "at": scope.at,
-            **about,
-        }
-    every: list[RecordedCall | ToolUse] = [*trace.calls, *trace.tools.values()]
-    for call in sorted(every, key=lambda event: event.position):
-        went: Record = {"file": call.file, "line": call.line}
-        went |= {"started_us": call.started, "ended_us": call.ended}
-        went |= {"told_us": call.delivered_at} if call.delivered_at is not None else {}
-        went |= {"incarnation": call.incarnation} if call.incarnation else {}
-        if isinstance(call, RecordedCall):
-            went["attempts"] = [_attempt(attempt) for attempt in call.attempts]
-            told = (("source", call.source), ("of", call.of), ("first_us", call.first))
-            went |= {name: value for name, value in told if value is not None}
-        yield {"went": call.address, **went}
-    for address, message in trace.warnings:
-        yield {"warning": message, "address": address}
+
+    def _tool(self, used: ToolUse) -> Iterator[Line]:
+        place = {**_place(used), "arguments": self._texts.shortened(used.arguments)}
+        yield from self._line(table.ToolStartRecord, used, _masked(used), **place)
+        if used.delivered is not None:
+            yield from self._ended(used)
+
+    # -- the order of what the program was told
+
+    def _order(self) -> Iterator[Line]:
+        trace, told = self._trace, list[tuple[int, Iterator[Line]]]()
+        silent: list[RecordedCall | ToolUse] = []
+        for event in self._events():
+            about: Line = {"call": event.address}
+            if event.delivered is None:
+                silent.append(event)
+            else:
+                line = self._line(table.DeliveryRecord, **about, at=event.delivered_at)
+                told.append((event.delivered, line))
+            for position, chunks in getattr(event, "shown", ()):
+                told.append((position, self._line(table.ChunksRecord, **about, chunks=chunks)))
+        told += [(seen.position, self._observation(seen)) for seen in trace.observations]
+        for _, lines in sorted(told, key=itemgetter(0)):
+            yield from lines
+        for event in sorted(silent, key=attrgetter("end_position")):
+            yield from self._ended(event)
+
+    def _observation(self, seen: Observation) -> Iterator[Line]:
+        value = self._texts.plain(seen.value)
+        yield from self._line(table.ObservationRecord, seen, seen.masked, value=value)
 
 
-def _attempt(attempt: Any) -> list[object]:
-    failed = None if attempt.error is None else _error(attempt.error)
-    waited = [attempt.waited] if attempt.waited else []
-    return [attempt.number, attempt.at, failed, attempt.wait, *waited]
+def _named(call: RecordedCall) -> str:
+    """The name of the parameters of *call*."""
+    return digest_of(call.model, call.sampling).hex()[:_NAME]
+
+
+def _place(event: RecordedCall | ToolUse) -> Line:
+    scope, _, leaf = event.address.rpartition("/")
+    return {"scope": scope, "leaf": leaf, "at": event.started}
+
+
+def _masked(event: RecordedCall | ToolUse) -> tuple[str, ...]:
+    """The names of secrets that were taken out of what stands before the outcome."""
+    return event.masked[: len(event.masked) - len(event.lost)]
