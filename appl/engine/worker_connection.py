@@ -24,9 +24,9 @@ from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, Value
 from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded, CallStarted, Event, Warned
 from appl.runtime.scheduling.accounts import Amounts
-from appl.runtime.scheduling.admission import Loan
 from appl.runtime.scheduling.call_status import CallStatus
 from appl.runtime.scheduling.dispatcher import Dispatcher
+from appl.runtime.scheduling.traffic import Loan
 
 if TYPE_CHECKING:
     from appl.engine.distributed_map import DistributedMap

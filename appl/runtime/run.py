@@ -169,7 +169,7 @@ class Run:
 
     def waited_calls(self, most: int) -> list[WaitedCall]:
         """Calls of this process that are with a backend or on their way, *most* of them at most."""
-        return [cast(Call, held.call) for held in islice(self.dispatch.scheduler.holdings(), most)]
+        return list(islice(self.dispatch.scheduler.unanswered(), most))
 
     def _held_here(self) -> list[CallStatus]:
         """Every call of this process that is not answered yet."""

@@ -9,7 +9,7 @@ import pytest
 from appl import gen, ppl
 from appl.backend import Request
 from appl.errors import BackendBusy
-from appl.runtime.scheduling.concurrency import Slots
+from appl.runtime.scheduling.traffic import Slots
 from appl.testing import Answer, Late, Limits, Policy, Retries, VirtualClock, running
 
 
@@ -116,7 +116,6 @@ def test_growth_makes_room_known() -> None:
         for _ in range(2):
             for epoch in [await slots.take() for _ in range(slots.limit or 0)]:
                 slots.answered(epoch)
-                slots.give()
         assert told and slots.limit == told[-1]
 
     asyncio.run(main())

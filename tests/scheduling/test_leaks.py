@@ -43,7 +43,7 @@ class Question:
     """What attempts look at of a call."""
 
     emit = outcome = None
-    run = RUN
+    run, attempts = RUN, 0
 
     def __init__(self, number, account=None, timeout=None):
         self.address, self.account, self.timeout = f"/gen.{number}", account, timeout

@@ -111,11 +111,13 @@ class CallIdentity(NamedTuple):
 class Call(Promise):
     """One question to a model; ``node`` is its prompt, or ``messages`` when they were given.
 
+    ``attempts`` counts those that were made, and ``worker`` is the task that works on it.
     ``frame`` refers to the activation that issued it, while that lives.
     """
 
     __slots__ = (
         "account",
+        "attempts",
         "cache",
         "emit",
         "frame",
@@ -155,7 +157,7 @@ class Call(Promise):
         self.node, self.messages = node, messages
         self.model, self.sampling = model, sampling
         self.n = 1
-        self.priority = 0
+        self.priority = self.attempts = 0
         self.account = frame.account
         self.timeout: float | None = None
         self.cache: str | None = None
@@ -200,6 +202,7 @@ class Call(Promise):
         Promise.__init__(other, address, None)
         other.node, other.messages, other.request, other.worker = node, None, None, None
         other.emit = other.stream = other.source = other.given = None
+        other.attempts = 0
         return other
 
     # -- as a part of a series

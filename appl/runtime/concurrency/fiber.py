@@ -295,7 +295,9 @@ class Hub:
         if self.asleep:
             # A thread that falls asleep sets its flag before it looks for what was posted. Until
             # it has looked, something may be there, and it will not sleep.
-            return ("timed" if self._timers() else "quiet") if self._saw_inbox else None
+            if not self._saw_inbox:
+                return None
+            return "timed" if self.loop is not None and self._timers() else "quiet"
         # A step that is to come delivers something. Who rings sets this flag, and the loop's thread
         # sets ``rest``, perhaps later: so neither may be overwritten by the other.
         return None if self._steps.scheduled else self._steps.rest

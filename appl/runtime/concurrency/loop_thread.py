@@ -44,20 +44,14 @@ class Sleeper(Protocol):
     asleep: bool
 
 
-class _Selector(selectors.DefaultSelector):
-    """The loop's selector, which asks before each poll how long the poll may last."""
-
-    limit: Callable[[float | None], float | None]
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        timeout = self.limit(timeout)
-        return [] if timeout is not None and timeout < 0 else super().select(timeout)
+Ready = list[tuple[selectors.SelectorKey, int]]
 
 
 class LoopThread:
     """A daemon thread with an asyncio loop, which it lends to programs that wait.
 
-    ``workers`` counts what is under way on the loop; ``dead`` is true when the thread has ended.
+    ``workers`` counts what is under way on the loop, ``sleeps`` how often the loop has slept;
+    ``dead`` is true when the thread has ended.
     """
 
     def __init__(self) -> None:
@@ -76,15 +70,16 @@ class LoopThread:
         self._may_lend = True
         self._recalled = threading.Lock()  # the I/O thread waits in it while it lends the loop
         self._recalled.acquire()
-        self._loans = self._rounds = self._sleeps = 0
+        self._loans = self._rounds = self.sleeps = 0
         self._answered_fast = self._woke_program = False
         threads.start(self._serve, "appl-io")
 
     def _make_loop(self) -> asyncio.AbstractEventLoop:
-        selector = _Selector()
-        selector.limit = self._poll_limit
+        selector = selectors.DefaultSelector()
+        self._select: Callable[[float | None], Ready] = selector.select
+        selector.select = self._poll  # type: ignore[method-assign, assignment]
         loop = asyncio.SelectorEventLoop(selector)
-        loop.add_reader(self._wakeup_pipe, self._on_wakeup)
+        loop.add_reader(self._wakeup_pipe, self._run_actions, self._wakeup_pipe)
         threads.lasting_loops.add(loop)
         return loop
 
@@ -168,22 +163,15 @@ class LoopThread:
             self._wakeup_sent = True
             self.loop.call_soon(self._run_actions)
 
-    def mark(self) -> tuple[int, int]:
-        """The number of times that the loop has slept, and the time, as a call begins."""
-        return self._sleeps, time.monotonic_ns()
+    def answered(self, began_ns: int) -> None:
+        """A call that began then is answered, and the loop has not slept since."""
+        # The answer needed no network, and the next call of this program probably needs none
+        # either. Then it is worth lending the loop.
+        self._answered_fast = time.monotonic_ns() - began_ns < _FAST_NS
 
-    def answered(self, mark: tuple[int, int]) -> None:
-        """A call that began at *mark* is answered."""
-        sleeps, at = mark
-        # The loop has not slept since: the answer needed no network, and the next call of this
-        # program probably needs none either. Then it is worth lending the loop.
-        self._answered_fast = sleeps == self._sleeps and time.monotonic_ns() - at < _FAST_NS
-
-    def _on_wakeup(self) -> None:
-        os.read(self._wakeup_pipe, 64)
-        self._run_actions()
-
-    def _run_actions(self) -> None:
+    def _run_actions(self, pipe: int | None = None) -> None:
+        if pipe is not None:
+            os.read(pipe, 64)
         # The flag is cleared first. A thread that still saw it set has put its action into the
         # queue before, where the loop below finds it. One that sends later wakes the loop again.
         self._wakeup_sent = False
@@ -193,8 +181,8 @@ class LoopThread:
         while actions and (self._may_lend or self._lent_to is None):
             actions.popleft()()
 
-    def _poll_limit(self, timeout: float | None) -> float | None:
-        """The most seconds that the coming poll may last; negative for no poll at all."""
+    def _poll(self, timeout: float | None) -> Ready:
+        """Poll for *timeout* seconds, or for less where the loop is lent, or is to be."""
         if self._to_release:
             self._release_locks()
         if self._lent_to is not None:
@@ -204,13 +192,14 @@ class LoopThread:
             self._rounds += 1
             if timeout != 0 or not self._lent_to.asleep or self._rounds > _MOST_ROUNDS:
                 self.loop.stop()
-            return -1
-        if timeout == 0:
-            return 0
-        self._sleeps += 1
-        lend = self._answered_fast and self._woke_program
-        self._answered_fast = self._woke_program = False
-        return 0 if lend and self._begin_to_lend() else timeout
+            return []
+        if timeout != 0:
+            self.sleeps += 1
+            lend = self._answered_fast and self._woke_program
+            self._answered_fast = self._woke_program = False
+            if lend and self._begin_to_lend():
+                timeout = 0
+        return self._select(timeout)
 
     def _release_locks(self) -> None:
         locks, self._to_release = self._to_release, []

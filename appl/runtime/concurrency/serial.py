@@ -71,39 +71,40 @@ class SerialWaits:
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], SequentialCalls] = {}
         self._call: WaitedCall | None = None
+        self._seconds = 0.0
 
     def note(self, call: WaitedCall, seconds: float) -> None:
         """Add *seconds* in which the run waited for *call*, and nothing else was under way."""
-        new, before = call is not self._call, self._call
-        self._call = call
-        if new and before is not None:
-            self._keep_answer(before)
-        for parent, name, number in _levels(call.address):
+        if call is not self._call:
+            self._add_last()
+            self._call, self._seconds = call, 0.0
+        self._seconds += seconds
+
+    def _add_last(self) -> None:
+        """Add the last call that was waited for, and keep its answer for those that follow it."""
+        call, self._call = self._call, None
+        for parent, name, number in _levels(call.address) if call is not None else ():
+            assert call is not None
             turns = self._found.get((parent, name))
             if turns is None:
                 if len(self._found) >= _MOST:
                     return
                 where = f"{call.file}:{call.line}" if call.file else ""
                 turns = self._found[parent, name] = SequentialCalls(where)
-            turns.seconds[number] = turns.seconds.get(number, 0.0) + seconds
+            turns.seconds[number] = turns.seconds.get(number, 0.0) + self._seconds
             turns.enter(number)
-            if new and not turns.depends:
+            if not turns.depends:
                 siblings = f"{parent}/{name}."
                 turns.depends = _needs(call, turns.said_before, siblings, f"{siblings}{number}")
+            turns.said = _answer(call)
 
     def end(self) -> None:
         """The run is over: let go of its last call, which holds the run."""
-        self._call = None
-
-    def _keep_answer(self, call: WaitedCall) -> None:
-        """Keep the answer of *call*: the prompts of later calls may hold it."""
-        for parent, name, number in _levels(call.address):
-            turns = self._found.get((parent, name))
-            if turns is not None and turns.number == number:
-                turns.said = _answer(call)
+        self._add_last()
 
     def worst(self) -> tuple[str, SequentialCalls] | None:
         """The function that lost most, by name."""
+        self._add_last()
         found = max(self._found.items(), key=lambda each: each[1].lost, default=None)
         return None if found is None or not found[1].lost else (found[0][1], found[1])
 

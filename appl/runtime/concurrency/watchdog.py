@@ -20,9 +20,10 @@ import sysconfig
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import islice
+from itertools import filterfalse, islice
+from operator import methodcaller
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -150,38 +151,33 @@ class Watchdog:
 
     def look(self, now: float) -> bool:
         """Look at every thread, at the time *now* in seconds; true if anything is under way."""
-        runs = self._open_runs()
-        running = self._running() if runs else []
+        runs, busy, waited = tuple(self.runs), False, False
         # The threads run on meanwhile: one look is a sample, and a finding needs two equal ones.
-        busy = [self._look_at(hub, stack_of(hub.thread.ident), now) for hub in running]
+        for hub in self._running() if runs else ():
+            busy |= self._look_at(hub, stack_of(hub.thread.ident), now)
         seconds, self._looked = now - (self._looked or now), now
-        waited = [run.waited_calls(2) for run in runs]
-        for run, calls in zip(runs, waited, strict=True):
-            if len(calls) == 1 and not any(busy):
-                run.serial.note(calls[0], seconds)
-        return any(busy) or any(waited)
+        for run in runs:
+            if run.over:
+                self._let_go(run)
+            elif calls := run.waited_calls(2):
+                waited = True
+                if len(calls) == 1 and not busy:
+                    run.serial.note(calls[0], seconds)
+        return busy or waited
 
     def _running(self) -> list[Hub]:
         """The hubs that do not rest; one whose thread is in a loop leaves that to the loop's."""
         hubs = self._hubs()
-        in_loops = {hub.thread for hub in hubs if hub.loop is not None and hub.runs()}
-        return [
-            hub for hub in hubs if not (hub.rests() or (not hub.loop and hub.thread in in_loops))
-        ]
+        # Mostly all rest, and nothing more is to be found out.
+        found = list(filterfalse(methodcaller("rest"), hubs))
+        in_loops = {hub.thread for hub in hubs if hub.runs()} if found else ()
+        return [hub for hub in found if hub.loop or hub.thread not in in_loops] if found else found
 
-    def _open_runs(self) -> list[WaitedRun]:
-        """The runs that are not over, and whose time counts."""
-        runs = tuple(self.runs)
-        found = [run for run in runs if not run.over]
-        if len(found) < len(runs):
-            self._let_go(set(runs).difference(found))
-        return found
-
-    def _let_go(self, over: Set[WaitedRun]) -> None:
-        """Forget the runs that are *over*, also while other runs keep this busy."""
-        self.runs.difference_update(over)
+    def _let_go(self, over: WaitedRun) -> None:
+        """Forget a run that is *over*, also while other runs keep this busy."""
+        self.runs.discard(over)
         for line in self._lines.values():
-            if line.last is not None and line.last.run in over:
+            if line.last is not None and line.last.run is over:
                 line.last = None
 
     def _look_at(self, hub: Hub, stack: list[FrameType], now: float) -> bool:

@@ -74,6 +74,11 @@ class Arrivals:
             del self._conversations[conversation]
 
     @property
+    def resting(self) -> bool:
+        """True if the server is known, and every call was looked at."""
+        return not self.looking and self._probe is None
+
+    @property
     def busy(self) -> bool:
         """True if calls are looked at, or will be without a test moving its clock."""
         return self.looking and (self._timer is None or self._policy.clock is None)

@@ -121,8 +121,8 @@ class Room:
         return not any(user.admitted and not user.paused for user in self.users)
 
     def is_only(self, user: RoomUser) -> bool:
-        """True if no other run asks the server."""
-        return len(self.users) == 1 and user in self.users
+        """True if no other run asks the server, and room is kept for nothing."""
+        return len(self.users) == 1 and user in self.users and self.cache.empty
 
     def wait(self, user: RoomUser) -> None:
         """Note that the next call of *user* has no room."""

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING
 
 from appl.backend import Backend, Emit, PrefixCaching, Pricing, Request, Response, offers
@@ -22,7 +21,7 @@ from appl.price import Overridden
 from appl.runtime.answers.samples import Samples
 from appl.runtime.event import AttemptFailed
 from appl.runtime.scheduling.accounts import ONE, Account, Amounts, BudgetLedger
-from appl.runtime.scheduling.admission import Admission, Loan, Wanted, unseen
+from appl.runtime.scheduling.admission import Admission, Wanted, unseen
 from appl.runtime.scheduling.call_status import CallStatus, Load, Why
 from appl.runtime.scheduling.connecting import Connecting, let_go
 from appl.runtime.scheduling.deadlines import Deadline, default_deadline, watching
@@ -33,7 +32,7 @@ from appl.runtime.scheduling.question import Question
 from appl.runtime.scheduling.remote_permits import Lender, Permit
 from appl.runtime.scheduling.retry import wait_s
 from appl.runtime.scheduling.timers import sleep_until
-from appl.runtime.scheduling.traffic import Traffic
+from appl.runtime.scheduling.traffic import Loan, Traffic
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -122,23 +121,18 @@ class Dispatcher:
         """Note that more calls may be sent than before."""
         self.on_room()
 
-    def complete(
-        self, call: Call, numbers: Iterator[int] | None = None
-    ) -> Coroutine[object, object, Response]:
-        """The answer to *call*, after as many attempts as it takes. Raises the last one's error.
-
-        The attempts have *numbers*, from 1 on if there are none.
-        """
+    def complete(self, call: Call) -> Coroutine[object, object, Response]:
+        """The answer to *call*, after as many attempts as it takes. Raises the last one's error."""
         # Only the layers that the call needs are there. One without a deadline, without a cache
         # and with one sample, which is the usual one, goes to its first attempt at once.
-        request, numbers = call.request, numbers or count(1)
+        request = call.request
         assert request is not None
-        ask = partial(self._ask, call, numbers)
+        ask = partial(self._ask, call)
         if self._samples is None or (request.n == 1 and request.cache is None):
             asking = partial(ask, request, call.emit)
         else:
             asking = partial(self._samples.complete, request, call.emit, ask)
-        began = self._began.pop(call, None)
+        began = self._began.pop(call, None) if self._began else None
         if call.timeout is None and self._by_default:
             return asking()
         total = self._total(call)
@@ -152,13 +146,11 @@ class Dispatcher:
             late.set("total", total)
             return await asking()
 
-    async def _ask(
-        self, call: Call, numbers: Iterator[int], request: Request, emit: Emit | None
-    ) -> Response:
+    async def _ask(self, call: Call, request: Request, emit: Emit | None) -> Response:
         """Ask the backend itself, until it answers or there is no point in asking again."""
-        question = self._questions[call] = Question(call, numbers, request, emit)
+        question = self._questions[call] = Question(call, request, emit)
         attempt = self._attempt if self._hedge is None or emit is not None else self._hedged
-        self._traffic.retries.earn()
+        self._traffic.retries.calls += 1
         try:
             while True:
                 try:
@@ -194,7 +186,11 @@ class Dispatcher:
         if loan is None:
             if self.connecting.needed:
                 await self._connected(question)
-            loan = self._admission.uncounted(question.call.account)
+            # Most attempts are counted by neither budgets nor rates, and there is room for them
+            # now: this is the fastest way. Others take their share of everything in turn.
+            traffic, accounts = self._traffic, (question.call.account, self.ledger.late)
+            if accounts == _UNCOUNTED and traffic.rate is None and not self._admission.paused:
+                loan = traffic.lend_slot(self.policy.retries)
         if loan is None:
             wanted = self._wanted(question)
             loan = await self._admission.wait(wanted, partial(self._waiting, question))
@@ -236,7 +232,8 @@ class Dispatcher:
             # All calls of the run hear of the one failed connecting. It counts as an attempt of
             # each, but takes only one retry out of the budget of retries.
             if not isinstance(error, CircuitOpen):
-                question.number, question.shared = next(question.numbers), True
+                question.call.attempts += 1
+                question.number, question.shared = question.call.attempts, True
             raise
 
     def _wanted(self, question: Question) -> Wanted:
@@ -421,6 +418,7 @@ class Dispatcher:
 
 _Asking = Callable[[], Coroutine[object, object, Response]]
 _UNTIMED = nullcontext()
+_UNCOUNTED = (None, None)
 
 
 def _nothing() -> None:

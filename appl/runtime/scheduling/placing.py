@@ -6,15 +6,14 @@ somebody may have seen a part of an answer. Each backend has its own queue and i
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import math
 import time
+from asyncio import Task as AsyncTask
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
 from statistics import median
 from typing import TYPE_CHECKING, cast
 
@@ -74,28 +73,18 @@ class LegDispatcher(Dispatcher):
         """True if it could not be connected with recently: others are asked before it."""
         return self._clock.now() < self._away_until
 
-    def complete(
-        self, call: Call, numbers: Iterator[int] | None = None
-    ) -> Coroutine[object, object, Response]:
-        """The answer to *call*: a leg, or a call from before the run had several backends."""
-        return self._leg(call) if isinstance(call, Leg) else super().complete(call)
-
-    async def _leg(self, leg: Leg) -> Response:
+    def left_s(self, leg: Leg) -> float | None:
+        """The seconds that are left for *leg*, whose deadline is that of all legs."""
         total = leg.main.timeout
         if total is None:
             total = self.policy.deadlines.total_s
-        leg.timeout = None if total is None else max(total - leg.spent, 0.0)
-        # The program knows the call, and cancels its worker: that is the task of this leg now.
-        leg.main.worker, begun = asyncio.current_task(), self._clock.now()
-        try:
-            return await super().complete(leg, leg.numbered())
-        except BackendUnavailable:
-            if self.connecting.needed and self.policy.circuit is not None:
-                self._away_until = self._clock.now() + self.policy.circuit.cap_s
-            raise
-        finally:
-            leg.main.worker = None
-            leg.took = self._clock.now() - begun
+        return None if total is None else max(total - leg.spent, 0.0)
+
+    def failed(self, error: BaseException) -> None:
+        """Note that a leg failed with *error*."""
+        away = isinstance(error, BackendUnavailable) and self.connecting.needed
+        if away and self.policy.circuit is not None:
+            self._away_until = self._clock.now() + self.policy.circuit.cap_s
 
     def patience_s(self, call: Call) -> float:
         """The seconds for which *call* waits for a dead backend; none if it may go to another."""
@@ -119,18 +108,17 @@ class Leg(Call):
     """One leg of a call, to one backend. To the scheduler it is a call for a model there.
 
     ``others`` are the places of legs that may follow. ``spent`` are the seconds that earlier legs
-    took, ``attempts`` counts the questions to all backends.
+    took, ``took`` those of this one. ``attempts`` go on from leg to leg.
     """
 
-    __slots__ = ("attempts", "main", "others", "placing", "spent", "spot", "took")
+    __slots__ = ("begun", "main", "others", "placing", "spent", "spot", "took")
 
     def __init__(self, main: Call, placing: Placing, spots: tuple[Spot, ...]) -> None:
+        self.main, self.placing, self.spot, self.others = main, placing, spots[0], spots[1:]
         for name in Call.__slots__:
             setattr(self, name, getattr(main, name))
         Promise.__init__(self, main.address, None)
-        self.main, self.placing, self.spot, self.others = main, placing, spots[0], spots[1:]
-        self.spent = self.took = 0.0
-        self.attempts = 0
+        self.spent, self.took, self.begun = 0.0, 0.0, math.inf
         assert main.request is not None
         if self.spot.model != main.model:
             self.request = dataclasses.replace(main.request, model=self.spot.model, _digest=None)
@@ -142,14 +130,28 @@ class Leg(Call):
         if self.outcome is None:
             self.finish(cast(Outcome, main.outcome))
 
-    def numbered(self) -> Iterator[int]:
-        """The numbers of attempts, which go on from leg to leg."""
-        for number in count(self.attempts + 1):
-            self.attempts = number
-            yield number
+    @property
+    def worker(self) -> AsyncTask[None] | None:
+        """The task that works on it; the program knows the call, and cancels the call's worker."""
+        return self.main.worker
+
+    @worker.setter
+    def worker(self, task: AsyncTask[None] | None) -> None:
+        self.main.worker = task
+        if task is not None:
+            self.begun = self._dispatcher.now()
+
+    @property
+    def _dispatcher(self) -> LegDispatcher:
+        return self.placing.schedulers[self.spot.backend].dispatcher
+
+    def _end_work(self) -> None:
+        """Note how long it took; one that was never begun took no time."""
+        self.took = max(self._dispatcher.now() - self.begun, 0.0)
 
     def answered(self, response: Response) -> None:
         """Give the call its answer, with the name of the backend that made it."""
+        self._end_work()
         self.placing.measured(self)
         if self.spot.model != self.main.model:
             model = response.model or self.spot.model
@@ -159,6 +161,8 @@ class Leg(Call):
 
     def failed(self, error: BaseException) -> None:
         """Ask another backend, or have the call fail."""
+        self._end_work()
+        self._dispatcher.failed(error)
         following = self._following(error)
         if following is None:
             self.main.failed(error)
@@ -240,6 +244,7 @@ class Placing:
         self._sent += 1
         scheduler = self.schedulers[leg.spot.backend]
         self._asked[leg.spot] = scheduler.dispatcher.now(), self._sent
+        leg.timeout = scheduler.dispatcher.left_s(leg)
         scheduler.ready(leg)
 
     def recall(self, call: Call, response: Response, requests: int) -> None:
@@ -252,6 +257,13 @@ class Placing:
         self._took.setdefault(leg.spot, deque(maxlen=_MEASURED)).append(leg.took)
 
     # -- for who looks on, and for who intervenes
+
+    def unanswered(self) -> Iterator[Call]:
+        """Every call that is not answered yet."""
+        for scheduler in self.schedulers.values():
+            for call in scheduler.unanswered():
+                yield call.main if isinstance(call, Leg) else call
+        yield from (call for call in self._incomplete if call.outcome is None)
 
     def holdings(self) -> Iterator[CallStatus]:
         """The status of every call that is not answered yet."""

@@ -24,7 +24,7 @@ _UNCOUNTED = ("retry", "connect")
 
 
 class Question:
-    """One question of *call*, and its attempts, which have *numbers*.
+    """One question of *call*, and its attempts, which ``call.attempts`` counts.
 
     ``failed`` counts attempts that failed, ``away`` those for which the backend was not there,
     since ``since``. Of the present attempt: ``probing`` is true if it is to find out whether a dead
@@ -34,14 +34,12 @@ class Question:
     """
 
     __slots__ = (
-        "at", "away", "call", "emit", "error", "failed", "number", "numbers", "probing", "request",
-        "sent", "shared", "since", "until", "waited", "waits",
+        "at", "away", "call", "emit", "error", "failed", "number", "probing", "request", "sent",
+        "shared", "since", "until", "waited", "waits",
     )  # fmt: skip
 
-    def __init__(
-        self, call: Call, numbers: Iterator[int], request: Request, emit: Emit | None
-    ) -> None:
-        self.call, self.numbers, self.request, self.emit = call, numbers, request, emit
+    def __init__(self, call: Call, request: Request, emit: Emit | None) -> None:
+        self.call, self.request, self.emit = call, request, emit
         self.number = self.failed = self.away = 0
         self.probing = self.shared = self.sent = False
         self.since: float | None = None
@@ -53,7 +51,7 @@ class Question:
 
     def beside(self) -> Question:
         """The same question, to be asked beside this one with attempts of its own."""
-        return Question(self.call, self.numbers, self.request, self.emit)
+        return Question(self.call, self.request, self.emit)
 
     def begin_again(self) -> None:
         """Begin another attempt."""
@@ -61,14 +59,15 @@ class Question:
 
     def send(self, *, probing: bool) -> None:
         """Note that the present attempt is sent, and tell instruments."""
+        call = self.call
         self.sent, self.at, self.probing = True, time.monotonic(), probing
-        self.number = next(self.numbers)
-        if self.call.emit is not None:
-            self.call.emit.begin(self._samples())
-        run = self.call.run
+        self.number = call.attempts = call.attempts + 1
+        if call.emit is not None:
+            call.emit.begin(self._samples())
+        run = call.run
         if run.reporter.watched:
             at = time.monotonic_ns()
-            run.reporter.emit(CallDispatched(self.call.address, self.number, at, self.waited))
+            run.reporter.emit(CallDispatched(call.address, self.number, at, self.waited))
         # Some worlds hand something over only when all programs wait. Now that this call is with
         # the backend nothing more of it is on its way here, and all may be waiting.
         if run.outside.idle_detection is not None:

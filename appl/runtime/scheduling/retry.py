@@ -27,20 +27,18 @@ def wait_s(retries: Retries, seed: int | None, address: str, failed: int, asked:
 class RetryBudget:
     """The number of retries that all calls have left, so that a failing backend gets few of them.
 
-    Each new call earns a share of one. Unused retries are kept, but not without limit.
+    Each of the new ``calls`` earns a share of one. Unused retries are kept, but not without limit.
     """
 
     def __init__(self, retries: Retries) -> None:
         self._share, self._most = retries.share, retries.spare + retries.share * _RECENT
         self._left = float(retries.spare)
-
-    def earn(self) -> None:
-        """Add the share of a new call."""
-        if self._left < self._most:
-            self._left = min(self._most, self._left + self._share)
+        self.calls = self._counted = 0
 
     def spend(self) -> bool:
         """Take one retry; false if none is left."""
+        earned, self._counted = self._share * (self.calls - self._counted), self.calls
+        self._left = min(self._most, self._left + earned)
         if self._left < 1:
             return False
         self._left -= 1

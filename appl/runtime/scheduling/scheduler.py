@@ -12,6 +12,7 @@ import contextvars
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from appl.errors import CallCancelled
@@ -149,7 +150,8 @@ class Scheduler(Generic[Way]):
         take = self.order.take if ahead is None else ahead.next
         try:
             while not self.paused and (call := take()) is not None:
-                self._engage()
+                if len(self.order) or (ahead is not None and ahead.waiting):
+                    self._engage()
                 if call.outcome is None:  # it may have been cancelled in the queue
                     await self._attempt(call, io)
                 if ahead is not None:
@@ -157,11 +159,11 @@ class Scheduler(Generic[Way]):
         finally:
             self.workers -= 1
             io.workers -= 1
-            del self._tasks[cast("asyncio.Task[None]", asyncio.current_task())]
+            del self._tasks[cast("asyncio.Task[None]", asyncio.current_task(io.loop))]
 
     async def _attempt(self, call: Call, io: LoopThread) -> None:
-        mark, since = io.mark(), self._now()
-        call.worker = task = cast("asyncio.Task[None]", asyncio.current_task())
+        sleeps, began_ns, since = io.sleeps, time.monotonic_ns(), self._now()
+        call.worker = task = cast("asyncio.Task[None]", asyncio.current_task(io.loop))
         self._tasks[task] = call
         try:
             call.answered(await self.dispatcher.complete(call))
@@ -172,7 +174,8 @@ class Scheduler(Generic[Way]):
         except BaseException as error:
             call.failed(error)
         else:
-            io.answered(mark)
+            if io.sleeps == sleeps:
+                io.answered(began_ns)
         finally:
             # From here on a cancellation of the call cannot reach this task any more. Those that
             # came are taken back, or asyncio would hold the next call for a cancelled one.
@@ -182,6 +185,16 @@ class Scheduler(Generic[Way]):
                 task.uncancel()
 
     # -- for who looks on, and for who intervenes; on the I/O loop
+
+    def unanswered(self) -> Iterator[Call]:
+        """Every call without an answer: with a worker, ready, or waiting."""
+        held = self.ahead.holdings() if self.ahead is not None else ()
+        for call in chain(self._tasks.values(), (call for call, _ in held), self.order):
+            if call is not None and call.outcome is None:
+                yield call
+        for call in self._incomplete:
+            if call.outcome is None:
+                yield call
 
     def holdings(self) -> Iterator[CallStatus]:
         """The status of every call without an answer: with a worker, ready, or waiting."""

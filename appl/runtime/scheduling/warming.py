@@ -75,6 +75,7 @@ class PrefixFirst:
         self.arrivals = Arrivals(policy, probe, self._see, self._looked)
         self._passed: deque[weakref.ref[Call]] = deque(maxlen=_PASSED)
         self._late: list[Call] = []
+        self._first: Call | None = None
         self.prints: dict[Call, Footprint] = {}
         self._held: dict[int, _HeldBack] = {}
         self._free: deque[Call] = deque()
@@ -89,7 +90,20 @@ class PrefixFirst:
         """Look soon at *call*, which has been added to the ready queue."""
         if not self.joined:
             self._join()
+        # The first one that comes is looked at when it is taken. By then the calls that the program
+        # has sent in one go are all there; if there are others, they are looked at together.
+        if self._first is None and self.arrivals.resting and not (self.prints or self._free):
+            self._first = call
+            self._go()
+            return
+        self._look_at_first()
         self.arrivals.add(call)
+
+    def _look_at_first(self) -> None:
+        """Have the first one looked at together with others."""
+        first, self._first = self._first, None
+        if first is not None:
+            self.arrivals.add(first)
 
     def _looked(self) -> None:
         """Send what was looked at, and what came while others were looked at."""
@@ -111,12 +125,17 @@ class PrefixFirst:
 
     def next(self) -> Call | None:
         """The next call to send; ``None`` when there is none, or none that there is room for."""
+        first = self._first
+        if first is not None and first.outcome is None and self._goes_alone(first):
+            self._first = None
+            return self._order.take()
+        self._look_at_first()
         call = self._take()
         while call is not None:
             each = self.prints.get(call)
             # It came while others were looked at. It waits for its own look: else it would go out
             # before it is known that others share its beginning.
-            if call in self.arrivals:
+            if self.arrivals.looking and call in self.arrivals:
                 self._late.append(call)
                 call = None
                 break
@@ -200,8 +219,7 @@ class PrefixFirst:
         if call.outcome is not None or call.request is None:
             self.queue.take_back(call)
             return 0
-        if self._is_alone() and self._is_plain(call):
-            self._passed.append(weakref.ref(call))
+        if self._goes_alone(call):
             return 0
         self._catch_up()
         each = self._enter(call)
@@ -223,12 +241,20 @@ class PrefixFirst:
     # nothing of it is counted. When another one comes, those before it are counted after all, so
     # that both find what they would have found.
 
+    def _goes_alone(self, call: Call) -> bool:
+        """True if *call* has the server to itself, and no other is waited for beside it."""
+        if not (self._is_alone() and self._is_plain(call)):
+            return False
+        self._passed.append(weakref.ref(call))
+        return True
+
     def _is_alone(self) -> bool:
         """True if nothing else is with the server, has room there or is known to come."""
         latest = self._passed[-1]() if self._passed else None
         under_way = latest is not None and latest.outcome is None
-        mine = under_way or self.prints or len(self.arrivals) or self._has_foreseen
-        return not mine and self.room.is_only(self.queue) and self.room.cache.empty
+        looking = self.arrivals.looking and len(self.arrivals)
+        mine = under_way or self.prints or looking or self._has_foreseen
+        return not mine and self.room.is_only(self.queue)
 
     def _is_plain(self, call: Call) -> bool:
         """True if no other call is waited for, to be compared with *call*."""
