@@ -22,7 +22,7 @@ from appl.session.naming import (
     provider_of_backend,
 )
 from appl.session.recorded_run import KIND, NO_ADDRESS, Names, recorded_meaning
-from appl.tracing.format.profile import profile_data
+from appl.tracing.format.record import profile_data
 
 
 class LateBackends:

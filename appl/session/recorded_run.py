@@ -18,7 +18,7 @@ from appl.runtime.answers.models import Elsewhere, Find, Models, models_from
 from appl.session.kept import kept
 from appl.session.naming import backends, locate
 from appl.session.ownership import require_own
-from appl.tracing.format.profile import profile_from
+from appl.tracing.format.record import profile_from
 from appl.tracing.reading.trace import Trace
 
 KIND = "model "

@@ -30,7 +30,7 @@ from appl.tracing.explaining.prediction import (
     rehearsed_by,
 )
 from appl.tracing.explaining.rerun_report import RerunReport
-from appl.tracing.format.profile import profile_from
+from appl.tracing.format.record import profile_from
 from appl.tracing.reading.trace import Trace
 from appl.tracing.replaying.predictor import BrokenOff, Predictor
 from appl.tracing.replaying.rerunner import Rerunner

@@ -53,7 +53,7 @@ from appl.session.scheduling import policy_of, traffic_of
 from appl.session.tool_memory import StoredToolMemory
 from appl.tracing.explaining.tally import Tally
 from appl.tracing.format.codec import Plain, plain
-from appl.tracing.format.profile import profile_data
+from appl.tracing.format.record import profile_data
 from appl.tracing.recording.privacy import Redact
 
 if TYPE_CHECKING:

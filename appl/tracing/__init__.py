@@ -1,7 +1,7 @@
 """Recorded runs: the recorder, the replayer, and the trace as values."""
 
 from appl.tracing.format.folders import home
-from appl.tracing.format.profile import profile_data, profile_from
+from appl.tracing.format.record import profile_data, profile_from
 from appl.tracing.format.signing import Owner
 from appl.tracing.format.store import salvage
 from appl.tracing.format.totals import Totals

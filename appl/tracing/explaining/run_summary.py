@@ -19,11 +19,10 @@ from appl.tracing.explaining import costs
 from appl.tracing.format import codec, table
 from appl.tracing.format.allowance import RECORD, DecodingAllowance
 from appl.tracing.format.record import checked
-from appl.tracing.format.store import is_tape, regular_file
+from appl.tracing.format.store import TraceScan, is_tape, regular_file
 from appl.tracing.format.table import as_record
 from appl.tracing.format.totals import Totals
 from appl.tracing.reading.liveness import bare
-from appl.tracing.reading.scan import TraceScan
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import (
     BAD,

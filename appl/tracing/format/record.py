@@ -1,4 +1,4 @@
-"""Answers, errors and other values of records as plain data, and back.
+"""Answers, errors, profiles and other values of records as plain data, and back.
 
 ``docs/trace-format.md`` describes their forms; ``table`` lists the records that hold them.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from appl import errors
-from appl.backend import Response, Sample, TokenLogprob, Usage
+from appl.backend import FEATURES, Profile, Response, Sample, TokenLogprob, Usage
 from appl.prompt.message import ToolCall
 from appl.tracing.format.codec import Big, plain, shortened
 
@@ -184,3 +184,29 @@ def error_from(data: Any, revive: Read = _passes, big: Read = _passes) -> BaseEx
         error.add_note(f"recorded as {checked(str, actual)}")
         error.__dict__["recorded_type"] = actual  # for who may make it one of that type again
     return error
+
+
+def profile_data(profile: Profile) -> dict[str, object]:
+    """A backend's profile as plain data, for the header of a trace."""
+    return {
+        "name": profile.name,
+        "features": sorted(profile.features),
+        "options": sorted(profile.options),
+        "models": list(profile.models),
+        "default_model": profile.default_model,
+        **({} if profile.context is None else {"context": profile.context}),
+    }
+
+
+def profile_from(data: object) -> Profile:
+    """The profile of ``profile_data``, without limits; one that allows all when there is none."""
+    if not isinstance(data, dict):
+        return Profile("replay", FEATURES)
+    default = data.get("default_model")
+    return Profile(
+        name=str(data.get("name", "replay")),
+        features=frozenset(map(str, data.get("features", FEATURES))),
+        options=frozenset(map(str, data.get("options", ()))),
+        models=tuple(map(str, data.get("models", ()))),
+        default_model=None if default is None else str(default),
+    )

@@ -1,4 +1,4 @@
-"""The file of a run: opening, an exclusive lock, repair, copies, and appending whole blocks.
+"""The file of a run: opening, an exclusive lock, repair, copies, reading and appending blocks.
 
 Invariant: the file is magic and good blocks up to ``BlockFile.good``, and at most one torn block
 behind it.
@@ -16,13 +16,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from appl.errors import NotATrace, TraceError, TraceLocked, TraceWriteError
 from appl.tracing.format import block, codec, table
+from appl.tracing.format.allowance import DecodingAllowance
 from appl.tracing.format.signing import START, Owner
 
 Fault = Callable[[str], None]
+State = Literal["running", "finished", "crashed"]
 
 _PIECE = 1 << 20
 _LOCK_TRIES, _LOCK_PAUSE = 20, 0.005
@@ -157,6 +159,62 @@ def locked(file: BinaryIO) -> bool:
         return False
     fcntl.flock(file.fileno(), fcntl.LOCK_UN)
     return False
+
+
+class TraceScan:
+    """The one scan over the blocks of *file* for every reader of its records.
+
+    Each good block is given once and in its order, and what the end of the file says about the run
+    is judged here alone. A later scan goes on where the last one stopped.
+
+    With *salvage* a damaged trace ends before the damage. *limit* is the memory in bytes that the
+    records may take, 0 for one in proportion to the file.
+    """
+
+    def __init__(self, file: BinaryIO, *, salvage: bool = False, limit: int = 0) -> None:
+        self._file, self._salvage, self._limit = file, salvage, limit
+        self._found = block.Scan()
+        self._running = False
+
+    @property
+    def allowance(self) -> DecodingAllowance:
+        """The memory that all records may take together."""
+        return self._found.allowance
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks that were read."""
+        return self._found.blocks
+
+    def blocks_to(self, take_in: Callable[[bytes, int], None]) -> Iterator[None]:
+        """Call *take_in* with each block and its number; yields after each.
+
+        Raises ``TraceError``.
+        """
+        self._running = locked(self._file)  # before reading: what ended then is read whole
+        found = self._found
+        for raw in block.scan(self._file, found, salvage=self._salvage, limit=self._limit):
+            take_in(raw, found.blocks)
+            yield
+
+    def read(self, take_in: Callable[[bytes, int], None]) -> None:
+        """As ``blocks_to``, to the last good block."""
+        for _ in self.blocks_to(take_in):
+            pass
+
+    @property
+    def damage(self) -> str:
+        """The damage before which a scan with *salvage* ended; empty without one."""
+        return self._found.damaged
+
+    @property
+    def torn(self) -> int:
+        """The size of a last group that a crash cut off; a running process may still write it."""
+        return 0 if self._running else self._found.torn
+
+    def state(self, closed: bool) -> State:
+        """The state of the run whose last record *closed* it, or did not."""
+        return "running" if self._running else "finished" if closed else "crashed"
 
 
 def repair(fd: int) -> block.Scan:

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from appl.tracing.format.allowance import DecodingAllowance
-from appl.tracing.format.store import is_tape, regular_file
-from appl.tracing.reading.scan import TraceScan
+from appl.tracing.format.store import TraceScan, is_tape, regular_file
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Builder, RecordedCall, Trace
 

@@ -14,10 +14,9 @@ from appl.errors import NotATrace, TraceError, nearest
 from appl.tracing.format import block, codec
 from appl.tracing.format.folders import imported_folder, runs_folder
 from appl.tracing.format.record import FORMAT, checked
-from appl.tracing.format.store import regular_file
+from appl.tracing.format.store import State, regular_file
 from appl.tracing.format.table import CloseRecord, HeaderRecord, ProcessRecord, as_record
 from appl.tracing.format.totals import Totals, with_known_cost
-from appl.tracing.reading.scan import State
 from appl.tracing.reading.trace import Trace
 
 SUFFIX = ".trace"

@@ -17,9 +17,8 @@ from typing import Any
 from appl.tracing.format import table
 from appl.tracing.format.allowance import RECORD, DecodingAllowance
 from appl.tracing.format.record import ANSWERED
-from appl.tracing.format.store import is_tape, regular_file
+from appl.tracing.format.store import TraceScan, is_tape, regular_file
 from appl.tracing.reading.liveness import Liveness, LivenessPass, Pass, bare, origins, parts
-from appl.tracing.reading.scan import TraceScan
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import (
     NoPrompts,

@@ -38,11 +38,10 @@ from appl.tracing.format.allowance import RECORD, DecodingAllowance, of_file
 from appl.tracing.format.chunks import Texts, check, rebuilt, texts_of
 from appl.tracing.format.record import checked, optional, word
 from appl.tracing.format.sealing import REDACTED, Sealer
-from appl.tracing.format.store import is_tape, regular_file
+from appl.tracing.format.store import State, TraceScan, is_tape, regular_file
 from appl.tracing.format.table import MASKED, SEALED, as_record, chosen, tag_of, width
 from appl.tracing.format.totals import Totals, by_model, combined
 from appl.tracing.reading import notebook
-from appl.tracing.reading.scan import State, TraceScan
 from appl.tracing.reading.spans import Span, cut, spans_of
 from appl.tracing.reading.tooluse import ToolUse
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 from appl import errors
 from appl.backend import Emit, Request, Response
 from appl.runtime.world import PERHAPS, Go, Moment, ToolRequest
-from appl.tracing.format.profile import profile_from
+from appl.tracing.format.record import profile_from
 from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying.replayer import answers
 from appl.tracing.replaying.sequencer import (

@@ -15,7 +15,7 @@ from appl.backend import Request
 from appl.errors import DivergenceError, ReplayStuck, UnusedRecords, WorkerLost
 from appl.runtime.event import CallDispatched
 from appl.runtime.world import PERHAPS, Moment, Nobody, ToolRequest
-from appl.tracing.format.profile import profile_from
+from appl.tracing.format.record import profile_from
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying import explain
