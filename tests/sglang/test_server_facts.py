@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 
@@ -70,12 +71,25 @@ async def test_another_loop_asks_anew(server: FaultServer) -> None:
     assert await asyncio.to_thread(asyncio.run, said(server)) == "second"
 
 
-async def test_a_forked_process_asks_anew(server: FaultServer) -> None:
-    child = os.fork()
-    if not child:  # no test goes on here: the process ends with what it found
-        wire = wire_to(server)
-        os._exit(len(wire.learned))
-    assert os.waitpid(child, 0)[1] == 0 and await said(server) == "first"
+FORKED = """
+import asyncio, os, sys
+from appl_backends.sglang.probe import server_at
+from appl_backends.sglang.wire import Wire
+wire, loop = Wire(sys.argv[1], None, None, 4, 5.0), asyncio.new_event_loop()
+async def learned():
+    return len(wire.learned)
+loop.run_until_complete(server_at(wire))
+child = os.fork()
+if not child:
+    os._exit(loop.run_until_complete(learned()))
+assert os.waitpid(child, 0)[1] == 0 and loop.run_until_complete(learned()) == 1
+loop.run_until_complete(wire.aclose())
+"""
+
+
+def test_a_forked_process_asks_anew() -> None:
+    with FaultServer() as server:
+        subprocess.run([sys.executable, "-c", FORKED, server.url], check=True, timeout=60)
 
 
 async def test_without_a_client_nothing_is_kept_of_a_loop_that_will_end() -> None:

@@ -44,10 +44,10 @@ def test_a_template_that_looks_at_more_than_two_messages_has_no_layout(source: s
 def test_a_message_that_the_template_would_change_does_not_fit() -> None:
     layout = layout_of(ChatTemplate(templates.FORGETFUL, TOKENS))
     assert layout is not None
-    assert layout.fits(Message("assistant", "4"))
-    assert not layout.fits(Message("assistant", "<think>2+2</think>4"))
-    assert not layout.fits(Message("user", " "))
-    assert not layout.fits(Message("user", "x", name="Eve"))
+    assert layout.written(Message("assistant", "4")) == "4"
+    assert layout.written(Message("assistant", "<think>2+2</think>4")) is None
+    assert layout.written(Message("user", " ")) is None
+    assert layout.written(Message("user", "x", name="Eve")) is None
 
 
 def test_what_the_template_refuses_is_said_in_its_words() -> None:
