@@ -12,7 +12,6 @@ import json
 import re
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -130,10 +129,11 @@ def read_json(body: bytes | str) -> Any:
     levels = data.count(b"[") + data.count(b"{")
     if len(data) > ANSWER_BYTES or levels + data.count(b",") > PARTS:
         raise ValueError(f"JSON of more than {ANSWER_BYTES >> 20} MiB or {PARTS} parts")
-    value = _NOTHING
-    with suppress(ValueError, RecursionError):  # these would keep the text
+    try:
         value = json.loads(body)
-    if value is _NOTHING:
+    except (ValueError, RecursionError):
+        value = _NOTHING
+    if value is _NOTHING:  # raised here, as the errors above would keep the text
         raise ValueError("no JSON, or JSON that is nested too deeply")
     if levels > LEVELS and _is_deep(value):
         raise ValueError(f"JSON that is nested more than {LEVELS} levels deep")

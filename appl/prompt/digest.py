@@ -30,23 +30,22 @@ def digest_of(*fields: str | bytes) -> bytes:
 
 
 def _digest_in_pieces(fields: tuple[str | bytes, ...]) -> bytes:
-    """The same where a text is long."""
+    """The same where a text is long, which is not put into memory once more."""
     h = blake2b(digest_size=16)
     for field in fields:
-        pieces = [field] if isinstance(field, bytes) else _pieces(field)
-        if isinstance(field, bytes) or field.isascii():
-            size = len(field)
-        else:
-            size = sum(map(len, _pieces(field)))
-        h.update(_size(size))
-        for piece in pieces:
+        plain = isinstance(field, bytes) or field.isascii()
+        h.update(_size(len(field) if plain else sum(map(len, _pieces(field)))))
+        for piece in _pieces(field):
             h.update(piece)
     return h.digest()
 
 
-def _pieces(text: str) -> Iterator[bytes]:
-    for start in range(0, len(text), _PIECE):
-        yield text[start : start + _PIECE].encode("utf-8", "surrogatepass")
+def _pieces(field: str | bytes) -> Iterator[bytes]:
+    if isinstance(field, bytes):
+        yield field
+        return
+    for start in range(0, len(field), _PIECE):
+        yield field[start : start + _PIECE].encode("utf-8", "surrogatepass")
 
 
 def tagged(digest: bytes) -> str:

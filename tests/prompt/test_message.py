@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from hashlib import blake2b
 from typing import Any
 
 import pytest
 
 from appl import AIMessage, Audio, Image, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from appl.errors import InvalidOption
-from appl.prompt import Messages, as_message
+from appl.prompt import Messages, as_message, digest_of
 
 CAT = Image("https://example.com/cat.png")
 CALL = ToolCall("c1", "add", '{"a": 1}')
@@ -121,6 +122,14 @@ def test_the_digest_of_a_plain_text_is_what_it_always_was() -> None:
     chain = Messages.of([SystemMessage("s"), UserMessage("q")])
     assert chain is not None
     assert chain.digest.hex() == "98cbdac631b905e18b9df717147268f0"
+
+
+@pytest.mark.parametrize("text", ["", "é", "a" * 70_000, "é" * 70_000, "\ud800" * 40_000])
+def test_a_digest_covers_each_field_after_its_length(text: str) -> None:
+    data = text.encode("utf-8", "surrogatepass")
+    fields = (b"\x00", data, b"user")
+    whole = b"".join([len(field).to_bytes(8, "little") + field for field in fields])
+    assert digest_of(b"\x00", text, "user") == blake2b(whole, digest_size=16).digest()
 
 
 def test_a_chain_knows_what_its_backend_must_be_able_to_take() -> None:

@@ -222,6 +222,15 @@ async def test_a_message_is_encoded_once_for_all_that_follows() -> None:
     ] * 2
 
 
+def test_the_last_message_is_kept_encoded_unless_it_grows() -> None:
+    server, asked = server_for("other", None, (), ()), request()
+    chain = Messages(None, Message("user", "one"))
+    for messages, kept in ((chain, 1), (chain.longer("two", (), ()), 0)):
+        asked.messages = messages
+        body_of(asked, "m", server)
+        assert len(messages.cache) == kept
+
+
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 33, 70])
 def test_a_long_chat_is_sent_whole_in_its_order_whatever_was_kept_of_it(count: int) -> None:
     server = server_for("other", None, (), ())

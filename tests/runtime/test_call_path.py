@@ -93,7 +93,7 @@ def served() -> Iterator[Served]:
 
 @pytest.mark.parametrize(
     ("backend", "most"),
-    [("instant", (171, 39, 38)), ("openai", (257, 50, 49)), ("sglang", (293, 54, 56))],
+    [("instant", (171, 39, 38)), ("openai", (241, 50, 49)), ("sglang", (276, 54, 56))],
 )
 def test_one_warm_recorded_call_runs_through_few_functions(
     backend: str, most: tuple[int, int, int], served: Served, tmp_path: Path

@@ -100,7 +100,8 @@ class HttpClient:
         pool, connection = await self._send(head, body, who, Connection.ask, ANSWER_BYTES)
         answer, data = connection.answer, connection.body()
         pool.give(connection)
-        self._check(answer, data, who)
+        if not answer.ok or "content-encoding" in answer.headers:
+            self._check(answer, data, who)
         return answer, data
 
     @contextlib.asynccontextmanager
@@ -189,10 +190,7 @@ class HttpClient:
 
     def _check(self, answer: Answer, data: bytes, who: str) -> None:
         """Raise ``BackendError`` for an answer that is an error, or compressed."""
-        encoding = answer.headers.get("content-encoding", "")
-        if answer.ok and not encoding:
-            return
-        encoding = encoding.strip().lower()
+        encoding = answer.headers.get("content-encoding", "").strip().lower()
         plain = encoding in _PLAIN
         if not answer.ok:
             text = data[:ERROR_BYTES] if plain else b""

@@ -43,14 +43,15 @@ class Broken(ConnectionError):
 class Answer:
     """One answer, read from the bytes that are fed in.
 
-    ``status`` is 0 until the head has come, with ``headers``, whose names are in lower case.
+    ``status`` is 0 until the head has come, with ``headers``, whose names are in lower case; ``ok``
+    says that the server does what it was asked for.
     ``complete`` says whether all of it has come, ``keeps`` whether the connection can be used
     again, ``begun`` whether anything has come.
     """
 
     def __init__(self) -> None:
         self.status = 0
-        self.begun = self.complete = False
+        self.begun = self.complete = self.ok = False
         self.keeps = True
         self.headers: dict[str, str] = {}
         self._raw: dict[bytes, bytes] = {}
@@ -59,11 +60,6 @@ class Answer:
         # The parser calls these two itself, once for each header and for each piece of the body.
         self.on_header, self.on_body = self._raw.__setitem__, self._pieces.append
         self._parser = httptools.HttpResponseParser(self)
-
-    @property
-    def ok(self) -> bool:
-        """True if the server does what it was asked for."""
-        return 200 <= self.status < 300
 
     @property
     def content_type(self) -> str:
@@ -106,7 +102,8 @@ class Answer:
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
         if status >= 200 and not self.complete:  # what follows an answer, or its chunks, is no head
-            self.status, self.keeps = status, self._parser.should_keep_alive()
+            self.status, self.ok = status, status < 300
+            self.keeps = self._parser.should_keep_alive()
             self.headers = {
                 name.decode("latin-1").lower(): value.decode("latin-1")
                 for name, value in self._raw.items()

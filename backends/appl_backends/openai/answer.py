@@ -76,7 +76,7 @@ def _response(
         got = len(choices) if isinstance(choices, list) else "none"
         raise MalformedResponse(f"{who} answered 200 with {got} of {request.n} choices", status=200)
     try:
-        ordered = sorted(choices[: request.n], key=_index)
+        ordered = sorted(choices[: request.n], key=_index) if request.n > 1 else choices[:1]
         samples = tuple([_sample(choice, data, who, secrets) for choice in ordered])
         usage, cost = usage_of(data.get("usage"))
         model = text_in(data.get("model") or "", "model")
@@ -112,7 +112,9 @@ def _sample(
     reasoning = message.get("reasoning_content") or message.get("reasoning") or None
     if reasoning is not None:
         text_in(reasoning, "reasoning")
-    return Sample(text, finish, _logprobs(choice.get("logprobs")), calls, reasoning)
+    logprobs = choice.get("logprobs")
+    scored = None if logprobs is None else _logprobs(logprobs)
+    return Sample(text, finish, scored, calls, reasoning)
 
 
 def _finish(reason: Any, calls: bool, who: str) -> str:

@@ -32,16 +32,23 @@ class ServerConnection:
         self._settings = settings
         self._http: HttpClient | None = None
         self._heads: dict[_Key, tuple[HttpClient, bytes]] = {}
+        self._chats: dict[str, tuple[HttpClient, bytes]] = {}  # by model: those that were used
         self._making: dict[_Key, asyncio.Task[tuple[str, dict[str, str]]]] = {}
         self._closed = False
 
-    async def ready(self, model: str, who: str) -> None:
-        """Know how to ask *model*. Raises ``BackendError``."""
-        await self._head("POST", "/chat/completions", model, who)
+    async def ready(self, model: str, who: str) -> tuple[HttpClient, bytes]:
+        """The client that asks *model*, and the beginning of its questions.
+
+        Raises ``BackendError``.
+        """
+        found = await self._head("POST", "/chat/completions", model, who)
+        if not self._closed:  # it may have been closed meanwhile
+            self._chats[model] = found
+        return found
 
     async def post(self, body: Body, model: str, who: str) -> tuple[Answer, bytes]:
         """The answer of *model* to *body*, and its bytes. Raises ``BackendError``."""
-        http, head = await self._head("POST", "/chat/completions", model, who)
+        http, head = self._chats.get(model) or await self.ready(model, who)
         return await http.exchange(head, body, who)
 
     @contextlib.asynccontextmanager
@@ -49,7 +56,7 @@ class ServerConnection:
         self, body: Body, model: str, who: str
     ) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
         """The content type of the answer to *body*, and its bytes as they come."""
-        http, head = await self._head("POST", "/chat/completions", model, who)
+        http, head = self._chats.get(model) or await self.ready(model, who)
         async with http.stream(head, body, who, STREAM_BYTES) as answer:
             yield answer
 
@@ -65,6 +72,7 @@ class ServerConnection:
     async def aclose(self) -> None:
         """Leave the connections; what is asked later is refused."""
         self._closed = True
+        self._chats.clear()
         if self._http is not None:
             await self._http.aclose()
 

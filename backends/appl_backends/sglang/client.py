@@ -121,8 +121,7 @@ class SGLang:
         self._tokenizer = Path(tokenizer).expanduser() if tokenizer is not None else None
         self._template, self._max_tokens, self._model = template, max_tokens, model
         self._advise = advise or _say
-        self._name = f"appl-{secrets.token_hex(4)}-"
-        self._numbers = itertools.count(1)
+        self._rids = map(f"appl-{secrets.token_hex(4)}-{{}}".format, itertools.count(1))
         self._ready: Ready | None = None
         self._known: Ready | None = None
         self._connecting: asyncio.Task[Ready] | None = None
@@ -158,7 +157,7 @@ class SGLang:
         """Have the first *tokens* tokens of the prompt in the server's cache."""
         ready = self._ready or await self._connected()
         prompt = await self._prompt(ready, request)
-        rid = self._rid()
+        rid = next(self._rids)
         body = request_bodies.ask_nothing(prompt[:tokens], request.sampling, rid)
         await self._asked(rid, self._wire.post("/generate", body))
         prompt.computed(tokens)
@@ -236,9 +235,6 @@ class SGLang:
 
     # -- asking
 
-    def _rid(self) -> str:
-        return f"{self._name}{next(self._numbers)}"
-
     async def _prompt(self, ready: Ready, request: Request) -> TokenRun:
         """The tokens of the prompt; long texts are encoded off the loop."""
         messages, tools = request.messages, request.sampling.tools
@@ -297,7 +293,7 @@ class SGLang:
         self, ready: Ready, request: Request, prompt: TokenRun
     ) -> Coroutine[object, object, Any]:
         """The answers of the server to *request*, to be awaited."""
-        rid = self._rid()
+        rid = next(self._rids)
         parameters = self._parameters(ready, request, prompt)
         body = self._body(ready, request, prompt, rid, parameters)
         return self._asked(rid, self._wire.exchange("POST", "/generate", body))
@@ -323,7 +319,7 @@ class SGLang:
             prompt = TokenRun(prompt, ready.prompts.tokenizer.encode(offer.opening()))
         thinking = None if is_begun else ready.thinking
         reader = AnswerReader(request.sample, sampling.stop, offer, thinking)
-        rid, parameters = self._rid(), self._parameters(ready, request, prompt, offer)
+        rid, parameters = next(self._rids), self._parameters(ready, request, prompt, offer)
         more = b"" if emit is None else b',"stream":true'
         body = self._body(ready, request, prompt, rid, parameters, more)
         if emit is None:
@@ -418,7 +414,7 @@ class SGLang:
         start, whole = ready.prompts.options(request.messages, prompt, choices)
         if prompt.cold() * (len(choices) - 1) > _COLD:
             await self.warm(request, start)
-        rid = self._rid()
+        rid = next(self._rids)
         body = request_bodies.ask_scores(whole, start, sampling, rid)
         found = await self._asked(rid, self._wire.post("/generate", body))
         prompt.computed(start)
@@ -442,7 +438,7 @@ class SGLang:
         self, choices: Sequence[Sequence[int]], sampling: Sampling
     ) -> list[list[float]]:
         """The log-probabilities of the tokens of *choices* without a prompt; 0 for each first."""
-        rid = self._rid()
+        rid = next(self._rids)
         body = request_bodies.ask_scores(choices, 0, sampling, rid)
         found = await self._asked(rid, self._wire.post("/generate", body))
         listed = answers.answers(found, len(choices), self._wire.who)

@@ -90,7 +90,8 @@ class Wire:
 
         Raises ``BackendError``.
         """
-        answer, data = await self._http.exchange(self._head(method, path), body, self.who)
+        head = self._heads.get((method, path)) or self._head(method, path)
+        answer, data = await self._http.exchange(head, body, self.who)
         try:
             return read_json(data) if data else None
         except ValueError:
@@ -99,7 +100,7 @@ class Wire:
     async def stream(self, path: str, body: Body) -> AsyncGenerator[Any, None]:
         """The JSON events that the server streams, up to ``[DONE]``. Raises ``BackendError``."""
         # Without a limit: each event may hold the whole text again, and the text has a limit.
-        head, most = self._head("POST", path), sys.maxsize
+        head, most = self._heads.get(("POST", path)) or self._head("POST", path), sys.maxsize
         async with self._http.stream(head, body, self.who, most) as (kind, pieces):
             async for line in _lines(pieces, self.who):
                 if line[:1] == b"<":
@@ -129,12 +130,11 @@ class Wire:
         return not_json(data, self.who, content_type=kind, secrets=self._secrets)
 
     def _head(self, method: str, path: str) -> bytes:
-        head = self._heads.get((method, path))
-        if head is None:
-            key = self._admin if path in ADMIN else self._key
-            headers = {"Authorization": f"Bearer {key}"} if key else {}
-            head = self._http.head(method, self._http.path + path, headers)
-            self._heads[method, path] = head
+        """The beginning of a request, which is kept."""
+        key = self._admin if path in ADMIN else self._key
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        head = self._http.head(method, self._http.path + path, headers)
+        self._heads[method, path] = head
         return head
 
 
