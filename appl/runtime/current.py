@@ -54,7 +54,7 @@ def here(content: Callable[[], str], call: bool = True) -> Frame:
     if frame is None or frame.parent is None:
         frame = _outermost(frame, content)
     elif frame.thread != threading.get_ident():
-        frame = frame.run.tree.scope(frame, content())
+        frame = frame.run.tree.scope(frame.run, frame, content())
     elif call and type(frame) is ThreadFrame and frame.counts:
         frame.run.tree.next_scope(frame, content())
     if (detection := frame.run.outside.idle_detection) is not None:
@@ -71,7 +71,7 @@ def _outermost(frame: Frame | None, content: Callable[[], str]) -> Frame:
     in_fiber = frame is not None and type(getcurrent()) is Stack
     if tree.root.thread == threading.get_ident() and (in_fiber or tree.task is task):
         return tree.root
-    return tree.scope(tree.root, content())
+    return tree.scope(run, tree.root, content())
 
 
 def run_of(pending: Promise) -> FrameRun:

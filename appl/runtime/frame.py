@@ -69,7 +69,7 @@ class FrameTree(Protocol):
     def scope_tasks(self) -> None:
         """Give scopes to the tasks that the running loop makes from now on."""
 
-    def scope(self, parent: Frame, content: str) -> Frame:
+    def scope(self, run: FrameRun, parent: Frame, content: str) -> Frame:
         """A scope for a task of the user's own, or for what it calls on a thread of its own."""
 
     def next_scope(self, frame: ThreadFrame, content: str) -> None:

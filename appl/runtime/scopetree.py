@@ -74,12 +74,15 @@ class ScopeTree:
         if loop is not None and not isinstance(loop.get_task_factory(), ScopedTasks):
             self._factories.append(ScopedTasks(loop))
 
-    def scope(self, parent: Frame, content: str) -> Frame:
-        """A scope for a task of the user's own, or for what it calls on a thread of its own."""
+    def scope(self, run: FrameRun, parent: Frame, content: str) -> Frame:
+        """A scope for a task of the user's own, or for what it calls on a thread of its own.
+
+        Its frame holds *run*, whose tree this is: the root does not, once the run is over.
+        """
         kind = Frame if task_here() is not None else ThreadFrame
         with self._lock:
             address = parent.issue(_named_by(content))
-            frame = kind(parent.run, parent, address, parent.prompt.copy(), parent.voice)
+            frame = kind(run, parent, address, parent.prompt.copy(), parent.voice)
             self.scopes.add(frame)
         FRAME.set(frame)
         return frame

@@ -6,6 +6,7 @@ which goes through all that the server holds.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 import appl
 from appl import gen, ppl
+from appl.errors import RunClosed
 
 RUNS = 10
 FEW = 3
@@ -90,3 +92,21 @@ async def test_a_run_of_a_server_leaves_nothing_to_the_garbage_collector() -> No
         assert gc.collect() / RUNS <= FEW
     finally:
         gc.enable()
+
+
+async def test_a_task_that_outlives_its_run_is_refused_again_and_again() -> None:
+    over, answers = asyncio.Event(), list[str]()
+
+    async def late() -> None:
+        await over.wait()
+        for _ in range(2):
+            gc.collect()
+            with pytest.raises(RunClosed):
+                answers.append(str(ask("it")))
+
+    async with appl.record():
+        ask("it")
+        task = asyncio.create_task(late())
+    over.set()
+    await task
+    assert not answers
