@@ -83,10 +83,16 @@ class FrameRun(Protocol):
     reporter: Reporter
     outside: Outside
     dispatch: Dispatch
-    states: States
-    recent: Recent
     tool_memory: ToolMemory | None
     closed: bool
+
+    @property
+    def states(self) -> States:
+        """The states of functions with ``ctx="resume"``."""
+
+    @property
+    def recent(self) -> Recent:
+        """The messages that were given to calls lately."""
 
     @property
     def profile(self) -> Profile:
@@ -149,7 +155,11 @@ class Frame(PromptWriter):
         voice: Voice = USER,
         regions: tuple[FrameBlock, ...] = (),
     ) -> None:
-        super().__init__(address, prompt, voice)
+        # All that a writer has is set here, since there is a frame for each call of a function.
+        self.address, self.prompt = address, prompt
+        self.voice = self.base = voice
+        self.origin = prompt.tip
+        self.fresh, self.site = True, None
         self.run, self.parent, self.regions = run, parent, regions
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.end: PromptNode | None = None

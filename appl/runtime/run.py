@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
@@ -89,7 +89,7 @@ class Run:
         everywhere = (backend, *(place.backend for place in (places or {}).values()))
         if any(one.profile.thread_bound for one in everywhere):
             io_thread().stop_lending()
-        policy = policy or Policy()
+        policy = policy or _USUAL
         self.reporter = Reporter(instruments)
         self.outside = Outside(self, Live() if world is None else world)
         self.dispatch = Dispatch(
@@ -108,9 +108,6 @@ class Run:
             self.dispatch.add_place(name, place)
         self._prepare = prepare
         self.tool_memory: ToolMemory | None = None
-        self.states = States()
-        self.recent = Recent()
-        self.serial = SerialWaits()
         self.closed = False  # nothing can be started any more
         self.over: bool = False  # and all has ended
         self.refusal = ""  # why nothing may be started, if so
@@ -119,8 +116,26 @@ class Run:
         self.on_late: Callable[[], None] | None = None  # called where something is refused as late
         self.began = time.monotonic()
         self._spared: Promise | None = None
-        self.tree = ScopeTree(self, Account(policy.budget) if policy.budget else None)
+        self.tree = ScopeTree(self, _account(policy))
         self.outside.open(self, backend)
+
+    # Made at their first use, as most runs need none of them. Two threads that come first at once
+    # get the same one.
+
+    @cached_property
+    def states(self) -> States:
+        """The states of functions with ``ctx="resume"``."""
+        return cast(States, vars(self).setdefault("states", States()))
+
+    @cached_property
+    def recent(self) -> Recent:
+        """The messages that were given to calls lately."""
+        return cast(Recent, vars(self).setdefault("recent", Recent()))
+
+    @cached_property
+    def serial(self) -> SerialWaits:
+        """The calls for which it has waited alone."""
+        return cast(SerialWaits, vars(self).setdefault("serial", SerialWaits()))
 
     @property
     def profile(self) -> Profile:
@@ -312,7 +327,8 @@ class Run:
 
     def _end(self, error: BaseException | None) -> None:
         self.closed = True
-        self.states.clear()
+        if "states" in vars(self):
+            self.states.clear()
         spared = self._spared
         if spared is None or error is not None or not spared.subscribe(self._spared_ended):
             self._is_over(error)
@@ -323,7 +339,8 @@ class Run:
     def _is_over(self, error: BaseException | None) -> None:
         self.over = True
         self.dispatch.end()
-        self.serial.end()
+        if "serial" in vars(self):
+            self.serial.end()
         if (detection := self.outside.idle_detection) is not None:
             detection.ends()
         if self.reporter.watched:
@@ -331,6 +348,11 @@ class Run:
         on_over, self.on_over = self.on_over, None
         if on_over is not None:
             on_over()
+
+
+def _account(policy: Policy) -> Account | None:
+    """The account of a run with this *policy*, if it has a budget."""
+    return Account(policy.budget) if policy is not _USUAL and policy.budget else None
 
 
 def _reason(error: BaseException | None) -> str:
@@ -341,4 +363,5 @@ def _reason(error: BaseException | None) -> str:
     return "cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
 
 
+_USUAL = Policy()
 _OVER = "this run is over: nothing can be started in it any more"

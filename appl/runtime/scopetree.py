@@ -1,22 +1,56 @@
 """The tree of scopes of a run: its root frame, and those of tasks, threads and generators.
 
-Invariant: the run answers for everything that was started in one of them.
+Invariant: the run answers for everything that was started in one of them. A scope is kept as long
+as its thread or task may start something, or something that it started has to be waited for; a run
+that serves for ever does not grow with the threads it has seen.
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from asyncio import _get_running_loop
+from collections.abc import Iterator
 from contextvars import Token
 from weakref import proxy
 
 from appl.prompt import Prompt, digest_of
 from appl.runtime.concurrency.loop_thread import task_here
 from appl.runtime.concurrency.promise import Promise
-from appl.runtime.concurrency.scopes import Scopes
 from appl.runtime.concurrency.tasks import ScopedTasks
-from appl.runtime.frame import FRAME, Frame, FrameRun, ThreadFrame
+from appl.runtime.frame import FRAME, Frame, FrameRun, ThreadFrame, owed
 from appl.runtime.scheduling.accounts import Account
+
+_PRUNE = 64
+Holder = threading.Thread | asyncio.Task[object]
+
+
+class Scopes:
+    """The scopes of a run, in the order in which they were made; used under the run's lock."""
+
+    def __init__(self) -> None:
+        self._held: list[tuple[Frame, Holder]] = []
+        self._prune_at = _PRUNE
+
+    def add(self, frame: Frame) -> None:
+        """Keep *frame*, which belongs to the thread or task that runs now."""
+        # The bound doubles with what is left, so that looking through all of them costs each
+        # addition a constant time.
+        if len(self._held) >= self._prune_at:
+            self._held = [each for each in self._held if _needed(*each)]
+            self._prune_at = 2 * len(self._held) + _PRUNE
+        self._held.append((frame, task_here() or threading.current_thread()))
+
+    def __iter__(self) -> Iterator[Frame]:
+        return iter([frame for frame, _ in self._held])
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
+def _needed(frame: Frame, holder: Holder) -> bool:
+    alive = holder.is_alive() if isinstance(holder, threading.Thread) else not holder.done()
+    return alive or bool(owed(frame.started))
 
 
 class ScopeTree:

@@ -141,24 +141,43 @@ def git_commit(folder: str) -> str | None:
         if above == folder:
             return None
         folder = above
-    return _head(Path(git))
+    return _head(git)
 
 
-def _head(git: Path) -> str | None:
+def _head(git: str) -> str | None:
     try:
-        if git.is_file():  # a worktree: "gitdir: <path>"
-            git = (git.parent / git.read_text().partition(":")[2].strip()).resolve()
-        head = (git / "HEAD").read_text().strip()
-        if not head.startswith("ref: "):
+        if not os.path.isdir(git):  # a worktree: "gitdir: <path>"
+            link = (_text(git) or "").partition(":")[2].strip()
+            git = _resolved(link, os.path.dirname(git))
+        head = _text(f"{git}/HEAD")
+        if head is None or not head.startswith("ref: "):
             return head
-        name, shared = head[5:], git / "commondir"
-        main = (git / shared.read_text().strip()) if shared.is_file() else git
-        if (main / name).is_file():
-            return (main / name).read_text().strip()
-        lines = (main / "packed-refs").read_text().splitlines()
+        name, shared = head[5:], _text(f"{git}/commondir")
+        main = git if shared is None else os.path.join(git, shared)
+        commit = _text(f"{main}/{name}")
+        if commit is not None:
+            return commit
+        lines = (_text(f"{main}/packed-refs") or "").splitlines()
         return next((line.split()[0] for line in lines if line.endswith(f" {name}")), None)
     except (OSError, UnicodeDecodeError):
         return None
+
+
+def _text(file: str) -> str | None:
+    """The text of one of git's files, without the white space around; ``None`` without a file."""
+    try:
+        found = os.stat(file)
+    except FileNotFoundError:
+        return None
+    if time.time() - found.st_mtime < _SETTLED_S:
+        return Path(file).read_text().strip()
+    return _text_as_of(file, found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+@lru_cache(maxsize=16)
+def _text_as_of(file: str, changed_ns: int, size: int, inode: int) -> str:
+    """The same of a file that is read again when it has changed."""
+    return Path(file).read_text().strip()
 
 
 @cache

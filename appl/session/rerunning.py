@@ -101,7 +101,7 @@ def rerun_session(
 
 def _origin(rerunner: Rerunner) -> dict[str, object]:
     """The facts in a trace's header about the trace that it comes from."""
-    path, sets = rerunner.trace.path, rerunner.amendments.sets
+    path, sets = rerunner.trace.path, rerunner.sets
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32))
     found: dict[str, object] = {"parent": {"run": path.stem, "digest": f"b2:{digest.hexdigest()}"}}

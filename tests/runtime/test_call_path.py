@@ -16,7 +16,7 @@ import pytest
 
 from appl.serving import Served, serving
 
-SCRIPT = """
+WATCH = """
 import json, sys, threading
 from pathlib import Path
 
@@ -44,6 +44,8 @@ def watch(frame, what, arg):
 
 
 threading.setprofile(watch)
+"""
+SCRIPT = """
 from appl.runtime.run import Run
 from appl.testing import Instant
 from appl.tracing import Recorder
@@ -74,6 +76,29 @@ with Run(backend, instruments=[recorder], gate=recorder.gate, model=model):
 recorder.close()
 print(json.dumps(min(found)))
 """
+REPLAY = """
+from pathlib import Path
+
+from appl.runtime.run import Run
+from appl.session import replayed
+from appl.testing import Instant
+from appl.tracing import Recorder
+import program
+
+path = Path("run.trace")
+recorder = Recorder(path, {"backend": "instant"})
+with Run(Instant(), instruments=[recorder], gate=recorder.gate):
+    str(program.main())
+recorder.close()
+sys.setprofile(watch)
+for warm in (False, True):
+    on[0] = warm
+    with replayed(path):
+        str(program.main())
+on[0] = False
+sys.setprofile(None)
+print(json.dumps(sorted({file for file, _ in seen})))
+"""
 PROGRAM = """
 from appl import gen, ppl
 
@@ -99,10 +124,19 @@ def test_one_warm_recorded_call_runs_through_few_functions(
     backend: str, most: tuple[int, int, int], served: Served, tmp_path: Path
 ) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
-    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "script.py").write_text(WATCH + SCRIPT)
     command = [sys.executable, "script.py", backend, served.url, served.api_key or ""]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     calls, files, classes = json.loads(done.stdout)
     assert calls <= most[0], calls
     assert files <= most[1], files
     assert classes <= most[2], classes
+
+
+def test_a_replay_of_one_call_runs_through_few_files(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "script.py").write_text(WATCH + REPLAY)
+    command = [sys.executable, "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    files = json.loads(done.stdout)
+    assert len(files) <= 51, files

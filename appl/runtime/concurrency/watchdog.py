@@ -51,8 +51,11 @@ _INNER = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<lambda>")
 class WaitedRun(Protocol):
     """A run whose time counts, as far as the watchdog looks at it."""
 
-    serial: SerialWaits
     reporter: Reporter
+
+    @property
+    def serial(self) -> SerialWaits:
+        """The calls for which it has waited alone."""
 
     @property
     def over(self) -> bool:

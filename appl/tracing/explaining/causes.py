@@ -26,7 +26,7 @@ def explained(rerunner: Rerunner, calls: Iterable[LiveCall]) -> list[LiveCall]:
 def _cause(rerunner: Rerunner, live: LiveCall) -> str:
     assert live.request is not None
     found = rerunner.trace.by_address.get(live.address)
-    given = rerunner.amendments.given.get(live.address, {})
+    given = rerunner.amended.get(live.address, {})
     return cause_of(rerunner.trace, live.request, found, given)
 
 

@@ -199,7 +199,10 @@ def profile_data(profile: Profile) -> dict[str, object]:
 
 
 def profile_from(data: object) -> Profile:
-    """The profile of ``profile_data``, without limits; one that allows all when there is none."""
+    """The profile of ``profile_data``, without limits; one that allows all when there is none.
+
+    What is read may be anything; features that it does not list are all allowed.
+    """
     if not isinstance(data, dict):
         return Profile("replay", FEATURES)
     default = data.get("default_model")

@@ -85,7 +85,8 @@ class Rerunner(Recall):
     ) -> None:
         super().__init__(trace)
         self._pins, self._anew = dict(pins or {}), tuple(anew)
-        self.amendments = Amendments.of(self.trace, sets)
+        self.amendments = amendments = Amendments.of(self.trace, sets)
+        self.sets, self.amended = amendments.sets, amendments.given
         self._sets = dict(sets or {})
         self._keep = keep_failures
         self.asked: dict[str, LiveCall] = {}

@@ -22,7 +22,7 @@ from appl.tracing.format.folders import home
 from appl.tracing.reading.tooluse import ToolUse, within
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 from appl.tracing.replaying import explain
-from appl.tracing.replaying.amending import Amendments
+from appl.tracing.replaying.amending import HEADER, Amendments
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -197,7 +197,9 @@ class Sequencer(Live):
         self.trace = trace if isinstance(trace, Trace) else Trace.open(trace, home=home())
         if not self.trace.opened:
             raise SecretInRecord(explain.locked(self.trace))
-        self.amendments = Amendments.of(self.trace)
+        self.amendments: Amendments | None = None
+        if self.trace.header.get(HEADER):
+            self.amendments = Amendments.of(self.trace)
         self.error: TraceError | None = None
         self.claimed: set[str] = set()
         self.departed: set[str] = set()
@@ -283,7 +285,7 @@ class Sequencer(Live):
         programs.held_by(self)
         programs.answered_by(self, caches=self.caches)
         programs.report_to(self)
-        if self.amendments.sets:
+        if self.amendments is not None:
             programs.amend = self.amendments.apply
 
     def expect(
