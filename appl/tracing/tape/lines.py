@@ -10,12 +10,11 @@ import base64
 import json
 import math
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, get_args
 
 from appl.tracing.format import codec, table
 from appl.tracing.format.allowance import DecodingAllowance
-from appl.tracing.format.table import tag_of
 
 FORMAT = 2
 MAX_LINE = 64 << 20
@@ -23,6 +22,7 @@ _JOINERS = "\u200c\u200d"  # without which some scripts, and many emoji, are oth
 _LINE, _LIST, _MAP, _ITEM = 256, 64, 240, 200  # bytes of what is made of each, at most
 _FLOAT, BLOB = "$float", "$blob"
 _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False)
 _MISSING: dict[str, object] = {"n": 1, "edges": (), "totals": {}}
 
 Line = dict[str, Any]
@@ -50,7 +50,17 @@ def _usual(kind: table.Kind) -> Line:
 NAMES = {kind: _name(kind) for kind in table.KINDS.values()}
 """The names of all kinds of records in a tape."""
 _KINDS = {name: kind for kind, name in NAMES.items()}
-_USUAL = {kind: _usual(kind) for kind in NAMES}
+_USUAL = {kind: {**_usual(kind), "tag": table.tag_of(kind)} for kind in NAMES}
+_FIELDS = {kind: frozenset(kind._fields) for kind in NAMES}
+_IDS = {
+    kind: [
+        name
+        for name in kind._fields[1:]
+        if "file" not in name and get_args(kind.__annotations__[name])[-1] in ("id", "id or nil")
+    ]
+    for kind in NAMES
+}
+"""The fields of each kind that hold a name in a tape where a trace has a number."""
 
 
 def line_of(kind: table.Kind, fields: Line, without: Collection[str] = ()) -> Line:
@@ -64,29 +74,42 @@ def line_of(kind: table.Kind, fields: Line, without: Collection[str] = ()) -> Li
     return line
 
 
-def record_of(line: Line) -> Any:
-    """The record that *line* holds. Raises ``ValueError``."""
+def record_of(line: Line, number: Callable[[Any, bool], int | None]) -> Any:
+    """The record that *line* holds. Raises ``ValueError``.
+
+    *number* makes an id of a name, and is told whether the record defines it.
+    """
     name = line.pop("record", None)
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise ValueError(f"a line holds a record ({', '.join(_KINDS)}), found {name!r:.80}")
-    usual, known = _USUAL[kind], kind._fields[1:]
-    strange = [field for field in line if field not in known]
-    missing = [field for field in known if field not in line and field not in usual]
-    if strange or missing:
-        wrong = f"no {missing[0]}" if missing else f"an unknown {strange[0]!r:.80}"
-        raise ValueError(f"a {name} has {wrong}; its fields are {', '.join(known)}")
-    return kind(tag_of(kind), **{**usual, **line})
+    fields = {**_USUAL[kind], **line}
+    if fields.keys() != _FIELDS[kind] or "tag" in line:
+        raise ValueError(_wrong(kind, line))
+    for field in _IDS[kind]:
+        if line.get(field):
+            fields[field] = number(line[field], field == "id")
+    return kind(**fields)
+
+
+def _wrong(kind: table.Kind, line: Line) -> str:
+    known, usual = kind._fields[1:], _USUAL[kind]
+    missing = [f"no {field}" for field in known if field not in line and field not in usual]
+    strange = [f"an unknown {field!r:.80}" for field in line if field not in known]
+    return f"a {NAMES[kind]} has {[*missing, *strange][0]}; its fields are {', '.join(known)}"
 
 
 def dumped(line: Line) -> str:
     """*line* as text, with its end: the fields in their order, and maps inside of them sorted."""
-    fields = (f"{json.dumps(name)}: {_json(value)}" for name, value in line.items())
+    fields = (f'"{name}": {_json(value)}' for name, value in line.items())
     return _escaped(f"{{{', '.join(fields)}}}") + "\n"
 
 
 def _json(value: object) -> str:
-    return json.dumps(_finite(value), sort_keys=True, ensure_ascii=False, allow_nan=False)
+    try:
+        return _ENCODER.encode(value)
+    except ValueError:  # a number that JSON does not know
+        return _ENCODER.encode(_finite(value))
 
 
 def _escaped(line: str) -> str:
@@ -111,7 +134,7 @@ def loaded(line: bytes, allowance: DecodingAllowance) -> Line:
     allowance.spend_text(line)
     lists, maps, items = line.count(b"["), line.count(b"{"), line.count(b",")
     allowance.spend(_LINE + _LIST * lists + _MAP * maps + _ITEM * items)
-    data = json.loads(line.decode("utf-8"), object_hook=_hooked, parse_constant=_refused)
+    data = _DECODER.decode(line.decode("utf-8"))
     if type(data) is not dict:
         raise ValueError("a line of a tape is a JSON object")
     return data
@@ -124,6 +147,9 @@ def _hooked(found: dict[str, object]) -> object:
 
 def _refused(word: str) -> object:
     raise ValueError(f"{word} is not JSON")
+
+
+_DECODER = json.JSONDecoder(object_hook=_hooked, parse_constant=_refused)
 
 
 class Texts:
@@ -167,7 +193,7 @@ def _finite(value: object) -> object:
 def canonical_data(text: str) -> object:
     """Canonical JSON *text* as data that can stand in a line; the text where that would lose."""
     try:
-        data = json.loads(text, object_hook=_hooked, parse_constant=_refused)
+        data = _DECODER.decode(text)
         same = canonical_text(data) == text
     except (ValueError, RecursionError):
         return text

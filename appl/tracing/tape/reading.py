@@ -10,7 +10,7 @@ import base64
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, get_args
+from typing import Any, BinaryIO
 
 from appl.errors import NotATrace, TraceCorrupt, TraceError, TraceTooNew
 from appl.prompt import Messages, digest_of
@@ -26,7 +26,6 @@ from appl.tracing.tape.lines import (
     BLOB,
     FORMAT,
     MAX_LINE,
-    NAMES,
     Line,
     canonical_text,
     loaded,
@@ -34,15 +33,6 @@ from appl.tracing.tape.lines import (
 )
 
 _RECORD = 2 * RECORD  # bytes of what is made of a line, besides its texts
-_IDS = {
-    kind: [
-        name
-        for name in kind._fields[1:]
-        if "file" not in name and get_args(kind.__annotations__[name])[-1] in ("id", "id or nil")
-    ]
-    for kind in NAMES
-}
-"""The fields of each kind that hold a name in a tape where a trace has a number."""
 
 
 def read(path: str | os.PathLike[str], *, limit: int = 0) -> Trace:
@@ -122,20 +112,17 @@ class _TapeBuilder(Builder):
         self._allowance.spend(_RECORD)
         self._masks = tuple(checked(str, name) for name in line.pop("masked", ()))
         self._incarnation = checked(int, line.pop("incarnation", 0))
-        record = record_of(line)
-        if isinstance(getattr(record, "id", 0), str):
-            self._names.setdefault(record.id, len(self._names) + 1)
-        numbers = {name: self._number(getattr(record, name)) for name in _IDS[type(record)]}
-        self._handlers[record.tag](record._replace(**numbers))
+        record = record_of(line, self._number)
+        self._handlers[record.tag](record)
         if self._below:
             raise ValueError("no text of the record above goes on here")
         self.closed = isinstance(record, table.CloseRecord)
         self._trace.records += 1
         self._trace.masked += bool(self._masks)
 
-    def _number(self, name: Any) -> int | None:
-        """The number that *name* has in place of it; 0 and ``None`` are no names."""
-        return self._names[name] if name else name
+    def _number(self, name: Any, defined: bool = False) -> int:
+        """The number of what *name* stands for, which may be *defined* here."""
+        return self._names.setdefault(name, len(self._names) + 1) if defined else self._names[name]
 
     # -- what is otherwise than in a trace
 

@@ -71,6 +71,7 @@ class _Lines:
         self._said: dict[bytes, str] = {}  # the names of prompts by their digests
         self._last: dict[tuple[str, int], tuple[str, str, str]] = {}
         self._known: set[str] = set()
+        self._shared: dict[tuple[type, type], list[str]] = {}  # names of fields that both have
 
     def every(self) -> Iterator[Line]:
         """All lines but the first."""
@@ -100,7 +101,10 @@ class _Lines:
 
         It has the *fields*, and those of *value* that have the names of others.
         """
-        own = {name: getattr(value, name) for name in kind._fields if hasattr(value, name)}
+        key = kind, type(value)
+        if key not in self._shared:
+            self._shared[key] = [name for name in kind._fields if hasattr(value, name)]
+        own = {name: getattr(value, name) for name in self._shared[key]}
         line = line_of(kind, {**own, **fields}, () if self._full else _WENT)
         if masked:
             line["masked"] = sorted(set(masked))
