@@ -4,9 +4,9 @@
 
 Two nodes with one CPU each work on 24 items of 4 calls. Killed is a worker process, the daemon of a
 node (its raylet, with all processes below it), or its agent; each time with SIGKILL, when a random
-number of calls has begun. Each run must give the values of a run without Ray, ask no call more than
-twice and no item more than one call again, and replay exactly without Ray. In the last runs no
-other node is left, and every item that was not over must end with ``WorkerLost``.
+number of calls has begun. Each run must give the values of a run without Ray, ask no call twice,
+and replay exactly without Ray. In the last runs no other node is left, and every item that was not
+over must end with ``WorkerLost``.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ def kill(pids: list[int]) -> None:
 
 
 def kill_worker(node: Any, file: Path, dice: random.Random) -> None:
-    kill([dice.choice(sorted({entry.pid for entry in ledger(file)}))])
+    daemons = [pid for pid in below(os.getpid()) if "raylet" in title(pid)]
+    workers = [pid for daemon in daemons for pid in below(daemon) if "ray::Actor" in title(pid)]
+    kill([dice.choice(sorted(workers))])
 
 
 def kill_node(node: Any, file: Path, dice: random.Random) -> None:
@@ -149,8 +151,7 @@ class Trial:
         """Check the run; one line about it."""
         asked = Counter(entry.address for entry in ledger(self.file))
         again = [address for address, times in asked.items() if times > 1]
-        items = Counter(address.rpartition("/")[0] for address in again)
-        assert max(asked.values()) <= 2 and max(items.values(), default=0) <= 1, asked
+        assert not again, again
         with replayed(self.folder / "trace"):
             replay = appl.map(chain, self.words, on_error="collect", engine=self._engine)
         assert list(map(str, replay)) == list(map(str, values)), (replay, values)

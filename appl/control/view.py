@@ -134,8 +134,8 @@ def _call(holding: CallStatus, about: About, content: bool) -> dict[str, object]
     }
     if holding.stage == "prompt":
         found["parts"] = _parts(call.blockers())
-    if holding.away:
-        found["away"] = holding.away
+    if call.away:
+        found["away"] = call.away
     if holding.stage == "record":
         found["ahead"] = holding.ahead
     if holding.number:

@@ -32,7 +32,6 @@ _WORKER = {
     "paused": "the run is paused",
     "sample": "waits for an answer to the same question",
     "retry": "rests after a failure",
-    "leave": "waits for the budget, the rate or a slot of the run",
 }
 
 
@@ -67,8 +66,6 @@ def _recorded(call: Data, why: str) -> str:
 
 
 def _queued(call: Data, why: str, backends: Iterable[Data]) -> str:
-    if call.get("away"):
-        return _WORKER.get(why, why)
     if why == "prefix":
         return "the beginning of its prompt is being computed, once for all"
     if why == "cache":

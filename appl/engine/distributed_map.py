@@ -7,19 +7,16 @@ the I/O loop keeps what is recorded and lent (``worker_connection``).
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from typing import cast
 
 from appl.engine.item_log import ItemLog
 from appl.engine.prompts import sent, unready
 from appl.engine.protocol import Engine
 from appl.engine.work_items import ItemSource, MapResults, WorkItem
 from appl.engine.worker_pool import HiredWorker, WorkerPool
-from appl.engine.worker_process import RunFactory, WorkerSetup
+from appl.engine.worker_process import WorkerSetup
 from appl.errors import InvalidOption, WorkerLost
 from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, strand_here, wait
@@ -31,7 +28,9 @@ from appl.runtime.current import here
 from appl.runtime.event import Observed
 from appl.runtime.frame import Frame
 from appl.runtime.scheduling.accounts import Account
-from appl.runtime.scheduling.call_status import CallStatus
+
+_OPTIONS = ("temperature", "max_tokens", "seed", "salt", "sequential")
+"""The options of a run that its workers' runs have, too."""
 
 
 def mapped(
@@ -52,8 +51,8 @@ def mapped(
 class DistributedMap:
     """One ``map`` over workers: its items, its workers and its results.
 
-    The connections to workers read ``run_of``, ``source``, ``account``, ``secrets`` and ``logs`` on
-    the I/O loop; ``logs`` are those of items that have begun.
+    The connections to workers read ``run_of``, ``caller``, ``source``, ``account``, ``secrets`` and
+    ``logs`` on the I/O loop; ``logs`` are those of items that have begun.
     """
 
     def __init__(
@@ -69,10 +68,10 @@ class DistributedMap:
         self._f, self._name = f, name_of(f)
         self._engine, self._concurrency = engine, concurrency
         self._shown: Progress = progress_for(self._name, size, progress)
-        self._caller: Frame = here(lambda: self._name)
-        self.run_of = self._caller.run
-        self.source = ItemSource(items, self._caller, self._name)
-        self.account: Account | None = self._caller.account
+        self.caller: Frame = here(lambda: self._name)
+        self.run_of = self.caller.run
+        self.source = ItemSource(items, self.caller, self._name)
+        self.account: Account | None = self.caller.account
         self.secrets: dict[str, str] = {}  # those of workers, by name
         self.logs: dict[int, ItemLog] = {}
         self.hub: Hub = strand_here().hub
@@ -119,13 +118,11 @@ class DistributedMap:
 
     def _steps(self) -> Iterator[Promise]:
         if self._needs_prompt:
-            yield from unready(self._caller.prompt.tip)
+            yield from unready(self.caller.prompt.tip)
         self._engine.open()
-        # The I/O loop reads the run's holders, so only the I/O loop changes them.
-        io_thread().send(partial(self.run_of.dispatch.holders.append, self.held))
         self._pool.setup = self._made_setup()
         while True:
-            self._signal = Signal(self._caller.address, self.hub)
+            self._signal = Signal(self.caller.address, self.hub)
             self._hand_out()
             self._results.advance()
             if self.source.exhausted and not self._queue and not self._pool.at_work():
@@ -138,24 +135,18 @@ class DistributedMap:
             raise self._failures[0]
 
     def _made_setup(self) -> bytes:
-        run = self.run_of
-        if run.dispatch.blueprint is None:
-            raise InvalidOption(
-                "map(engine=...): this run was made by hand, so that nobody knows how to make one "
-                "like it in another process; use appl.record(), appl.run() or the process's own run"
-            )
+        run, services, models = self.run_of, self.run_of.services, self.run_of.dispatch.models
         setup = WorkerSetup(
             self._portable(self._f, f"the function {self._name}()"),
-            cast(RunFactory, run.dispatch.blueprint),
-            self._caller.address,
+            self.caller.address,
             self._name,
-            sent(self._caller.prompt.tip) if self._needs_prompt else [],
-            self._caller.voice,
-            self._caller.model,
-            _limited(self.account),
-            frozenset(name for name, place in run.dispatch.places.items() if place.by_tokens),
+            sent(self.caller.prompt.tip) if self._needs_prompt else [],
+            self.caller.voice,
+            self.caller.model,
+            {name: getattr(services, name) for name in _OPTIONS},
+            run.profile,
+            (models.profile_of(models.default.name or ""), models.default),
             run.reporter.streams,
-            secrets.token_bytes(32),
             self._engine.dumps,
         )
         return self._portable(setup, "the prompt or the settings")
@@ -280,6 +271,9 @@ class DistributedMap:
         address = f"{self.source.within}{unit.ordinal}"
         error = WorkerLost(f"{address}: {message}")
         self.run_of.reporter.emit(Observed(address, 0, "lost", str(error), time.monotonic_ns()))
+        log = self.logs.get(unit.ordinal)
+        if log is not None:
+            io_thread().send(log.abort)
         self._end(unit.index, Error(error))
 
     def _wake(self) -> None:
@@ -291,7 +285,7 @@ class DistributedMap:
     def _ended(self) -> Iterator[Promise]:
         """Yield what to wait for until all workers have ended."""
         while self._pool.present():
-            self._signal = Signal(self._caller.address, self.hub)
+            self._signal = Signal(self.caller.address, self.hub)
             if not self._pool.present():
                 return
             yield self._signal
@@ -304,19 +298,15 @@ class DistributedMap:
             hired.cancel()
 
     def _leave(self) -> None:
-        io_thread().send(self._left)
+        io_thread().send(self._abort)
         self._engine.close()
 
     # -- on the I/O loop
 
-    def held(self) -> Iterator[CallStatus]:
-        """The calls that run on workers."""
-        for hired in self._pool:
-            yield from hired.connection.held()
-
-    def _left(self) -> None:
-        if self.held in self.run_of.dispatch.holders:
-            self.run_of.dispatch.holders.remove(self.held)
+    def _abort(self) -> None:
+        """Cancel what lost workers have asked; that of others is cancelled by who is connected."""
+        for log in self.logs.values():
+            log.abort()
 
 
 def _check(f: object) -> bool:
@@ -329,11 +319,3 @@ def _check(f: object) -> bool:
             'be written from another; use ctx="copy" and say what it returns, or leave out engine='
         )
     return ctx != "new"
-
-
-def _limited(account: Account | None) -> tuple[bool, bool] | None:
-    if account is None:
-        return None
-    levels = account.levels()
-    cost, tokens = (any(level.limits[i] is not None for level in levels) for i in (0, 1))
-    return cost, tokens

@@ -1,39 +1,34 @@
 """The messages between worker and driver: batches in order, pickled as plain tuples.
 
-Invariant: each part of a prompt is sent once, not with every call. No value of a secret-looking
-variable of the worker's environment is sent at all. Both ends belong to one user: unlike a trace, a
-batch may hold anything that can be pickled.
+Invariant: each part of a prompt is sent once, not with every call. The driver knows a secret of the
+worker's environment before a message that holds it, and so keeps it out of the trace. Both ends
+belong to one user: unlike a trace, a batch may hold anything that can be pickled.
 """
 
 from __future__ import annotations
 
-import base64
 import copy
-import hashlib
-import hmac
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
-from appl.backend import Request
+from appl.engine.questions import PromptKey, WorkerQuestion
 from appl.errors import BackendError
 from appl.prompt import Messages
 from appl.prompt.origin import Spans, line_of
-from appl.prompt.secret import SHORTEST, between_breaks, cores, spans, unbroken
-from appl.runtime.event import CallStarted, Event, Observed, RunEnded
+from appl.runtime.event import CallEnded, CallStarted, ChunkArrived, Event, Observed, RunEnded
 from appl.tracing.format.record import error_data, error_from
 from appl.tracing.recording.secret import Masker
 
 REMEMBERED = 4096
 VALUES = ("over",)
 """Messages that hold values of the program; nothing is masked in them."""
+SOON_S = 0.002
+"""The seconds for which messages are gathered into a batch."""
 
 Message = tuple[Any, ...]
-Key = tuple[bytes, int]
-"""The digest of a prompt's content, and where its texts come from."""
 
 
 def portable(error: BaseException) -> BaseException:
@@ -45,8 +40,9 @@ def portable(error: BaseException) -> BaseException:
     return error
 
 
-def _key(link: Messages) -> Key:
-    return link.digest, link.trail
+def key_of_prompt(link: Messages | None) -> PromptKey | None:
+    """The key by which a prompt is named that was sent before."""
+    return None if link is None else (link.digest, link.trail)
 
 
 def _with_lines(spans: Spans) -> Spans:
@@ -54,178 +50,123 @@ def _with_lines(spans: Spans) -> Spans:
     return tuple(line_of(span) or span if isinstance(span, tuple) else span for span in spans)
 
 
-class Packer:
-    """Turns the worker's events into messages; a prompt that was sent before is only named."""
+class SentPrompts:
+    """The parts of prompts that were sent, which need not be sent again."""
 
     def __init__(self) -> None:
-        self._known: set[Key] = set()
+        self._known: set[PromptKey] = set()
 
-    def pack(self, event: Event) -> Iterable[Message]:
-        """The messages that report *event*."""
-        if isinstance(event, CallStarted):
-            yield from self._started(event)
-            return
-        error = getattr(event, "error", None)
-        if error is not None:
-            event.error = portable(error)  # type: ignore[union-attr] # it has one
-        yield "event", event
-
-    def _started(self, event: CallStarted) -> Iterable[Message]:
-        request = event.request
+    def fresh(self, prompt: Messages | None) -> Iterable[Message]:
+        """The messages that send what is new of *prompt*."""
         if len(self._known) > REMEMBERED:
             self._known.clear()
             yield ("forget",)
-        yield from self._links(request.messages)
-        prompt = _key(request.messages) if request.messages is not None else None
-        place = request.address, request.ordinal, request.model
-        asked = (
-            request.sampling, request.n, request.sample, request.timeout, request.priority,
-            request.cache, request.digest,
-        )  # fmt: skip
-        about = event.kind, event.edges, event.file, event.line, event.at
-        yield "started", place, prompt, asked, about
-
-    def _links(self, link: Messages | None) -> Iterable[Message]:
         fresh: list[Messages] = []
-        while link is not None and _key(link) not in self._known:
-            fresh.append(link)
-            link = link.parent
+        while prompt is not None and (prompt.digest, prompt.trail) not in self._known:
+            fresh.append(prompt)
+            prompt = prompt.parent
         for link in reversed(fresh):
-            self._known.add(_key(link))
-            parent = _key(link.parent) if link.parent is not None else None
-            yield "link", _key(link), parent, link.message, _with_lines(link.spans)
+            self._known.add((link.digest, link.trail))
+            parent = key_of_prompt(link.parent)
+            yield "link", key_of_prompt(link), parent, link.message, _with_lines(link.spans)
 
 
-class Unpacker:
-    """Turns a worker's messages into events, with times of this process's clock."""
+class ReceivedPrompts:
+    """The prompts that the other end has sent, by key."""
 
     def __init__(self) -> None:
-        self._links: dict[Key, Messages] = {}
+        self._links: dict[PromptKey, Messages] = {}
+
+    def forget(self) -> None:
+        """Forget all: what is needed of them is sent again."""
+        self._links.clear()
+
+    def add(self, key: PromptKey, parent: PromptKey | None, message: Any, spans: Spans) -> None:
+        """Add one more message to the prompt *parent*."""
+        self._links[key] = link = Messages(self.get(parent), message, spans=spans)
+        link.has_digest(key[0])
+
+    def get(self, key: PromptKey | None) -> Messages | None:
+        """The prompt with this *key*."""
+        return None if key is None else self._links[key]
+
+
+class ClockOffset:
+    """The offset of a worker's clock: the smallest delay of a batch so far bounds it."""
+
+    def __init__(self) -> None:
         self._ahead: int | None = None
 
     def sent(self, there: int, here: int) -> None:
-        """Note that a batch was sent at *there* by the worker's clock and came at *here* by ours.
-
-        The smallest difference seen so far bounds the offset of the two clocks.
-        """
+        """Note that a batch sent at *there* by the worker's clock came at *here* by ours."""
         delay = here - there
         self._ahead = delay if self._ahead is None else min(self._ahead, delay)
 
-    def unpack(self, message: Message) -> Event | None:
-        """The event that *message* completes; ``None`` if it completes none."""
-        kind, *rest = message
-        if kind == "forget":
-            self._links.clear()
-        elif kind == "link":
-            key, parent, prompt, spans = rest
-            above = self._links[parent] if parent is not None else None
-            self._links[key] = link = Messages(above, prompt, spans=spans)
-            link.has_digest(key[0])
-        elif kind == "started":
-            (address, ordinal, model), prompt, asked, (called, edges, file, line, at) = rest
-            messages = self._links[prompt] if prompt is not None else None
-            request = Request(address, ordinal, model, messages, *asked)
-            return CallStarted(request, called, edges, file, line, at + (self._ahead or 0))
-        elif kind == "event":
-            event: Event = rest[0]
-            event.at += self._ahead or 0
-            return event
-        return None
+    def adjust(self, event: Event) -> None:
+        """Give *event* the time of this process's clock."""
+        event.at += self._ahead or 0
 
 
-class Disguise:
-    """Replaces each secret of this process's environment by a word of the same length.
+class OwnSecrets:
+    """The secrets of this process's environment, as far as the driver has to know them."""
 
-    The driver receives the words, not the secrets. It masks them in the trace and marks the record,
-    as it does with secrets of its own. *key* makes the words the same on all workers of a map.
-    """
+    def __init__(self) -> None:
+        self._masker = Masker(shapes=False)
+        self._known: set[str] = set()
 
-    def __init__(self, key: bytes) -> None:
-        self._key, self._masker = key, Masker()
-        self._words: dict[bytes, bytes] = {}  # the longest first: a short one may stand in it
-        self._cores: dict[bytes, tuple[str, ...]] = {}
-
-    def news(self) -> dict[str, str]:
-        """The words that were not reported yet, by the name of their variable."""
-        fresh: dict[str, str] = {}
-        for form, name in reversed(self._masker.forms()):  # plain is the shortest: first by name
-            for text in (form, unbroken(form)):
-                data = text.encode("utf-8", "surrogatepass")
-                if len(data) >= SHORTEST and data not in self._words:
-                    word = self._words[data] = self._word(data)
-                    fresh[f"{name} {len(fresh)}" if name in fresh else name] = word.decode("ascii")
-        if fresh:
-            self._words = dict(sorted(self._words.items(), key=lambda pair: -len(pair[0])))
-            self._cores = {each: cores(each.decode("latin-1")) for each in self._words}
-        return fresh
-
-    def _word(self, data: bytes) -> bytes:
-        made = b""
-        while len(made) < len(data):
-            digest = hmac.new(self._key, made + data, hashlib.sha256).digest()
-            made += base64.b32encode(digest).rstrip(b"=")
-        return made[: len(data)]
-
-    def hide(self, batch: bytes) -> bytes:
-        """*batch* without secrets, also those divided by line breaks; its length stays."""
-        for data, word in self._words.items():
-            if data in batch:
-                batch = batch.replace(data, word)
-        text = batch.decode("latin-1")
-        for data, parts in self._cores.items():
-            if any(part in text for part in parts):
-                text = _disguised(text, data.decode("latin-1"), self._words[data].decode("ascii"))
-        return text.encode("latin-1")
-
-
-def _disguised(text: str, data: str, word: str) -> str:
-    """Replace *data* in *text* by the letters of *word*; line breaks inside it stay."""
-    if data != unbroken(data):  # without its own breaks, it has a word of its own
-        return text
-    for first, end in spans(text, data):
-        letters = iter(word)
-        for start, stop in between_breaks(text[first:end]):
-            piece = "".join(islice(letters, stop - start))
-            text = text[: first + start] + piece + text[first + stop :]
-    return text
+    def news(self, batch: bytes) -> dict[str, str]:
+        """The secrets in *batch* that were not there before, by the name of their variable."""
+        names = {*self._masker.found_in(batch)} - self._known
+        self._known |= names
+        values = self._masker.refresh().values
+        return {name: values[name] for name in sorted(names)}
 
 
 class Outbox:
     """The queue of messages from worker to driver, sent in order every few milliseconds.
 
-    An instrument of the worker's run. *send* takes a batch; *soon* schedules an action shortly, on
-    the only thread that ever calls *send*.
+    An instrument of the worker's run; its calls are reported by the driver, which asks them. *send*
+    takes a batch; *soon* schedules an action shortly, on the only thread that ever calls *send*.
     """
 
     def __init__(
         self,
-        key: bytes,
         send: Callable[[bytes], None],
         now: Callable[[], int],
         soon: Callable[[Callable[[], None]], None],
         wants_chunks: bool,
     ) -> None:
-        self._disguise, self._packer = Disguise(key), Packer()
+        self._secrets, self._prompts = OwnSecrets(), SentPrompts()
         self._send, self._now, self._soon = send, now, soon
-        self._waiting: deque[Event | Message] = deque()
+        self._waiting: deque[Message] = deque()
+        self._asked: set[str] = set()
         self._called = False
         self.wants_chunks = wants_chunks
 
     def on_event(self, event: Event) -> None:
-        """Send *event* to the driver, except the end of the worker's own run."""
+        """Send *event* to the driver, unless the driver itself reports it."""
+        if isinstance(event, CallStarted | ChunkArrived | RunEnded):
+            return
+        if isinstance(event, CallEnded) and event.address in self._asked:
+            self._asked.discard(event.address)
+            return
         if isinstance(event, Observed):  # the program may change what it was given
             event = replace(event, value=copy.deepcopy(event.value))
-        if not isinstance(event, RunEnded):
-            self._add(event)
+        error = getattr(event, "error", None)
+        if error is not None:
+            event.error = portable(error)  # type: ignore[union-attr] # it has one
+        self.say("event", event)
+
+    def ask(self, question: WorkerQuestion, prompt: Messages | None) -> None:
+        """Send *question*, whose *prompt* is sent as far as it is new; on the I/O loop."""
+        self._asked.add(question.address)
+        self.say("asked", question, prompt)
 
     def say(self, *message: object) -> None:
         """Send *message* to the driver, after everything before it."""
-        self._add(message)
-
-    def _add(self, item: Event | Message) -> None:
         # Any thread may add; only the I/O thread flushes. The item is appended first: if a flush is
         # just beginning, it takes the item, and the extra flush below finds nothing to send.
-        self._waiting.append(item)
+        self._waiting.append(message)
         if not self._called:
             self._called = True
             self._soon(self.flush)
@@ -236,25 +177,28 @@ class Outbox:
         self._called = False
         batch: list[Message] = []
         while self._waiting:
-            item = self._waiting.popleft()
-            if isinstance(item, tuple) and item[0] in VALUES:
+            message = self._waiting.popleft()
+            if message[0] in VALUES:
                 self._post(batch)
                 batch = []
-                self._send(_pickled([item]))  # the program's own data, for the program
+                self._send(pickled([message]))  # the program's own data, for the program
+            elif message[0] == "asked":
+                batch += [*self._prompts.fresh(message[2]), message[:2]]
             else:
-                batch += [item] if isinstance(item, tuple) else self._packer.pack(item)
+                batch.append(message)
         self._post(batch)
 
     def _post(self, batch: list[Message]) -> None:
         if not batch:
             return
-        # The driver must know the words before the batch in which they stand for secrets.
-        if news := self._disguise.news():
-            self._send(_pickled([("secrets", news)]))
-        self._send(self._disguise.hide(_pickled([("sent", self._now()), *batch])))
+        data = pickled([("sent", self._now()), *batch])
+        if news := self._secrets.news(data):
+            self._send(pickled([("secrets", news)]))
+        self._send(data)
 
 
-def _pickled(messages: list[Message]) -> bytes:
+def pickled(messages: list[Message]) -> bytes:
+    """A batch of *messages*."""
     try:
         return pickle.dumps(messages, 5)
     except Exception:

@@ -1,4 +1,4 @@
-"""The driver's end of the connection to one worker: records its events and grants its attempts.
+"""The driver's end of the connection to one worker: takes its questions and records its events.
 
 Invariant: everything here happens on the I/O loop, in the order in which the worker sent it. What
 the program must know is handed to the program's own thread.
@@ -6,29 +6,28 @@ the program must know is handed to the program's own thread.
 
 from __future__ import annotations
 
-import asyncio
 import pickle
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from appl import threads
-from appl.engine.item_log import ItemLog, where
+from appl.engine.item_log import ItemLog
 from appl.engine.protocol import Worker
-from appl.engine.remote_call import RemoteCall
-from appl.engine.wire import Unpacker, portable
+from appl.engine.questions import WorkerCall, WorkerQuestion
+from appl.engine.wire import SOON_S, ClockOffset, Message, ReceivedPrompts, portable
 from appl.errors import RunError
+from appl.runtime.answers.models import Model
 from appl.runtime.concurrency.fiber import run_on
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, Value
-from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded, CallStarted, Event, Warned
-from appl.runtime.scheduling.accounts import Amounts
-from appl.runtime.scheduling.call_status import CallStatus
-from appl.runtime.scheduling.dispatcher import Dispatcher
-from appl.runtime.scheduling.traffic import Loan
+from appl.runtime.event import Event, Warned
+from appl.runtime.scheduling.accounts import Account
+from appl.runtime.scheduling.policy import Allowance
 
 if TYPE_CHECKING:
+    from appl.backend import Profile
     from appl.engine.distributed_map import DistributedMap
     from appl.engine.worker_pool import HiredWorker
 
@@ -39,10 +38,10 @@ class WorkerConnection:
     def __init__(self, mapping: DistributedMap, hired: HiredWorker) -> None:
         self._mapping, self._hired = mapping, hired
         self._run = mapping.run_of
-        self._unpacker = Unpacker()
-        self._calls: dict[str, RemoteCall] = {}
-        self._loans: dict[int, Loan] = {}
-        self._asking: dict[int, asyncio.Task[None]] = {}
+        self._clock, self._prompts = ClockOffset(), ReceivedPrompts()
+        self._calls: dict[str, WorkerCall] = {}
+        self._budgets: dict[int, Account] = {}
+        self._replies: list[Message] = []
         self._ended = False
 
     # -- as a listener, on any thread
@@ -61,55 +60,42 @@ class WorkerConnection:
 
     # -- on the I/O loop
 
-    def _take(self, messages: list[tuple[object, ...]], here: int) -> None:
-        for message in messages:
+    def _take(self, messages: list[Message], here: int) -> None:
+        for kind, *about in messages:
             try:
-                self._one(message, here)
+                if kind == "sent":
+                    self._clock.sent(about[0], here)
+                else:
+                    _HANDLERS[kind](self, *about)
             # One bad message must not stop the others: their items would never end.
             except Exception as error:  # the program waits for what would be lost here
                 self._broken(error)
 
-    def _one(self, message: tuple[Any, ...], here: int) -> None:
-        event = self._unpacker.unpack(message)
-        answer = _ANSWERS.get(message[0])
-        if event is not None:
-            self._happened(event)
-        elif answer is not None:
-            answer(self, *message[1:])
-        elif message[0] == "sent":
-            self._unpacker.sent(message[1], here)
-
     def _happened(self, event: Event) -> None:
-        address = where(event)
-        within = self._mapping.source.within
-        if address.startswith(within):
-            ordinal = int(address[len(within) :].partition("/")[0])
-            if not self._mapping.logs.setdefault(ordinal, ItemLog()).fresh(event):
-                return
+        self._clock.adjust(event)
+        log = self._log_of("" if isinstance(event, Warned) else event.address)  # type: ignore[union-attr]
+        if log is not None and not log.fresh(event):
+            return
         if isinstance(event, Warned):
             self._run.reporter.tell(f"appl: {event.message}")
-        self._note(event)
         self._run.reporter.emit(event)
 
-    def _note(self, event: Event) -> None:
-        """Keep track of the calls that run on the worker."""
-        if isinstance(event, CallStarted):
-            self._calls[event.address] = RemoteCall(event, self._end)
-        elif isinstance(event, CallEnded):
-            self._calls.pop(event.address, None)
-        elif isinstance(event, CallDispatched | AttemptFailed) and event.address in self._calls:
-            self._calls[event.address].latest = event
+    def _log_of(self, address: str) -> ItemLog | None:
+        """The log of the item that *address* is in, if it is in any."""
+        ordinal = self._ordinal(address)
+        return None if ordinal is None else self._mapping.logs.setdefault(ordinal, ItemLog())
 
-    def _end(self, call: RemoteCall) -> None:
-        """Have the worker end *call* from outside; the worker then reports that it has ended."""
-        self._hired.tell(("end", call.address))
+    def _ordinal(self, address: str) -> int | None:
+        within = self._mapping.source.within
+        if not address.startswith(within):
+            return None
+        return int(address[len(within) :].partition("/")[0])
 
-    def held(self) -> Iterator[CallStatus]:
-        """The calls that the worker has reported as started and not yet as ended."""
-        places = [place.backend.profile.name for place in self._run.dispatch.places.values()]
-        backend = places[0] if len(places) == 1 else ""
-        for call in self._calls.values():
-            yield call.holding(self._hired.number, backend, self._run.dispatch.scheduler.paused)
+    def _link(self, *about: Any) -> None:
+        self._prompts.add(*about)
+
+    def _forget(self) -> None:
+        self._prompts.forget()
 
     def _concealed(self, words: dict[str, str]) -> None:
         """Store the worker's secrets under distinct names, as other processes may use the same."""
@@ -125,7 +111,7 @@ class WorkerConnection:
 
     def _over(self, index: int, well: bool, payload: bytes, shown: str) -> None:
         log = self._mapping.logs.pop(self._mapping.source.first + index, None)
-        for event in log.left(time.monotonic_ns()) if log is not None else ():
+        for event in log.end(time.monotonic_ns()) if log is not None else ():
             self._run.reporter.emit(event)
         self._tell(partial(self._mapping.over, self._hired, index, _outcome(well, payload, shown)))
 
@@ -146,98 +132,121 @@ class WorkerConnection:
         if self._ended:
             return
         self._ended = True
-        # Nobody waits for these permits any more. What the worker used is not known, so each loan
-        # counts as lost: its reservation is treated as spent.
-        for task in self._asking.values():
-            task.cancel()
-        for loan in self._loans.values():
-            loan.lost()
-        self._loans.clear()
-        self._calls.clear()
+        # The calls of items that are to begin again go on: the next worker asks the same. Nobody
+        # will ask those again that an item has left behind.
+        for address, call in tuple(self._calls.items()):
+            if why is None or self._ordinal(address) not in self._mapping.logs:
+                call.aborted()
         # Last, so that the program's thread hands the items out again only after all events of the
         # lost worker are recorded.
         self._tell(partial(self._mapping.gone, self._hired, why))
 
-    # -- leave for attempts
+    # -- its calls
 
-    def _asked(self, number: int, place: str, worst: Any, tokens: int, patience_s: float) -> None:
-        work = self._lend(number, place, worst and Amounts(*worst), tokens, patience_s)
-        task = io_thread().loop.create_task(work)
-        self._asking[number] = task
-
-    async def _lend(
-        self, number: int, place: str, worst: Amounts | None, tokens: int, patience_s: float
-    ) -> None:
+    def _asked(self, question: WorkerQuestion) -> None:
+        log = self._log_of(question.address)
+        frame = (log or ItemLog()).frame(self._mapping.caller, question.conversation)
+        messages, account = self._prompts.get(question.prompt), self._account(question.budgets)
+        call = WorkerCall(question, frame, messages, account, self._hired.number, self._told)
         try:
-            await self._run.services.entered()
-            way = self._way(place)
-            loan = await way.lend(self._mapping.account, worst, tokens, patience_s)
+            if log is None:
+                raise RunError(
+                    f"{call.address} was asked on a thread or task of your own, whose address is "
+                    "not known beyond this worker; start it with appl.call(f, ...)"
+                )
+            call.cache = self._run.dispatch.cache(call.cache)
         except Exception as error:
-            self._hired.tell(("refused", number, portable(error)))
+            call.prepare()
+            call.starts()
+            call.failed(error)
         else:
-            # The worker may have ended while this coroutine waited: give the permit back unused.
-            if self._ended:
-                loan.back(Amounts())
-                return
-            self._loans[number] = loan
-            self._hired.tell(("granted", number, loan.probe))
-        finally:
-            del self._asking[number]
+            asked = log.ask(call)
+            if asked.outcome is None:
+                self._calls[asked.address] = asked
 
-    def _way(self, place: str) -> Dispatcher:
-        """The route to the backend *place*, opened now if the worker is the first to use it."""
-        dispatch = self._run.dispatch
-        if place not in dispatch.schedulers and dispatch.open_place is not None:
-            dispatch.open_place(place)
-        return dispatch.schedulers[place].dispatcher
+    def _account(self, budgets: tuple[tuple[int, Any], ...]) -> Account | None:
+        """The account that a call is charged to, inside of those around the map."""
+        account = self._mapping.account
+        for number, limits in reversed(budgets):
+            if number not in self._budgets:
+                self._budgets[number] = Account(Allowance(), account)
+                self._budgets[number].limits = limits
+            account = self._budgets[number]
+        return account
 
-    def _withdrawn(self, number: int) -> None:
-        task, loan = self._asking.get(number), self._loans.pop(number, None)
-        if task is not None:
-            task.cancel()
-        if loan is not None:
-            loan.back(Amounts())
+    def _told(self, call: WorkerCall, told: object) -> None:
+        if call.outcome is not None:
+            self._calls.pop(call.address, None)
+        if isinstance(told, BaseException):
+            told = portable(told)
+        numbers = (number for number, _ in call.question.budgets)
+        states = tuple((number, self._budgets[number].state) for number in numbers)
+        self._reply("told", call.address, told, states)
 
-    def _answered(self, number: int, used: Any, tokens: int | None) -> None:
-        loan = self._loans.pop(number, None)
-        if loan is not None:
-            loan.answered(Amounts(*used), tokens)
+    def _cancel(self, address: str) -> None:
+        if address in self._calls:
+            self._calls[address].aborted()
 
-    def _failed(self, number: int, error: BaseException, used: Any) -> None:
-        loan = self._loans.pop(number, None)
-        if loan is not None:
-            loan.failed(error, Amounts(*used))
+    def abort(self) -> None:
+        """Cancel all calls: the worker was told to stop."""
+        for call in tuple(self._calls.values()):
+            call.aborted()
+
+    def _reply(self, *message: object) -> None:
+        """Send *message* soon, together with those that come meanwhile."""
+        self._replies.append(message)
+        if len(self._replies) == 1:
+            io_thread().loop.call_later(SOON_S, self._flush)
+
+    def _flush(self) -> None:
+        replies, self._replies = self._replies, []
+        self._hired.tell(*replies)
+
+    # -- requests for which a thread of the worker waits
 
     def _barrier(self, number: int) -> None:
-        barrier = self._run.services.barrier
-        if barrier is None:
-            self._hired.tell(("written", number, None))
-            return
+        self._answer(number, self._run.services.barrier or _nothing)
 
-        def write() -> None:
+    def _model(self, number: int, name: str) -> None:
+        self._answer(number, partial(self._resolved, name))
+
+    def _resolved(self, name: str) -> tuple[Model, Profile]:
+        models = self._run.dispatch.models
+        model = models.resolve(name)
+        return model, models.profile_of(model.name or "")
+
+    def _answer(self, number: int, act: Callable[[], object]) -> None:
+        """Reply with the value of *act*, which may wait, and so runs on a thread of its own."""
+
+        def reply() -> None:
             try:
-                barrier()
+                value = act()
             except Exception as error:
-                self._hired.tell(("written", number, portable(error)))
-            else:
-                self._hired.tell(("written", number, None))
+                value = portable(error)
+            io_thread().send(partial(self._reply, "replied", number, value))
 
-        threads.start(write, "appl-barrier")
+        threads.start(reply, "appl-worker-request")
 
 
-_ANSWERS: dict[str, Callable[..., None]] = {
+_HANDLERS: dict[str, Callable[..., None]] = {
+    "event": WorkerConnection._happened,
+    "link": WorkerConnection._link,
+    "forget": WorkerConnection._forget,
+    "asked": WorkerConnection._asked,
+    "cancel": WorkerConnection._cancel,
     "ready": WorkerConnection._ready,
     "secrets": WorkerConnection._concealed,
     "over": WorkerConnection._over,
     "failure": WorkerConnection._failure,
     "broken": WorkerConnection._broken,
     "closed": WorkerConnection._closed,
-    "permit": WorkerConnection._asked,
-    "withdrawn": WorkerConnection._withdrawn,
-    "answered": WorkerConnection._answered,
-    "failed": WorkerConnection._failed,
     "barrier": WorkerConnection._barrier,
+    "model": WorkerConnection._model,
 }
+
+
+def _nothing() -> None:
+    """Wait for nothing: this run is not recorded."""
 
 
 def _outcome(well: bool, payload: bytes, shown: str) -> Value | Error:

@@ -70,6 +70,7 @@ class HiredWorker:
         self.units.clear()
         self.tell(("cancel",))
         io = io_thread()
+        io.send(self.connection.abort)
         # call_later is not safe on another thread: the loop schedules the timer itself.
         io.send(lambda: void(io.loop.call_later(_CLOSING_S, self._kill)))
 

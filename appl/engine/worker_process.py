@@ -1,190 +1,61 @@
-"""A worker: a run of its own in another process; its items have the addresses given to them.
+"""A worker: runs the Python of items in another process, at the addresses given to them.
 
-Invariant: a worker decides nothing that others must know. Budgets, rates and the trace belong to
-the driver, and events are reported in the order in which they happened.
+Invariant: a worker asks no model. Its calls are the driver's, which has all limits and the trace;
+events are reported in the order in which they happened.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import pickle
 import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from appl.engine.item_log import ItemAnswers, LoggedWorld
+from appl.backend import Profile
+from appl.engine.driver_world import DriverModels, DriverWorld
+from appl.engine.item_log import ItemAnswers
 from appl.engine.prompts import SentPart, received
-from appl.engine.wire import Outbox, portable
+from appl.engine.wire import SOON_S, Outbox, portable
 from appl.errors import ApplError, CallCancelled, RunError
 from appl.prompt import Voice
+from appl.runtime.answers.models import Model
+from appl.runtime.answers.samples import Caches, RunAnswers
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import arrive, in_coroutine, strand_here, wait
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.parallel import Item, is_async, start
 from appl.runtime.concurrency.promise import Error, Promise, Value
-from appl.runtime.event import Instrument
 from appl.runtime.frame import FRAME, Frame
 from appl.runtime.run import Run
-from appl.runtime.scheduling.accounts import ONE, Account, Amounts
-from appl.runtime.scheduling.policy import Allowance
-from appl.runtime.scheduling.remote_permits import Lender, Permit
-from appl.runtime.world import World
-
-_SOON_S = 0.002
-
-
-class OpenRun(Protocol):
-    """A run that is about to be entered, with the resources that belong to it."""
-
-    run: Run
-
-    def close(self) -> None:
-        """Close backends and everything else that was opened."""
-
-
-class RunFactory(Protocol):
-    """Opens, in another process, a run like the driver's. Can be pickled."""
-
-    def open(self, lender: Lender, instruments: list[Instrument], world: World) -> OpenRun:
-        """Open the run: *lender* permits each attempt, and *instruments* observe it."""
+from appl.runtime.world import Nobody
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSetup:
     """The first message to a worker: the function, and where in the program it is called.
 
-    ``limited`` says whether a budget limits cost and tokens (``None``: there is no budget).
-    ``by_tokens`` are the backends whose tokens per minute are limited. ``key`` is random.
+    ``options`` are those of the worker's run, as the driver's run has them; ``profile`` is that of
+    its own backend, and ``default`` its default model, with the profile of that.
     """
 
     function: bytes
-    blueprint: RunFactory
     caller: str
     name: str
     prompt: list[SentPart]
     voice: Voice
     model: str | None
-    limited: tuple[bool, bool] | None
-    by_tokens: frozenset[str]
+    options: Mapping[str, Any]
+    profile: Profile
+    default: tuple[Profile, Model]
     streams: bool
-    key: bytes
     dumps: Callable[[Any], bytes]
-
-
-class BorrowedPermit:
-    """A permit for one attempt, granted by the driver, which has reserved *worst* for it."""
-
-    def __init__(self, say: Callable[..., None], number: int, probe: bool, worst: Amounts) -> None:
-        self._say, self._number, self.probe = say, number, probe
-        self.worst: Amounts | None = worst
-
-    def answered(self, used: Amounts, tokens: int | None) -> None:
-        """Report what the attempt used, which returns the rest of the reservation."""
-        self._say("answered", self._number, tuple(used), tokens)
-
-    def failed(self, error: BaseException, used: Amounts) -> None:
-        """Report a failed attempt, which returns what may be returned."""
-        self._say("failed", self._number, portable(error), tuple(used))
-
-
-class PermitBorrower:
-    """Borrows permits from the driver; runs on the I/O loop."""
-
-    def __init__(self, setup: WorkerSetup, out: Outbox) -> None:
-        self._out, self._by_tokens = out, setup.by_tokens
-        self._numbers = itertools.count(1)
-        self._asked: dict[int, asyncio.Future[bool]] = {}
-        self._writing: dict[int, _Barrier] = {}
-        self._given_up: CallCancelled | None = None
-        self.account: Account | None = None
-        if setup.limited is not None:
-            cost, tokens = (0 if limited else None for limited in setup.limited)
-            self.account = Account(Allowance(cost, tokens, 0))
-
-    def by_tokens(self, place: str) -> bool:
-        """True if the tokens per minute of *place* are limited."""
-        return place in self._by_tokens
-
-    async def permit(
-        self, place: str, worst: Amounts | None, tokens: int, patience_s: float
-    ) -> Permit:
-        """Request a permit from the driver and wait for it."""
-        if self._given_up is not None:
-            raise self._given_up
-        number = next(self._numbers)
-        # The future is stored before the request is sent, so a reply that comes at once finds it.
-        answer = self._asked[number] = asyncio.get_running_loop().create_future()
-        self._out.say("permit", number, place, worst and tuple(worst), tokens, patience_s)
-        try:
-            return BorrowedPermit(self._out.say, number, await answer, worst or ONE)
-        except asyncio.CancelledError:
-            # The driver may be granting this permit just now: it must take the reservation back, or
-            # the budget would stay short.
-            self._out.say("withdrawn", number)
-            raise
-        finally:
-            del self._asked[number]
-
-    def granted(self, number: int, probe: bool) -> None:
-        """A permit was granted. If nobody waits for it any more, that was reported already."""
-        answer = self._asked.get(number)
-        if answer is not None and not answer.done():
-            answer.set_result(probe)
-
-    def refused(self, number: int, error: BaseException) -> None:
-        """A permit was refused."""
-        answer = self._asked.get(number)
-        if answer is not None and not answer.done():
-            answer.set_exception(error)
-
-    def barrier(self) -> None:
-        """Wait until the driver has everything on disk that was reported so far."""
-        number, written = next(self._numbers), _Barrier()
-        # The entry is stored before the request is sent. If give_up() ran before this line, the
-        # check below ends the wait; if it runs later, it finds the entry. Without both, this thread
-        # would wait for ever.
-        self._writing[number] = written
-        if self._given_up is not None:
-            self.written(number, self._given_up)
-        self._out.say("barrier", number)
-        written.wait()
-
-    def give_up(self) -> None:
-        """End all waiting: the driver no longer replies."""
-        self._given_up = error = CallCancelled("the map was cancelled")
-        for number in list(self._asked):
-            self.refused(number, error)
-        for number in list(self._writing):
-            self.written(number, error)
-
-    def written(self, number: int, error: BaseException | None) -> None:
-        """The driver has written everything to disk, or failed with *error*."""
-        written = self._writing.pop(number, None)
-        if written is not None:
-            written.reached(error)
-
-
-class _Barrier:
-    """One thread's wait for the driver's disk."""
-
-    def __init__(self) -> None:
-        self._event, self._error = threading.Event(), None
-
-    def wait(self) -> None:
-        self._event.wait()
-        if self._error is not None:
-            raise self._error
-
-    def reached(self, error: Any) -> None:
-        self._error = error
-        self._event.set()
 
 
 class _RunningItem:
@@ -214,8 +85,7 @@ class WorkerProcess:
         self._signal: Signal | None = None
         self.over: deque[tuple[int, Promise]] = deque()
         self._jobs: dict[int, _RunningItem] = {}
-        self._borrower: PermitBorrower | None = None
-        self._run: Run | None = None
+        self._world: DriverWorld | None = None
 
     # -- from any thread
 
@@ -223,29 +93,18 @@ class WorkerProcess:
         """Receive *batch* from the driver."""
         for message in pickle.loads(batch):
             kind, *rest = message
-            # Batches come on the engine's own thread. Replies about permits belong to futures of
-            # the I/O loop; everything else is for the worker's own thread, which takes it from the
-            # inbox.
-            if kind in ("granted", "refused", "written"):
-                assert self._borrower is not None
-                io_thread().send(partial(getattr(self._borrower, kind), *rest))
-            elif kind == "end":
-                io_thread().send(partial(self._end, *rest))
+            # Batches come on the engine's own thread. What calls are told belongs to the I/O loop;
+            # everything else is for the worker's own thread, which takes it from the inbox.
+            if kind in ("told", "replied"):
+                io_thread().send(partial(getattr(self._world, kind), *rest))
             else:
-                # Signal end the waits for permits and disk, as the driver will not reply any more;
-                # then the worker's own thread can see the cancellation.
-                if kind == "cancel" and self._borrower is not None:
-                    io_thread().send(self._borrower.give_up)
+                # Signal end the waits for the driver, which will not reply any more; then the
+                # worker's own thread can see the cancellation.
+                if kind == "cancel" and self._world is not None:
+                    io_thread().send(self._world.give_up)
                 # Append before waking: see _steps for the order on the other side.
                 self._inbox.append(message)
                 self.wake()
-
-    def _end(self, address: str) -> None:
-        """End the call at *address*, on the I/O loop."""
-        holdings = self._run.holdings() if self._run is not None else []
-        for holding in holdings:
-            if holding.call.address == address:
-                holding.call.end_from_outside()
 
     def wake(self) -> None:
         """Wake the worker's own thread: there is something to do."""
@@ -264,7 +123,7 @@ class WorkerProcess:
         except BaseException as error:
             self._send(pickle.dumps([("broken", _unreadable(error))]))
             return
-        out = Outbox(setup.key, self._send, time.monotonic_ns, _soon, setup.streams)
+        out = Outbox(self._send, time.monotonic_ns, _soon, setup.streams)
         try:
             self._serve(setup, f, out)
         except BaseException as error:
@@ -276,19 +135,22 @@ class WorkerProcess:
 
     def _serve(self, setup: WorkerSetup, f: object, out: Outbox) -> None:
         self._setup, self._f, self._out = setup, f, out
-        self._borrower = borrower = PermitBorrower(setup, out)
-        self._known = LoggedWorld(f"{setup.caller}/{setup.name}.")
-        opened = setup.blueprint.open(borrower, [out], self._known)
-        try:
-            self._run = run = opened.run
-            run.services = replace(run.services, barrier=borrower.barrier)
-            out.say("ready")
-            if is_async(f):
-                asyncio.run(self._alive(run))
-            else:
-                self._live(run)
-        finally:
-            opened.close()
+        self._world = world = DriverWorld(out)
+        run = Run(
+            Nobody(setup.profile),
+            instruments=[out],
+            world=world,
+            barrier=world.barrier,
+            models=DriverModels(world, *setup.default, setup.profile),
+            **setup.options,
+        )
+        run.dispatch.caches = Caches(lambda path: RunAnswers())  # the driver's are used
+        run.reporter.tell = _silent  # the driver shows the lines of this run
+        out.say("ready")
+        if is_async(f):
+            asyncio.run(self._alive(run))
+        else:
+            self._live(run)
 
     def _live(self, run: Run) -> None:
         failed: BaseException | None = None
@@ -358,8 +220,8 @@ class WorkerProcess:
             self._cancelled = True
 
     def _begin(self, index: int, ordinal: int, payload: bytes, answers: ItemAnswers | None) -> None:
-        if answers is not None:
-            self._known.add(answers)
+        if answers is not None and self._world is not None:
+            self._world.add(answers)
         job = self._jobs[index] = _RunningItem(self, index)
         self._caller.counts[self._setup.name] = ordinal
         try:
@@ -423,10 +285,14 @@ def _flushed(out: Outbox) -> None:
     done.wait()
 
 
+def _silent(line: str) -> None:
+    """Show nothing."""
+
+
 def _soon(action: Callable[[], None]) -> None:
     io = io_thread()
     io.send(lambda: _later(io.loop, action))
 
 
 def _later(loop: asyncio.AbstractEventLoop, action: Callable[[], None]) -> None:
-    loop.call_later(_SOON_S, action)
+    loop.call_later(SOON_S, action)

@@ -6,7 +6,7 @@ under way stay with theirs when another backend is added.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import cast
 
@@ -15,22 +15,17 @@ from appl.runtime.answers.models import Models
 from appl.runtime.answers.samples import Caches, Samples
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.scheduling.accounts import Account, BudgetLedger
-from appl.runtime.scheduling.call_status import CallStatus
 from appl.runtime.scheduling.order import Order, order_of
 from appl.runtime.scheduling.placing import BackendEndpoint, LegDispatcher, Placing
 from appl.runtime.scheduling.policy import Allowance, Policy
-from appl.runtime.scheduling.remote_permits import Lender
 from appl.runtime.scheduling.scheduler import Scheduler
 
 
 class Dispatch:
     """The queue of a run, and its ways to one backend or several.
 
-    ``schedulers`` and ``places`` are those of the backends, by name, ``blueprint`` says how a run
-    like this one is made in another process, ``holders`` list the calls that other processes have.
-    ``requests`` are the options of earlier calls (see ``RequestOptions``), by what was written.
-    ``open_place`` makes a backend at its first use. ``lender`` is asked for leave before each
-    attempt, when limits are those of another process. All calls reserve at one ``ledger``.
+    ``requests`` are the options of earlier calls (see ``RequestOptions``), by what was written. All
+    calls reserve at one ``ledger``.
     """
 
     def __init__(
@@ -40,32 +35,27 @@ class Dispatch:
         *,
         seed: int | None,
         concurrency: int | None,
-        lender: Lender | None,
         look_soon: Callable[[], None],
         warn: Callable[[str, str], None],
     ) -> None:
-        self.models, self.policy, self.lender = models, policy, lender
+        self.models, self.policy = models, policy
         self.caches = Caches()
         self.requests: dict[object, object] = {}
         self.ledger = BudgetLedger()
-        self.places: dict[str, BackendEndpoint] = {}
-        self.schedulers: dict[str, Scheduler[LegDispatcher]] = {}
-        self.blueprint: object = None
-        self.open_place: Callable[[str], object] | None = None
-        self.holders: list[Callable[[], Iterable[CallStatus]]] = []
+        self.places: list[BackendEndpoint] = []
         self.scheduler: Scheduler[LegDispatcher] | Placing
         self._seed, self._concurrency = seed, concurrency
         self._look_soon, self._warn = look_soon, warn
 
-    def begin(self, name: str, place: BackendEndpoint, order: Order | None) -> None:
+    def begin(self, place: BackendEndpoint, order: Order | None) -> None:
         """Send all calls to the backend of *place*, in this *order*."""
-        self.scheduler = self._own = self._scheduler(name, place, order)
+        self.scheduler = self._own = self._scheduler(place, order)
 
     def add_place(self, name: str, place: BackendEndpoint) -> None:
         """Have calls go to one more backend; from any thread, before a call names it."""
         if place.backend.profile.thread_bound:
             io_thread().stop_lending()
-        self._placing().add(name, self._scheduler(name, place, None))
+        self._placing().add(name, self._scheduler(place, None))
 
     def follow_routes(self) -> None:
         """Send calls where their models' routes lead; without it the own backend answers all."""
@@ -77,7 +67,7 @@ class Dispatch:
         """End the work for the run, which is over, and let go of what leads back here."""
         self.caches.close()
         self.scheduler.end()
-        self.models.on_route = self.open_place = None
+        self.models.on_route = None
 
     def begin_account(self, allowance: Allowance) -> Account:
         """Have a budget from now on; what was spent before does not count."""
@@ -98,10 +88,9 @@ class Dispatch:
             self.scheduler = Placing({self.models.backend: self._own}, self.models)
         return self.scheduler
 
-    def _scheduler(
-        self, name: str, place: BackendEndpoint, order: Order | None
-    ) -> Scheduler[LegDispatcher]:
+    def _scheduler(self, place: BackendEndpoint, order: Order | None) -> Scheduler[LegDispatcher]:
         """A queue for the backend of *place*."""
+        self.places.append(place)
         backend, policy = place.backend, place.policy
         caching = _caching(backend, policy)
         order = order or order_of(policy, caching is not None)
@@ -110,25 +99,19 @@ class Dispatch:
         samples = partial(Samples, backend, self.caches, self._look_soon, self._warn)
         limits = (backend.profile.concurrency, self._concurrency, policy.limits.concurrency)
         most = min((limit for limit in limits if limit is not None), default=None)
-        make = partial(
-            _dispatcher, name, place, samples, self._seed, most, self.ledger, self.lender
-        )
-        scheduler = Scheduler(make, policy, order, caching, whose if policy.share else None)
-        self.places[name], self.schedulers[name] = place, scheduler
-        return scheduler
+        make = partial(_dispatcher, place, samples, self._seed, most, self.ledger)
+        return Scheduler(make, policy, order, caching, whose if policy.share else None)
 
 
 def _dispatcher(
-    name: str,
     place: BackendEndpoint,
     samples: Callable[[], Samples],
     seed: int | None,
     most: int | None,
     ledger: BudgetLedger,
-    lender: Lender | None,
 ) -> LegDispatcher:
     """The way of calls to the backend of *place*, at most *most* of them at once."""
-    dispatcher = LegDispatcher(
+    return LegDispatcher(
         place.backend,
         place.policy,
         seed=seed,
@@ -137,8 +120,6 @@ def _dispatcher(
         traffic=place.traffic,
         ledger=ledger,
     )
-    dispatcher.place, dispatcher.lender = name, lender
-    return dispatcher
 
 
 def _caching(backend: Backend, policy: Policy) -> PrefixCaching | None:

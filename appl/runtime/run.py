@@ -36,7 +36,6 @@ from appl.runtime.scheduling.call_status import CallStatus
 from appl.runtime.scheduling.order import Order
 from appl.runtime.scheduling.placing import BackendEndpoint
 from appl.runtime.scheduling.policy import Policy
-from appl.runtime.scheduling.remote_permits import Lender
 from appl.runtime.scheduling.traffic import Traffic
 from appl.runtime.scopetree import ScopeTree
 from appl.runtime.world import Live, World
@@ -51,7 +50,6 @@ class Run:
     ``models`` are the names that calls may ask, ``model`` the default where they are not given.
     ``places`` are further backends, by the names that ``models`` have for them.
     ``world`` decides what its programs are told from outside, and when; by default it is ``Live``.
-    ``lender`` is asked for leave before each attempt, when limits are those of another process.
     ``prepare`` is called before the first call is sent on its way, on the thread that makes it.
     ``gate``, ``enter``, ``barrier``, ``sequential`` and the defaults of calls are those of
     ``Services``.
@@ -79,7 +77,6 @@ class Run:
         policy: Policy | None = None,
         traffic: Traffic | None = None,
         places: Mapping[str, BackendEndpoint] | None = None,
-        lender: Lender | None = None,
     ) -> None:
         models = models or Models(backend.profile, Model(None, model))
         self.services = Services(
@@ -97,13 +94,10 @@ class Run:
             policy,
             seed=seed,
             concurrency=concurrency,
-            lender=lender,
             look_soon=self.outside.look_soon,
             warn=self.reporter.warn,
         )
-        self.dispatch.begin(
-            models.backend if places else "", BackendEndpoint(backend, policy, traffic), order
-        )
+        self.dispatch.begin(BackendEndpoint(backend, policy, traffic), order)
         for name, place in (places or {}).items():
             self.dispatch.add_place(name, place)
         self._prepare = prepare
@@ -153,7 +147,7 @@ class Run:
         """End the run with *error*, on the I/O loop: whoever hands outcomes over has raised it."""
         self._fault = self._fault or error
         self.outside.fail(error)
-        for holding in self._held_here():
+        for holding in self.holdings():
             cast(Call, holding.call).parted(error)
 
     def submit(self, call: Call) -> None:
@@ -177,21 +171,16 @@ class Run:
     def holdings(self) -> list[CallStatus]:
         """Every call that is not answered yet, where it is held, and why; on the I/O loop.
 
-        Of those that another process has, for ``map(engine=…)``, those whose prompts are complete.
+        Of those of workers, for ``map(engine=…)``, those whose prompts are complete.
         """
-        elsewhere = [held for holder in self.dispatch.holders for held in holder()]
-        return self._held_here() + elsewhere
-
-    def waited_calls(self, most: int) -> list[WaitedCall]:
-        """Calls of this process that are with a backend or on their way, *most* of them at most."""
-        return list(islice(self.dispatch.scheduler.unanswered(), most))
-
-    def _held_here(self) -> list[CallStatus]:
-        """Every call of this process that is not answered yet."""
         held = list(self.dispatch.scheduler.holdings())
         for call, why, ahead in self.outside.world.held():
             held.append(CallStatus(call, "record", why, ahead=ahead))
         return held
+
+    def waited_calls(self, most: int) -> list[WaitedCall]:
+        """Calls of this process that are with a backend or on their way, *most* of them at most."""
+        return list(islice(self.dispatch.scheduler.unanswered(), most))
 
     def check_open(self) -> None:
         """Refuse calls and functions after the end."""

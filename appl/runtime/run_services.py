@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,14 +32,3 @@ class Services:
     seed: int | None = None
     salt: str = ""
     enter: Callable[[Entered], bool] | None = None
-
-    async def entered(self) -> None:
-        """Return when a call may start; on the I/O loop. Raises what refuses it."""
-        let_in = asyncio.get_running_loop().create_future()
-        if self.enter is None:
-            if self.gate is not None:
-                self.gate()
-        elif not self.enter(let_in.set_result):
-            error = await let_in
-            if error is not None:
-                raise error

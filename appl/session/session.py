@@ -13,7 +13,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -29,7 +29,6 @@ from appl.price import total
 from appl.runtime.event import Instrument, wants_chunks
 from appl.runtime.run import Run
 from appl.runtime.scheduling.placing import BackendEndpoint
-from appl.runtime.scheduling.remote_permits import Lender, borrowed
 from appl.runtime.world import World
 from appl.session.backend_close import close_backend
 from appl.session.backend_setup import (
@@ -154,7 +153,7 @@ class Session:
             late_import("appl.tracing.keeping.automatic_removal").tidy(self.config)
 
     def _store_turns(self) -> None:
-        for place in self.run.dispatch.places.values():
+        for place in self.run.dispatch.places:
             if place.policy.turns is not None:
                 place.policy.turns.store()
 
@@ -181,7 +180,6 @@ def make_session(
     instruments: Iterable[Instrument] = (),
     path: Path | None = None,
     say: Tell = tell,
-    lender: Lender | None = None,
     redact: Redact | None = None,
     world: World | None = None,
     recorder: Callable[[Session], Recorder] | None = None,
@@ -190,22 +188,21 @@ def make_session(
     """A session with backend, recorder and run, wired but not entered.
 
     *world* supplies its programs with outside events, such as those of an earlier run. *recorder*
-    makes the recorder of its trace. With *lender*, another process holds the limits and permits
-    each call. *redact* changes each message before it is stored; otherwise the settings may name
-    it. *names* resolve names for models, by default those of the settings.
+    makes the recorder of its trace. *redact* changes each message before it is stored; otherwise
+    the settings may name it. *names* resolve names for models, by default those of the settings.
     """
     config = config or settings.load()
     _tell_notes(config, say)
     known = installed()
     choice, entry = choose(config, known), entry or script()
-    if choice.note is not None and lender is None:
+    if choice.note is not None:
         say(f"appl: {choice.note}")
     seed = config.seed if config.seed is not None else secrets.randbits(48)
     backend = make_backend(config, choice, seed, known)
     made = make_others(config, choice, seed)
     others = {name: backend for name, backend in made.items() if not isinstance(backend, Exception)}
     names = names or names_now(config, known)
-    late = LateBackends(config, choice, seed, _silent if lender is not None else say, names)
+    late = LateBackends(config, choice, seed, say, names)
     recording = Recording(lambda: _begin(session, path, say, recorder), records=config.trace)
     watching = list(instruments)
     if config.stream and not any(map(wants_chunks, watching)):
@@ -215,12 +212,6 @@ def make_session(
     policy = policy_of(config, choice.backend)
     traffic = traffic_of(config, choice.backend, backend.profile, policy)
     places = {name: _place(config, name, backend) for name, backend in others.items()}
-    if lender is not None:
-        policy, traffic = borrowed(policy), None
-        places = {
-            at: BackendEndpoint(place.backend, borrowed(place.policy))
-            for at, place in places.items()
-        }
     models = models_of(
         config, choice, backend.profile, profiles_of(made), find=late.find, reserved=names.backends
     )
@@ -239,15 +230,12 @@ def make_session(
         policy=policy,
         traffic=traffic,
         places=places,
-        lender=lender,
         world=world,
     )
     late.serve(run.outside.world, backend, partial(_placed, config, run))
-    run.dispatch.open_place = late.open
     run.dispatch.follow_routes()
     run.reporter.tell = say
-    run.tool_memory = StoredToolMemory(config.home) if lender is None else None
-    run.dispatch.blueprint = Blueprint(config, seed)
+    run.tool_memory = StoredToolMemory(config.home)
     redact = redact or redaction_of(config)
     session = Session(
         config, choice, entry, seed, run, backend, recording, redact, others, late=late
@@ -257,42 +245,7 @@ def make_session(
 
 def _placed(config: Config, run: Run, name: str, backend: Backend) -> None:
     """Make *run* send calls to *backend*, which was made at its first use."""
-    place = _place(config, name, backend)
-    if run.dispatch.lender is not None:
-        place = BackendEndpoint(place.backend, borrowed(place.policy))
-    run.dispatch.add_place(name, place)
-
-
-@dataclass(frozen=True, slots=True)
-class Blueprint:
-    """Opens the same run in another process, from the same settings.
-
-    Secrets are read from that process's environment. Events go to *instruments*, which record them.
-    """
-
-    config: Config
-    seed: int
-
-    def open(self, lender: Lender, instruments: list[Instrument], world: World) -> Session:
-        """A session in *world* whose limits *lender* holds."""
-        config = replace(
-            self.config,
-            seed=self.seed,
-            trace=False,
-            stream=False,
-            ctl=False,
-            redact=None,
-            privacy="full",
-            otel=None,
-            notes=(),
-        )
-        return make_session(
-            config, instruments=instruments, say=_silent, lender=lender, world=world
-        )
-
-
-def _silent(line: str) -> None:
-    """Show nothing: the driver shows the lines of this run."""
+    run.dispatch.add_place(name, _place(config, name, backend))
 
 
 def _place(config: Config, name: str, backend: Backend) -> BackendEndpoint:

@@ -13,14 +13,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from appl.backend import Backend
 from appl.engine.protocol import Listener, Worker
 from appl.engine.worker_process import WorkerProcess
 from appl.errors import WorkerLost
-from appl.runtime.event import Instrument
-from appl.runtime.run import Run
-from appl.runtime.scheduling.remote_permits import Lender
-from appl.runtime.world import World
 
 _held: dict[int, object] = {}
 _keys = itertools.count()
@@ -145,22 +140,3 @@ class ThreadWorker:
         """Wait for the thread's end, unless the worker was lost: its end is not predictable."""
         if not self.lost:
             self._thread.join(10)
-
-
-class BackendRuns:
-    """Opens workers' runs in tests, with the backend that *make* returns."""
-
-    def __init__(self, make: Callable[[], Backend], **options: Any) -> None:
-        self._make, self._options = make, options
-
-    def open(self, lender: Lender, instruments: list[Instrument], world: World) -> BackendRuns:
-        """A run in *world* whose attempts *lender* permits."""
-        options = {"instruments": instruments, "lender": lender, "world": world, **self._options}
-        opened = BackendRuns(self._make)
-        opened.run = Run(self._make(), **options)
-        return opened
-
-    run: Run
-
-    def close(self) -> None:
-        """Do nothing: it holds no resources."""

@@ -20,10 +20,9 @@ FEATURES = frozenset({"n", "prefill", "seed", "stream", "tools"})
 class Ledger:
     """Answers with the last message in capitals, and writes down in *file* what it was asked."""
 
-    def __init__(self, file: str, seconds: float = 0.0, key: str = "", hold: str = "\0") -> None:
+    def __init__(self, file: str, seconds: float = 0.0, hold: str = "\0") -> None:
         self._file, self._seconds, self._hold = Path(file), seconds, hold
         self.profile = Profile("ledger", FEATURES)
-        self._key = key
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         said = list(request.messages or ())[-1].content
@@ -33,8 +32,7 @@ class Ledger:
             await asyncio.get_running_loop().create_future()
         await asyncio.sleep(self._seconds)
         self._note(request.address, begun, time.monotonic())
-        text = said.upper() + (f" {self._key}" if self._key else "")
-        return Response((Sample(text, "stop"),), Usage(len(said.split()), 1))
+        return Response((Sample(said.upper(), "stop"),), Usage(len(said.split()), 1))
 
     def _note(self, address: str, begun: float, ended: float | None) -> None:
         line = json.dumps([address, begun, ended, os.getpid()]) + "\n"
@@ -84,10 +82,22 @@ def fatal(word: str) -> str:
     flag = Path(os.environ["APPL_TEST_FLAG"])
     if word == "w3" and not flag.exists():
         flag.touch()
-        # the answer has been told when leave for another call has come
-        str(gen(messages="leave", max_tokens=4))
         os.kill(os.getpid(), signal.SIGKILL)
     f"{first} two"
+    return str(gen(max_tokens=4))
+
+
+def ask_noted(word: Any) -> str:
+    """As ``ask``; notes the process in a file beside the flag."""
+    with Path(f"{os.environ['APPL_TEST_FLAG']}.processes").open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    return ask(word)
+
+
+@ppl
+def telling(name: str) -> str:
+    """Tells the model the value of a variable of the worker's environment."""
+    f"{os.environ[name]}"
     return str(gen(max_tokens=4))
 
 

@@ -16,7 +16,7 @@ from appl.errors import BudgetExceeded, InvalidOption
 from appl.serving import serving
 from appl.session import replayed
 from appl.tracing import Trace
-from tests.cluster.programs import ask, fatal, ledger, own_thread, talk
+from tests.cluster.programs import ask, ask_noted, fatal, ledger, own_thread, talk, telling
 
 LEDGER = "tests.cluster.programs:Ledger"
 ROOT = Path(__file__).parents[2]
@@ -39,17 +39,21 @@ def cluster(tmp_path_factory):
 def recording(folder, *, seconds=0.0, hold="\0", **settings):
     """A run that asks the ledger in *folder*."""
     table = {"file": str(folder / "ledger"), "seconds": seconds, "hold": hold}
-    own = settings.pop("backend_settings", {})
-    return appl.record(
-        folder / "run.trace", backend=LEDGER, backends={LEDGER: {**table, **own}}, **settings
-    )
+    return appl.record(folder / "run.trace", backend=LEDGER, backends={LEDGER: table}, **settings)
+
+
+def noted(folder):
+    """The processes that items of ``ask_noted`` ran in."""
+    file = folder / "flag.processes"
+    found = {int(line) for line in file.read_text().split()}
+    file.unlink()
+    return found
 
 
 def test_a_map_over_processes_is_one_run_and_replays_without_them(cluster, tmp_path):
     words = [f"w{i}" for i in range(40)]
     with recording(tmp_path):
         values = appl.map(talk, words, engine="ray")
-    assert len({entry.pid for entry in ledger(tmp_path / "ledger")}) == 2
     with replayed(tmp_path / "run.trace"):
         assert appl.map(talk, words) == values
     trace = Trace.open(tmp_path / "run.trace")
@@ -60,13 +64,20 @@ def test_a_map_over_processes_is_one_run_and_replays_without_them(cluster, tmp_p
     assert {c.address: c.content for c in trace.calls} == {c.address: c.content for c in here.calls}
 
 
-def test_workers_ask_a_real_server_with_a_key_of_their_environment(cluster, tmp_path, monkeypatch):
+def test_items_run_on_workers_and_the_calling_process_asks(cluster, tmp_path):
+    with recording(tmp_path):
+        appl.map(ask_noted, range(40), engine="ray")
+    workers = noted(cluster)
+    assert len(workers) == 2 and os.getpid() not in workers
+    assert {entry.pid for entry in ledger(tmp_path / "ledger")} == {os.getpid()}
+
+
+def test_a_real_server_is_asked_with_the_key_of_the_calling_process(cluster, tmp_path, monkeypatch):
     with serving(log=tmp_path / "log") as server:
         monkeypatch.setenv("SERVER_API_KEY", server.api_key)
-        options = {"runtime_env": {"env_vars": {"SERVER_API_KEY": server.api_key}}}
         table = {"url": server.url, "api_key": {"env": "SERVER_API_KEY"}}
         with appl.record(tmp_path / "trace", backend="sglang", backends={"sglang": table}):
-            values = appl.map(talk, ["cat", "dog", "sun"], engine=Ray(options=options))
+            values = appl.map(talk, ["cat", "dog", "sun"], engine="ray")
     with replayed(tmp_path / "trace"):
         assert appl.map(talk, ["cat", "dog", "sun"]) == values
     assert server.api_key.encode() not in (tmp_path / "trace").read_bytes()
@@ -106,12 +117,13 @@ def test_a_secret_of_the_workers_environment_is_not_in_the_trace(cluster, tmp_pa
     secret = "s3cr3t-of-the-worker-xyz"
     options = {"runtime_env": {"env_vars": {"LEDGER_API_KEY": secret}}}
     monkeypatch.setenv("LEDGER_API_KEY", "another-one-of-the-driver")
-    with recording(tmp_path, backend_settings={"key": {"env": "LEDGER_API_KEY"}}):
-        values = appl.map(ask, ["x"], engine=Ray(options=options))
-    assert values == [f"X {secret}"]
+    with recording(tmp_path):
+        values = appl.map(telling, ["LEDGER_API_KEY"], engine=Ray(options=options))
+    assert values == [secret.upper()], "the model was told"
     trace = Trace.open(tmp_path / "run.trace")
-    assert "[secret LEDGER_API_KEY of a worker]" in trace.calls[0].response.text
+    assert trace.calls[0].messages.message.content == "[secret LEDGER_API_KEY of a worker]"
     assert trace.calls[0].masked == ("LEDGER_API_KEY of a worker",)
+    assert secret.encode() not in (tmp_path / "run.trace").read_bytes()
 
 
 def test_ctrl_c_stops_the_workers(cluster, tmp_path):
@@ -130,13 +142,13 @@ def test_ctrl_c_stops_the_workers(cluster, tmp_path):
     watcher = threading.Thread(target=interrupt)
     with pytest.raises(KeyboardInterrupt), recording(tmp_path, hold="held"):
         watcher.start()
-        appl.map(ask, [*range(4), *(f"held {i}" for i in range(8))], engine="ray")
+        appl.map(ask_noted, [*range(4), *(f"held {i}" for i in range(8))], engine="ray")
     watcher.join()
     trace = Trace.open(tmp_path / "run.trace")
     assert trace.reason == "interrupted"
     assert sum(call.outcome == "answered" for call in trace.calls) == 4
     assert sum(call.outcome == "cancelled" for call in trace.calls) == 8
-    assert not [pid for pid in {entry.pid for entry in ledger(file)} if _works(pid)]
+    assert not [pid for pid in noted(cluster) if _works(pid)]
 
 
 def _works(pid):

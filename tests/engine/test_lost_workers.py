@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from appl import gen, gen_with_tools, ppl
+import appl
+from appl import call, gen, gen_with_tools, ppl
 from appl import map as appl_map
 from appl.errors import WorkerLost
 from appl.runtime.event import CallEnded
-from appl.testing import calling
+from appl.testing import Fake, calling
 from appl.testing.engine import Threads
 from appl.tracing import Trace
 from tests.engine.worlds import World, calls, replay, words
@@ -24,19 +27,19 @@ def chain(word):
 
 
 class Deadly(World):
-    """A world in which the one worker dies when it asks at *address*, the first *times* times.
+    """A world in which the one worker dies once, when the call at *address* is with the model.
 
-    What it has asked before came with the wish to ask, and so did all that had happened.
+    What it had asked before came with that question, and so did all that had happened.
     """
 
-    def __init__(self, answer, address, times=1, **options):
+    def __init__(self, answer, address, **options):
         super().__init__(self._asked, **options)
-        self._says, self._address, self._left = answer, address, times
+        self._says, self._address, self._lives = answer, address, True
         self.engine = None
 
     def _asked(self, request):
-        if request.address == self._address and self._left:
-            self._left -= 1
+        if request.address == self._address and self._lives:
+            self._lives = False
             self.engine.hired[-1].kill()
         return self._says(request)
 
@@ -54,8 +57,7 @@ def test_what_was_recorded_is_not_paid_again(tmp_path):
     ended = [event.address for event in world.log.of(CallEnded) if event.source is None]
     assert len(ended) == len(set(ended)) == 24
     assert Trace.open(tmp_path / "trace").totals().answered == 24
-    again = [address for address in set(world.asked) if world.asked.count(address) > 1]
-    assert "/chain.1/gen.2" in again and len(again) <= 2  # what was on its way when it died
+    assert len(world.asked) == len(set(world.asked)), "also what was on its way is paid once"
     with World(words).run(tmp_path / "here"):
         assert appl_map(chain, "abcdef") == values
     assert calls(tmp_path / "here") == calls(tmp_path / "trace")
@@ -63,17 +65,69 @@ def test_what_was_recorded_is_not_paid_again(tmp_path):
 
 
 def test_an_item_that_kills_its_workers_fails_alone(tmp_path):
-    world = Deadly(words, "/chain.1/gen.0", 99)
-    with world.run(tmp_path / "trace"):
-        found = world.map(chain, "abcdef", at_once=4, tries=3)
+    engine = Threads(workers=1, at_once=4, tries=3)
+
+    def deadly(word):
+        if word == "b" and engine.hired:
+            engine.hired[-1].kill()
+        return chain(word)
+
+    with World(words).run(tmp_path / "trace"):
+        found = appl_map(deadly, "abcdef", on_error="collect", engine=engine)
     assert isinstance(found[1], WorkerLost)
-    assert "/chain.1: 3 workers were lost over it" in str(found[1])
+    assert "/deadly.1: 3 workers were lost over it" in str(found[1])
     assert all(isinstance(each, str) for i, each in enumerate(found) if i != 1)
     again = replay(
         tmp_path / "trace",
-        lambda: appl_map(chain, "abcdef", on_error="collect", engine=world.engine),
+        lambda: appl_map(deadly, "abcdef", on_error="collect", engine=engine),
     )
     assert list(map(str, again)) == list(map(str, found)) and type(again[1]) is WorkerLost
+
+
+@ppl
+def within_means(word):
+    with appl.budget(calls=2) as inside:
+        f"{word}"
+        first = str(gen())
+        f"{first} again"
+        second = str(gen())
+    return first, second, inside.spent.calls
+
+
+def test_the_budget_of_an_item_begins_anew_with_it(tmp_path):
+    world = Deadly(words, "/within_means.1/gen.1")
+    with world.run(tmp_path / "trace"), appl.budget(calls=6) as around:
+        values = world.map(within_means, "abc", at_once=3)
+    assert [value[:2] for value in values] == [(w, f"{w}\n{w} AGAIN") for w in "ABC"]
+    assert around.spent.calls == len(world.asked) == 6
+
+
+def test_a_call_that_goes_on_for_another_worker_can_be_cancelled_there(tmp_path):
+    aborted = []
+
+    class Slow(Fake):
+        async def complete(self, request, emit=None):
+            answer = world._asked(request)
+            if answer.startswith("SLOW"):
+                try:
+                    await asyncio.get_running_loop().create_future()
+                finally:
+                    aborted.append(request.address)
+            return await super().complete(request, emit)
+
+    def impatient(word):
+        slow = call(chain, f"slow {word}")
+        answer = str(gen(messages=f"fast {word}"))
+        slow.cancel()
+        return answer
+
+    world = Deadly(words, "/impatient.0/chain.0/gen.0")
+    world.backend = lambda: Slow(words)
+    with world.run(tmp_path / "trace"):
+        assert world.map(impatient, ["x"]) == ["FAST X"]
+    assert len(world.engine.hired) == 2 and aborted == ["/impatient.0/chain.0/gen.0"]
+    again = replay(tmp_path / "trace", lambda: appl_map(impatient, ["x"], engine=world.engine))
+    assert again == ["FAST X"]
 
 
 ran = []

@@ -13,9 +13,9 @@ import appl
 from appl import call, gen, ppl, records
 from appl import map as appl_map
 from appl.engine.worker_process import WorkerSetup
-from appl.errors import BackendError, InvalidOption, RunError
+from appl.errors import BackendError, CallCancelled, InvalidOption, ModelNotFound, RunError
 from appl.runtime.event import CallEnded, Delivered, ScopeEntered
-from appl.testing import Echo, Streamed, running
+from appl.testing import Fake, Streamed, running
 from appl.testing.engine import Threads
 from appl.tracing import Trace
 from tests.engine.worlds import World, calls, replay, words
@@ -268,9 +268,61 @@ def opened(word):
     return [Open()]
 
 
-def test_a_run_made_by_hand_has_no_workers():
-    with running(Echo()), pytest.raises(InvalidOption, match="made by hand"):
-        appl_map(ask, "ab", engine=Threads())
+def test_a_run_made_by_hand_has_workers_too():
+    with running(Fake(words)):
+        assert appl_map(ask, "ab", engine=Threads()) == ["A", "B"]
+
+
+def test_a_worker_asks_the_calling_process_what_a_model_is_and_opens_no_cache(tmp_path):
+    store = tmp_path / "answers.db"
+
+    @ppl
+    def named(word, cache):
+        f"{word}"
+        return str(gen("large", cache=cache)), str(gen("large", cache=cache))
+
+    def of_cache(word):
+        return named(word, store)
+
+    world = World(words)
+    with world.run():
+        assert appl_map(of_cache, "aa", engine=Threads()) == [("A", "A")] * 2
+    assert len(world.asked) == 1 and store.exists()
+    with running(Fake(words, models=("fox", "owl"))), pytest.raises(ModelNotFound, match="'fxo'"):
+        appl_map(lambda word: str(gen("fxo", messages=word)), "a", engine=Threads())
+
+
+def test_a_call_that_a_program_cancels_on_a_worker_is_aborted_and_replays(tmp_path):
+    aborted = []
+
+    class Slow(Fake):
+        async def complete(self, request, emit=None):
+            if "SLOW" in words(request):
+                try:
+                    await asyncio.get_running_loop().create_future()
+                finally:
+                    aborted.append(request.address)
+            return await super().complete(request, emit)
+
+    def impatient(word):
+        slow = call(ask, f"slow {word}")
+        answer = ask(word)
+        slow.cancel()
+        with pytest.raises(CallCancelled):
+            str(slow)
+        return answer
+
+    def program():
+        return appl_map(impatient, "ab", engine=Threads())
+
+    world = World(words)
+    world.backend = lambda: Slow(words)
+    with world.run(tmp_path / "trace"):
+        assert program() == ["A", "B"]
+    assert sorted(aborted) == ["/impatient.0/ask.0/gen.0", "/impatient.1/ask.0/gen.0"]
+    outcomes = [facts[2] for facts in calls(tmp_path / "trace").values()]
+    assert sorted(outcomes) == ["answered", "answered", "cancelled", "cancelled"]
+    assert replay(tmp_path / "trace", program) == ["A", "B"]
 
 
 def test_an_engine_is_named_or_given():

@@ -13,8 +13,7 @@ from appl.control.steering import Steering
 from appl.control.view import About, view
 from appl.errors import CallCancelled
 from appl.runtime.run import Run
-from appl.runtime.scheduling.remote_permits import borrowed
-from appl.testing.engine import BackendRuns, Threads
+from appl.testing.engine import Threads
 from appl.tracing import Masker, Recorder, Trace, profile_data
 from tests.ctl.live import Going, Watched, eventually
 from tests.ctl.programs import answer, said
@@ -38,11 +37,7 @@ def going(path: Path, answers: Callable[[Any], Any] | None = None, **options: An
     recorder = Recorder(path, {"profile": profile_data(backend.profile), "seed": 5})
 
     def make() -> Run:
-        run = Run(backend, instruments=[recorder], seed=5, **options)
-        run.dispatch.blueprint = BackendRuns(
-            lambda: backend, seed=5, policy=borrowed(run.dispatch.policy)
-        )
-        return run
+        return Run(backend, instruments=[recorder], seed=5, **options)
 
     made = Going(make, program)
     try:
@@ -70,18 +65,20 @@ def test_calls_of_workers_are_listed_with_the_worker(tmp_path: Path) -> None:
         backend.release(FIRST)
         eventually(lambda: list(made.why()) == [SECOND])
         backend.release()
-    assert made.look(lambda run: run.holdings() + run.dispatch.holders) == []
+    assert made.look(Run.holdings) == []
 
 
-def test_a_call_that_waits_for_leave_says_so(tmp_path: Path) -> None:
+def test_a_call_that_waits_for_a_slot_says_so(tmp_path: Path) -> None:
     with going(tmp_path / "trace", concurrency=1) as (made, backend):
-        eventually(lambda: sorted(why for _, why in made.why().values()) == ["asked", "leave"])
-        (waiting,) = [at for at, (_, why) in made.why().items() if why == "leave"]
+        eventually(lambda: sorted(why for _, why in made.why().values()) == ["asked", "slot"])
+        (waiting,) = [at for at, (_, why) in made.why().items() if why == "slot"]
         number = 1 if waiting == FIRST else 2
-        leave = "waits for the budget, the rate or a slot of the run"
-        assert shown(made)[waiting] == f"on worker {number}: {leave}"
+        waits = f"on worker {number}: number 1 in the queue: 1 of at most 1 are on their way"
+        assert shown(made)[waiting] == waits
         made.look(lambda run: Steering(run).pause())
-        assert shown(made)[waiting] == f"on worker {number}: the run is paused"
+        assert (
+            shown(made)[waiting] == f"on worker {number}: number 1 in the queue: the run is paused"
+        )
         made.look(lambda run: Steering(run).resume())
         backend.release(FIRST, SECOND)
 

@@ -9,10 +9,8 @@ from typing import Any
 
 from appl.backend import Request
 from appl.runtime.run import Run
-from appl.runtime.scheduling.remote_permits import borrowed
 from appl.session import replayed
 from appl.testing import Fake, Log
-from appl.testing.engine import BackendRuns
 from appl.tracing import RecordedCall, Recorder, Trace, profile_data
 
 
@@ -43,9 +41,6 @@ class World:
             recorder = Recorder(path, {"profile": profile_data(backend.profile), "seed": 5})
             watching.append(recorder)
         run = Run(backend, instruments=watching, seed=5, **self._options)
-        run.dispatch.blueprint = BackendRuns(
-            self.backend, seed=5, policy=borrowed(run.dispatch.policy)
-        )
         try:
             with run:
                 yield run

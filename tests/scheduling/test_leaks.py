@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -25,7 +26,7 @@ from appl.errors import (
 from appl.price import NOTHING, Price, used_by
 from appl.prompt import Message, Messages
 from appl.runtime.scheduling.accounts import ONE, Account, Amounts, BudgetLedger
-from appl.runtime.scheduling.admission import Admission, Wanted, unseen
+from appl.runtime.scheduling.admission import Admission, Wanted
 from appl.runtime.scheduling.dispatcher import Dispatcher
 from appl.runtime.scheduling.traffic import Traffic
 from appl.testing import Allowance, Circuit, Deadlines, Late, Limits, Policy, Retries, VirtualClock
@@ -231,7 +232,7 @@ def test_who_may_probe_but_finds_the_gate_closed_lets_go_of_the_probe() -> None:
         traffic.breaker.failed(BackendUnavailable("down"), False)
         wanted = Wanted(None, lambda _: ONE, 0, 60)
         admission = Admission(traffic, Retries(), BudgetLedger())
-        entering = asyncio.ensure_future(admission.wait(wanted, unseen))
+        entering = asyncio.ensure_future(admission.wait(wanted, lambda why: nullcontext()))
         await asyncio.sleep(0)
         traffic.gate.close(5)
         return (await entering).probe, clock.now()

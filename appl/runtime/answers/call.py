@@ -180,6 +180,11 @@ class Call(Promise):
         return self.identity.line
 
     @property
+    def away(self) -> int:
+        """The number, from 1, of the worker that has made it; 0 for a call of this process."""
+        return 0
+
+    @property
     def profile(self) -> Profile:
         """The profile of the backends that may answer."""
         return self.run.dispatch.models.profile_of(self.model)

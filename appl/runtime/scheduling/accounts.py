@@ -34,6 +34,14 @@ ONE = Amounts(0, 0, 1)
 """The amounts of one attempt for budgets that count attempts alone."""
 
 
+class AccountState(NamedTuple):
+    """The amounts of an account at one time, as another process is told of them."""
+
+    spent: Amounts
+    reserved: Amounts
+    unpriced: int
+
+
 class Account:
     """The amounts that are spent and reserved under one allowance, inside of other accounts.
 
@@ -54,6 +62,15 @@ class Account:
         if self.unpriced and not self._spent.cost:
             return self._spent._replace(cost=None)
         return self._spent
+
+    @property
+    def state(self) -> AccountState:
+        """The present amounts; they can be set where another process keeps the account."""
+        return AccountState(self._spent, self.reserved, self.unpriced)
+
+    @state.setter
+    def state(self, state: AccountState) -> None:
+        self._spent, self.reserved, self.unpriced = state
 
     def allow(self, allowance: Allowance) -> None:
         """Have the account keep to *allowance* from now on."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 from appl.runtime.scheduling.accounts import Account, Amounts, BudgetLedger, Reservation
@@ -17,7 +16,7 @@ from appl.runtime.scheduling.timers import ring, sleep_until
 from appl.runtime.scheduling.traffic import Loan, Traffic
 
 if TYPE_CHECKING:
-    from appl.runtime.scheduling.call_status import Waiting, Why
+    from appl.runtime.scheduling.call_status import Waiting
     from appl.runtime.scheduling.policy import Retries
 
 
@@ -31,11 +30,6 @@ class Wanted(NamedTuple):
     worst: Callable[[Account], Amounts]
     tokens: int
     patience_s: float
-
-
-def unseen(why: Why) -> AbstractContextManager[None]:
-    """A context for attempts whose waiting nobody looks at."""
-    return nullcontext()
 
 
 class Admission:

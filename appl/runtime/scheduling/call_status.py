@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Stage = Literal["record", "prompt", "queue", "worker"]
 Why = Literal[
     "part", "turn", "gathering", "prefix", "cache", "connect", "budget", "slot", "gate", "circuit",
-    "rate", "paused", "retry", "sample", "asked", "leave", "recorded", "held", "again", "stray",
+    "rate", "paused", "retry", "sample", "asked", "recorded", "held", "again", "stray",
     "ending",
 ]  # fmt: skip
 """Why a call is not answered yet.
@@ -30,8 +30,7 @@ being connected with. ``budget``: it fits only if others use less than they may.
 are on their way as may be. ``gate``: the backend asked to be left alone. ``circuit``: the backend
 is taken for dead. ``rate``: as many as may be were asked for in the period. ``paused``: somebody
 paused the run. ``retry``: it rests between two attempts. ``sample``: the same question is being
-asked. ``asked``: the backend works on it. ``leave``: another process waits for the run's budget,
-rate or slots.
+asked. ``asked``: the backend works on it.
 
 With an earlier run's record: ``recorded``: its end is known, and comes in its turn. ``held``: it is
 asked when the record is used up. ``again``: likewise, unless the program cancels it as it did then.
@@ -58,7 +57,7 @@ class Endable(Protocol):
 
 
 class Unfinished(Endable, Protocol):
-    """A call that is not answered yet, here or in another process."""
+    """A call that is not answered yet."""
 
     model: str
     priority: int
@@ -77,6 +76,10 @@ class Unfinished(Endable, Protocol):
     def outcome(self) -> Outcome | None:
         """The outcome, once it has ended."""
 
+    @property
+    def away(self) -> int:
+        """The number, from 1, of the worker that has made it; 0 for a call of this process."""
+
     def blockers(self) -> Iterable[Promise]:
         """The calls that its prompt waits for."""
 
@@ -89,7 +92,6 @@ class CallStatus:
     ``attempt`` is the number of the latest attempt, which began ``since_s`` seconds ago and of
     which ``error`` came, if it failed. ``next_s`` is in how many seconds it goes on at the
     earliest, where that is known. ``ahead`` is how many recorded ends are still to come before it.
-    ``away`` is the number, from 1, of the process that has it when that is another one.
     """
 
     call: Unfinished
@@ -102,7 +104,6 @@ class CallStatus:
     next_s: float | None = None
     error: BaseException | None = None
     ahead: int = 0
-    away: int = 0
 
 
 @dataclass(frozen=True, slots=True)

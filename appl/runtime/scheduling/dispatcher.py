@@ -20,8 +20,8 @@ from appl.errors import BackendBusy, BackendError, CircuitOpen
 from appl.price import Overridden
 from appl.runtime.answers.samples import Samples
 from appl.runtime.event import AttemptFailed
-from appl.runtime.scheduling.accounts import ONE, Account, Amounts, BudgetLedger
-from appl.runtime.scheduling.admission import Admission, Wanted, unseen
+from appl.runtime.scheduling.accounts import Amounts, BudgetLedger
+from appl.runtime.scheduling.admission import Admission, Wanted
 from appl.runtime.scheduling.call_status import CallStatus, Load, Why
 from appl.runtime.scheduling.connecting import Connecting, let_go
 from appl.runtime.scheduling.deadlines import Deadline, default_deadline, watching
@@ -29,7 +29,6 @@ from appl.runtime.scheduling.hedging import Hedge
 from appl.runtime.scheduling.metering import Meter, tokens_of
 from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.question import Question
-from appl.runtime.scheduling.remote_permits import Lender, Permit
 from appl.runtime.scheduling.retry import wait_s
 from appl.runtime.scheduling.timers import sleep_until
 from appl.runtime.scheduling.traffic import Loan, Traffic
@@ -47,9 +46,6 @@ class Dispatcher:
     the run's calls to other backends reserve at the same *ledger*. ``on_room`` is called when more
     may be sent than before. ``name`` is the backend's own.
     """
-
-    place = ""
-    lender: Lender | None = None
 
     def __init__(
         self,
@@ -194,10 +190,9 @@ class Dispatcher:
         if loan is None:
             wanted = self._wanted(question)
             loan = await self._admission.wait(wanted, partial(self._waiting, question))
-        permit = None if self.lender is None else await self._permit(self.lender, question, loan)
         request, meter = question.request, self._meter
         try:
-            question.send(probing=loan.probe or (permit is not None and permit.probe))
+            question.send(probing=loan.probe)
             by_default = self._by_default and question.call.timeout is None
             with default_deadline() if by_default else _UNTIMED:
                 if self._late:
@@ -212,16 +207,11 @@ class Dispatcher:
             if isinstance(error, BackendError):
                 let_go(error)
             loan.failed(error, meter.failed(request, error, loan.worst))
-            if permit is not None:
-                permit.failed(error, meter.failed(request, error, permit.worst))
             raise
         if loan.reserved is not None or loan.asked:
             loan.answered(meter.used(request, response, loan.worst), tokens_of(response))
         else:
             loan.answered()
-        if permit is not None:
-            used = meter.used(request, response, permit.worst)
-            permit.answered(used, tokens_of(response))
         return response
 
     async def _connected(self, question: Question) -> None:
@@ -266,35 +256,6 @@ class Dispatcher:
         """
         ends = (at + self._total(call) for call, at in self._began.items())
         await self.connecting.settled(min(ends, default=math.inf))
-
-    # -- attempts in other processes
-
-    async def _permit(self, lender: Lender, question: Question, loan: Loan) -> Permit:
-        """Leave from the process that keeps the limits; *loan* goes back if there is none.
-
-        It is asked for after what this process counts: a call that a budget of its own refuses
-        costs no message.
-        """
-        call, request, worst = question.call, question.request, None
-        try:
-            if lender.account is not None:
-                worst = self._meter.worst(request, lender.account)
-            tokens = self._meter.tokens(request) if lender.by_tokens(self.place) else 0
-            with question.elsewhere():
-                return await lender.permit(self.place, worst, tokens, self.patience_s(call))
-        except BaseException:
-            loan.back()
-            raise
-
-    async def lend(
-        self, account: Account | None, worst: Amounts | None, tokens: int, patience_s: float
-    ) -> Loan:
-        """Wait until another process may make an attempt, and lend it all that it takes.
-
-        Raises ``BudgetExceeded`` or ``CircuitOpen`` if the attempt cannot be made.
-        """
-        wanted = Wanted(account, lambda _: worst or ONE, tokens, patience_s)
-        return await self._admission.wait(wanted, unseen)
 
     @contextmanager
     def _waiting(self, question: Question, why: Why) -> Iterator[None]:

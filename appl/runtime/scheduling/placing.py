@@ -55,13 +55,6 @@ class BackendEndpoint:
     policy: Policy = field(default_factory=Policy)
     traffic: Traffic | None = None
 
-    @property
-    def by_tokens(self) -> bool:
-        """True if the tokens of a minute are limited."""
-        if self.traffic is not None:
-            return self.traffic.by_tokens
-        return bool(self.policy.limits.tokens_per_minute)
-
 
 class LegDispatcher(Dispatcher):
     """The attempts of legs: their durations are measured, and a deadline holds for all legs."""

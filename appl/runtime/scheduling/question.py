@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from appl.backend import Emit, Request
@@ -97,10 +97,6 @@ class Question:
             if why not in _UNCOUNTED:
                 waited = self.waited = self.waited or {}
                 waited[why] = waited.get(why, 0) + time.monotonic_ns() - since
-
-    def elsewhere(self) -> AbstractContextManager[None]:
-        """A block in which another process is asked for leave."""
-        return _timed(self.call)
 
 
 @contextmanager

@@ -186,13 +186,6 @@ class Loan:
         self.asked = 0
         self.back(used)
 
-    def lost(self) -> None:
-        """Give back, and charge the worst case: the process that made the attempt is gone."""
-        # The tokens of the minute stay taken, as the server may have worked for it.
-        self.asked = 0
-        worst = self.worst or Amounts()
-        self.back(worst._replace(cost=worst.cost or None))
-
     def back(self, used: Amounts = Amounts()) -> None:  # noqa: B008 - a value
         """Give back what is held; *used* is spent. A second time nothing happens."""
         # Each is forgotten as it is given back, so that errors on the way can come here again.

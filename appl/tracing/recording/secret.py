@@ -57,10 +57,14 @@ def _literal(text: str) -> str:
 
 
 class Secrets(SecretForms):
-    """The secrets that are known at one time, and with *shapes* what looks like a key."""
+    """The secrets that are known at one time, and with *shapes* what looks like a key.
+
+    ``values`` are the secrets by name.
+    """
 
     def __init__(self, names: Mapping[str, str], shapes: bool) -> None:
         super().__init__(names)
+        self.values = {name: value for value, name in names.items()}
         self._shapes = shapes
 
     @functools.cached_property
@@ -139,12 +143,16 @@ class Masker:
         known = self._secrets.forms
         return max(len(known[0][0]) if known else 0, _LEAST)
 
-    def finds(self, data: bytes) -> bool:
-        """True if there is a secret in *data*."""
+    def found_in(self, data: bytes) -> list[str]:
+        """The names of the secrets in *data*."""
         secrets, found = self.refresh(), list[str]()
         if secrets.may_be_in(data):
             secrets.cleaned(data.decode("latin-1"), found)
-        return bool(found)
+        return found
+
+    def finds(self, data: bytes) -> bool:
+        """True if there is a secret in *data*."""
+        return bool(self.found_in(data))
 
     def straddles(self, before: Callable[[int], str], after: str) -> bool:
         """True if a secret begins in the text whose last characters *before* gives, and ends in
