@@ -1,13 +1,13 @@
 """Run ``map(f, items, engine=…)`` on worker processes as part of the current run.
 
 The driver (``distributed_map``) runs where ``map`` was called. It gives every item its address,
-hands items out, writes the only trace and keeps the only account of budgets and rates, from which
-workers borrow. A worker (``worker_process``) has a run of its own; its items have the addresses
-that they would have had in the driver's process. An ``Engine`` connects them: a Ray cluster
+hands items out, asks all calls and writes the only trace. A worker (``worker_process``) runs the
+Python of items, at the addresses that they would have had in the driver's process, and asks the
+driver (``driver_world``) whatever it would ask a model. An ``Engine`` connects them: a Ray cluster
 (``cluster``) or, in tests, threads (``appl.testing.engine``).
 
 Invariant: an engine carries bytes, in order, and knows nothing of programs. Losing a worker costs
-only the work that it had not yet reported.
+the Python that it had run, and no call.
 """
 
 from __future__ import annotations

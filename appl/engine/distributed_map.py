@@ -2,7 +2,7 @@
 
 Invariant: an item has the address that it would have had in this process, and a worker's report
 about it is recorded before its result is used. The program's own thread keeps items and results;
-the I/O loop keeps what is recorded and lent (``worker_connection``).
+the I/O loop keeps calls and records (``worker_connection``).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Dispatch:
     """The queue of a run, and its ways to one backend or several.
 
     ``requests`` are the options of earlier calls (see ``RequestOptions``), by what was written. All
-    calls reserve at one ``ledger``.
+    calls reserve at one ``ledger``. ``places`` are the backends.
     """
 
     def __init__(
