@@ -14,7 +14,7 @@ from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.target import UsageError
 from appl.cli.terminal import bytes_shown, columns, counted, out, report_done, say
-from appl.cli.trace.run_selection import run_paths
+from appl.cli.trace.run_names import run_paths
 from appl.config import load
 from appl.errors import TraceError
 from appl.tracing.keeping import automatic_removal, index, keep_marks, run_filter

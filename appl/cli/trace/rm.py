@@ -10,8 +10,9 @@ from pathlib import Path
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command
-from appl.cli.terminal import as_json, counted, out, say
-from appl.cli.trace.run_selection import confirmed, run_paths
+from appl.cli.consent import require_user, user_agrees
+from appl.cli.terminal import as_json, counted, out, say, term_safe
+from appl.cli.trace.run_names import run_paths
 from appl.config import load
 from appl.tracing.keeping import index, side_files
 
@@ -49,11 +50,22 @@ def _shredded(path: Path) -> list[str]:
     return side_files.remove(path, load().home, overwrite=True)
 
 
+def _confirmed(given: Options, what: str, paths: list[Path]) -> bool:
+    """True if the user wants *what* done to *paths*, which are listed first.
+
+    Raises ``UsageError`` if nobody can be asked.
+    """
+    require_user(given, what)
+    for path in paths if not given.yes else ():
+        say(f"  {term_safe(path.name)}")
+    return user_agrees(given, f"{what} {counted(len(paths), 'run')}?")
+
+
 def _done_to_all(given: Options, what: str, act: Callable[[Path], list[str]]) -> None:
     done: list[Path] = []
     notes: dict[str, None] = {}
     paths = run_paths(given.runs)
-    if not confirmed(given, what, paths):
+    if not _confirmed(given, what, paths):
         say("appl: nothing was done")
         return
     try:

@@ -1,10 +1,11 @@
-"""The trace that RUN names on a command line.
+"""The traces that RUN names on a command line.
 
 Invariant: traces are only read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from appl.config import load
@@ -22,6 +23,12 @@ def run_path(name: str) -> Path:
     path = resolve(name, load().home)
     need_trace(path)
     return path
+
+
+def run_paths(names: Iterable[str]) -> list[Path]:
+    """The traces with these names, each once. Raises ``NotATrace``."""
+    home = load().home
+    return list(dict.fromkeys(resolve(name, home) for name in names))
 
 
 def need_trace(path: Path) -> None:

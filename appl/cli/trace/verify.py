@@ -12,8 +12,7 @@ from appl.cli.commands import Options, appl_command, argument, option
 from appl.cli.parameters import LAST, RUN
 from appl.cli.target import unused_path
 from appl.cli.terminal import bytes_shown, counted, one_line, print_found, report_done
-from appl.cli.trace.run_names import run_path
-from appl.cli.trace.run_selection import run_paths
+from appl.cli.trace.run_names import run_path, run_paths
 from appl.config import load
 from appl.errors import TraceError
 from appl.session.ownership import is_own, owner
