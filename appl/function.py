@@ -150,10 +150,8 @@ class DecoratedFunction(Body):
         if role is not None and self.translated.docstring is not None:
             frame.prompt.say(_documenting(frame.voice, role), self.translated.docstring)
 
-    def returned(self, frame: Frame, result: object) -> Any:
-        if result is None and self.told.default_return == "prompt":
-            return PromptRecords(frame)
-        return result
+    def in_place_of_none(self, frame: Frame) -> Any:
+        return PromptRecords(frame) if self.told.default_return == "prompt" else None
 
     # -- beside the caller
 

@@ -50,20 +50,20 @@ class PromptNode:
     ``voice`` says who speaks, and in which format; ``starts`` is true for the first part of an
     item. ``apart`` begins a message, where it stands, whatever was said before. ``is_hole`` is true
     if its part is lazy, ``has_hole`` if that or an earlier one is, ``before`` is the nearest such
-    node before it. ``needs`` are the features that a backend must have for the parts that are
-    there. Several prompts go on from a ``shared`` one. ``site`` is the statement that said it,
-    where that is known.
+    node before it; ``is_ready`` is true once all lazy parts are known to be there. ``needs`` are
+    the features that a backend must have for the parts that are there. Several prompts go on from a
+    ``shared`` one. ``site`` is the statement that said it, where that is known.
     """
 
     __slots__ = (
         "_is_rendered",
         "_layout",
-        "_ready",
         "_rendered",
         "apart",
         "before",
         "has_hole",
         "is_hole",
+        "is_ready",
         "length",
         "needs",
         "parent",
@@ -99,13 +99,13 @@ class PromptNode:
         self.is_hole: bool = False
         self.has_hole: bool = self.before is not None
         if isinstance(part, str):
-            self._ready = self.before is None
+            self.is_ready = self.before is None
         elif isinstance(part, _THERE):
-            self._ready = self.before is None
+            self.is_ready = self.before is None
             self.needs |= _needed(part)
         else:
             self.is_hole = self.has_hole = True
-            self._ready = False
+            self.is_ready = False
 
     @property
     def hole(self) -> PromptNode | None:
@@ -136,20 +136,20 @@ class PromptNode:
 
     def waiting(self) -> Iterator[Lazy]:
         """The lazy parts that are not there yet, nearest first; none when the prompt is ready."""
-        hole = None if self._ready else self.hole
+        hole = None if self.is_ready else self.hole
         first, missing = hole, False
-        while hole is not None and not hole._ready:
+        while hole is not None and not hole.is_ready:
             part = hole.lazy
             if part is not None and not part.prompt_ready():
                 missing = True
                 yield part
             hole = hole.before
         if first is not None and not missing:
-            first._ready = self._ready = True
+            first.is_ready = self.is_ready = True
 
     def first_waiting(self) -> Lazy | None:
         """The nearest lazy part that is not there yet."""
-        return None if self._ready else next(self.waiting(), None)
+        return None if self.is_ready else next(self.waiting(), None)
 
     def holes(self) -> Iterator[Lazy]:
         """All lazy parts, nearest first, there or not: the data edges into this prompt."""

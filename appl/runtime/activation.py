@@ -16,7 +16,7 @@ from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.promise import Promise
 from appl.runtime.concurrency.unread_calls import unheld
 from appl.runtime.event import ScopeEntered
-from appl.runtime.frame import FRAME, Frame, owed
+from appl.runtime.frame import FRAME, Frame, owed, owes
 from appl.runtime.prompts.place import Kept
 from appl.runtime.prompts.roles import Spoken
 from appl.runtime.prompts.state import Turn
@@ -55,7 +55,8 @@ def enter(
 ) -> tuple[Frame, Turn | None]:
     """The frame of a new activation; *key* is the function, and the object of a method."""
     run, ctx = caller.run, mode.ctx
-    run.check_open()
+    if run.closed or run.refusal:
+        run.check_open()
     around: PromptWriter = mode.given or caller
     state = run.states.of(*key, around.prompt) if ctx == "resume" else None
     voice = around.voice if ctx in ("same", "copy") else USER
@@ -127,9 +128,11 @@ def leave(frame: Frame) -> None:
     if frame.block is not None:
         frame.block.end(frame)
     frame.finish()
-    left = owed(frame.started)
+    left = list(filter(owes, frame.started))
     if left:
-        heir(frame).started.extend(left)
+        parent = frame.parent
+        after = heir(frame) if parent is None or parent.ended else parent
+        after.started.extend(left)
 
 
 def fail(frame: Frame, error: BaseException) -> None:

@@ -32,9 +32,8 @@ class Body:
     def begun(self, frame: Frame) -> None:
         """Called in *frame* before the first line of the code."""
 
-    def returned(self, frame: Frame, result: object) -> object:
-        """The value that the caller gets for *result*."""
-        return result
+    def in_place_of_none(self, frame: Frame) -> object:
+        """The value that the caller gets where the code returns ``None``."""
 
     def execute(
         self,
@@ -61,7 +60,7 @@ class Body:
             if turn is not None:
                 turn.over()
         activation.leave(frame)
-        return self.returned(frame, result)
+        return self.in_place_of_none(frame) if result is None else result
 
     async def aexecute(
         self,
@@ -92,7 +91,7 @@ class Body:
             if turn is not None:
                 turn.over()
         activation.leave(frame)
-        return self.returned(frame, result)
+        return self.in_place_of_none(frame) if result is None else result
 
     def generate(
         self, frame: Frame, turn: Turn | None, inner: Generator[object, object, object]
@@ -115,7 +114,7 @@ class Body:
                     out = step()
                 except StopIteration as stop:
                     activation.leave(frame)
-                    return self.returned(frame, stop.value)
+                    return self.in_place_of_none(frame) if stop.value is None else stop.value
                 finally:
                     FRAME.reset(token)
                 try:

@@ -85,6 +85,7 @@ class FrameRun(Protocol):
     dispatch: Dispatch
     tool_memory: ToolMemory | None
     closed: bool
+    refusal: str
 
     @property
     def states(self) -> States:

@@ -38,8 +38,12 @@ _PLAIN = PLAIN
 def _frame() -> Frame:
     frame = FRAME.get()
     if frame is None or frame.parent is None:
-        raise RunError("this prompt text is outside of every running @ppl function")
+        raise _outside()
     return frame
+
+
+def _outside() -> RunError:
+    return RunError("this prompt text is outside of every running @ppl function")
 
 
 def _catching() -> Region | None:
@@ -63,7 +67,9 @@ class Ops:
         return "OPS"  # compiled code is known by it, in other processes too
 
     def text(self, text: str, /) -> None:
-        frame, here = _frame(), _getframe(1)
+        frame, here = FRAME.get(), _getframe(1)
+        if frame is None or frame.parent is None:
+            raise _outside()
         frame.prompt.say(frame.voice, text, True, (here.f_code, here.f_lasti))
 
     def begin(self) -> None:

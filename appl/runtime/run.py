@@ -160,7 +160,9 @@ class Run:
         if self._prepare is not None:
             prepare, self._prepare = self._prepare, None
             prepare()
-        io_thread().send(partial(self.admit, call))
+        outside = self.outside
+        admit = self.dispatch.scheduler.admit if outside.begins is None else self.admit
+        io_thread().send(partial(admit, call))
 
     def admit(self, call: Call) -> None:
         """Send *call* on its way; on the I/O loop."""

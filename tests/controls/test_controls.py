@@ -100,18 +100,18 @@ CONTROLS = {
         "                # A callback was promised that all before it is written, and no more. So the "
         "group\n"
         "                # ends here, and this item opens the next one.\n"
-        "                self._entries.appendleft(head)\n"
+        "                self.entries.appendleft(head)\n"
         "                break\n"
         "            else:\n"
         "                items.append(item)\n"
         "                size += weight\n",
-        "        for item, weight in list(self._entries):\n"
+        "        for item, weight in list(self.entries):\n"
         "            if weight == _CALL:\n"
         "                calls.append(item)\n"
         "            else:\n"
         "                items.append(item)\n"
         "                size += weight\n"
-        "        self._entries = deque()\n",
+        "        self.entries = deque()\n",
         "tracing/test_store.py::test_what_is_appended_while_the_writer_takes_is_not_lost",
     ),
     "no secret masked": Control(

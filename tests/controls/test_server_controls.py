@@ -87,7 +87,7 @@ CONTROLS = {
     ),
     "our client reads bodies of any length": Control(
         f"{HTTP}/connection.py",
-        "            if self._size > self._limit and not self._cut():\n",
+        "            if self._size > min(self._most, ERROR_BYTES) and not self._fits():\n",
         "            if self._size < 0:\n",
         f"{LIMIT}[whole-sglang]",
     ),
@@ -123,8 +123,8 @@ CONTROLS = {
     ),
     "numbers of any size": Control(
         "appl/backend_check.py",
-        "(type(count) is not int or not 0 <= count <= MOST):\n",
-        "(type(count) is not int or not 0 <= count):\n",
+        "(type(value) is not int or not 0 <= value <= MOST):\n",
+        "(type(value) is not int or not 0 <= value):\n",
         f"{SEAM}[count]",
     ),
     "numbers that are none": Control(
@@ -141,7 +141,7 @@ CONTROLS = {
     ),
     "texts of an answer of any type": Control(
         "appl/backend_check.py",
-        "    _texts(sample, _SAID)\n",
+        "    texts_in(text=sample.text, finish_reason=sample.finish_reason)\n",
         "",
         f"{SEAM}[text]",
     ),

@@ -218,8 +218,8 @@ MUTANTS = (
     Mutant(
         "speakers of one role are one speaker",
         "prompt/renderer.py",
-        "if not apart and role == self.role and name == self.name:",
-        "if not apart and role == self.role:",
+        "if node.apart or voice.role != self.role or voice.name != self.name:",
+        "if node.apart or voice.role != self.role:",
     ),
     Mutant(
         "images stand at the beginning of their message",

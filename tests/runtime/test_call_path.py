@@ -118,7 +118,7 @@ def served() -> Iterator[Served]:
 
 @pytest.mark.parametrize(
     ("backend", "most"),
-    [("instant", (171, 39, 38)), ("openai", (241, 50, 49)), ("sglang", (276, 54, 56))],
+    [("instant", (137, 36, 34)), ("openai", (216, 47, 45)), ("sglang", (242, 49, 51))],
 )
 def test_one_warm_recorded_call_runs_through_few_functions(
     backend: str, most: tuple[int, int, int], served: Served, tmp_path: Path

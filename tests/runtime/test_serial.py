@@ -134,3 +134,31 @@ def test_what_has_to_wait_or_does_not_is_not_told(program: Callable[[], Any]) ->
 def test_a_function_whose_own_calls_need_each_other_is_named_too() -> None:
     said = line(lambda: [think_twice(number) for number in range(COUNT)])
     assert f"{COUNT} calls of think_twice " in said and "write appl.map(think_twice, items)" in said
+
+
+class Seldom(Slow):
+    """Answers when every program waits; the watchdog has looked once by then."""
+
+    def look(self) -> None:
+        """Look 10 s after the last look."""
+        self.looks += 10
+        self.watchdog.look(float(self.looks))
+
+    def on_idle(self, final: bool = True) -> bool:
+        waits = bool(self.waiting)
+        if waits:
+            self.look()
+            self.release()
+        return waits
+
+
+def test_the_time_before_a_call_is_not_taken_for_a_wait() -> None:
+    with running(backend := Seldom()):
+        backend.watchdog.runs.add(run := current())
+        watchdog.runs.discard(run)
+        for number in range(COUNT):
+            think(number)
+            backend.look()  # no call is under way: the next look need not come soon
+    assert run.serial.line(20 * COUNT) == ""
+    worst = run.serial.worst()
+    assert worst is not None and worst[1].lost < 1

@@ -253,7 +253,8 @@ class Call(Promise):
         if reporter.watched and request is not None:
             at = time.monotonic_ns()
             kind, _, file, line = self.identity
-            reporter.emit(CallStarted(request, kind, self.edges(), file, line, at))
+            edges = self.edges() if self.node is not None and self.node.has_hole else ()
+            reporter.emit(CallStarted(request, kind, edges, file, line, at))
 
     def edges(self) -> tuple[str, ...]:
         """The addresses of the calls whose answers the prompt holds, those implied left out."""
@@ -372,7 +373,8 @@ class Call(Promise):
         return self.node
 
     def suspicious(self) -> bool:
-        return self.node is not None and self.node.first_waiting() is not None
+        node = self.node
+        return node is not None and not node.is_ready and node.first_waiting() is not None
 
 
 def sources(node: PromptNode | None) -> Iterator[Promise]:

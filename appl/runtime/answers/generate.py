@@ -69,7 +69,7 @@ def gen(model: str | None = None, *, response_format: object = None, **options: 
             ``Enum``, ``Literal[...]``, ``int``, ``float``, ``bool``, ``list[...]`` and so on,
             ``"json"``, or a JSON schema. Python sees the object, prompts get its JSON.
     """
-    return _generate("gen", RequestOptions.of(model, response_format, options))
+    return _generate("gen", model, response_format, options)
 
 
 @taking_futures
@@ -96,13 +96,16 @@ def select(
     for name in settings:
         if name in KNOWN and name not in SelectOptions.__annotations__:
             raise UnknownOption(f"select() has no option {name!r}; gen(choices=...) has it")
-    return _generate("select", RequestOptions.of(model, None, {**settings, "choices": options}))
+    return _generate("select", model, None, {**settings, "choices": options})
 
 
-def _generate(kind: str, asked: RequestOptions) -> Generation[Any]:
-    frame = here(lambda: repr(asked.messages))
-    frame.run.check_open()
-    asked, sampling = asked.completed(frame)
+def _generate(
+    kind: str, model: str | None, response_format: object, options: dict[str, object]
+) -> Generation[Any]:
+    frame = here(lambda: repr(options.get("messages")))
+    if frame.run.closed or frame.run.refusal:
+        frame.run.check_open()
+    asked, sampling = RequestOptions.of(frame, model, response_format, options)
     call = _call(frame, kind, asked, sampling)
     return issue(frame, _answer(frame, call, asked))
 
@@ -150,7 +153,7 @@ def issue(frame: Frame, answer: Call | MultiCall) -> Generation[object]:
     """Hand *answer* to the scheduler; a sequential run waits for it here."""
     frame.add(answer)
     run = frame.run
-    run.submit(answer.begin())
+    run.submit(answer if isinstance(answer, Call) else answer.begin())
     if run.services.sequential:
         wait(answer)
     return Generation(answer)

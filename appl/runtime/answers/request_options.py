@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from os import PathLike
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from appl import fallback
 from appl.backend import Profile, Sampling
@@ -58,23 +58,32 @@ class RequestOptions:
     max_asks: int | None = None
     toolbox: Toolbox | None = None
     cache: str | PathLike[str] | None = None
-    written: tuple[object, ...] | None = None
-    """What was written, if all of it is plain: such options mean the same wherever they stand."""
 
     @classmethod
     def of(
-        cls, model: str | None, response_format: object, options: dict[str, object]
-    ) -> RequestOptions:
-        """The arguments of ``gen``; *options* are those that were written."""
-        asked = cls(model, _FIELDS.copy(), {})
+        cls, frame: Frame, model: str | None, response_format: object, options: dict[str, object]
+    ) -> tuple[RequestOptions, Sampling]:
+        """The arguments of ``gen`` with the defaults of *frame*, and their sampling.
+
+        *options* are those that were written. A run keeps plain ones for calls that write the same:
+        they mean the same wherever they stand.
+        """
+        known = frame.run.dispatch.requests
+        key: object = None
         types = (type(model), *map(type, options.values()))
         if response_format is None and _PLAIN.issuperset(types):
-            asked.written = (model, *options.items(), *types)  # 1 is not 1.0 here
+            key = frame.model, model, *options.items(), *types  # 1 is not 1.0 here
+            if (found := known.get(key)) is not None:
+                return found
+        asked = cls(model, _FIELDS.copy(), {})
         if options:
             asked._read(options)
         if response_format is not None or asked.max_asks is not None:
             asked.shape_as(response_format, asked.max_asks)
-        return asked
+        made = asked, asked._sampling(frame)
+        if key is not None and asked.messages is None and len(known) < _MOST:
+            known[key] = made
+        return made
 
     def _read(self, options: dict[str, object]) -> None:
         fields, extra = self.fields, self.extra
@@ -123,20 +132,6 @@ class RequestOptions:
         if len(tools):
             self.toolbox = tools
             self.fields["tools"], self.fields["tool_choice"] = tools.texts, tools.choice(choice)
-
-    def completed(self, frame: Frame) -> tuple[RequestOptions, Sampling]:
-        """These options with the defaults of *frame*, and their sampling.
-
-        A run keeps them for calls that write the same.
-        """
-        known = frame.run.dispatch.requests
-        key = None if self.written is None else (frame.model, self.written)
-        found = cast("tuple[RequestOptions, Sampling] | None", known.get(key))
-        if found is None:
-            found = self, self._sampling(frame)
-            if key is not None and self.messages is None and len(known) < _MOST:
-                known[key] = found
-        return found
 
     def _sampling(self, frame: Frame) -> Sampling:
         run, fields = frame.run, self.fields

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import Context
 from types import FrameType
-from typing import Literal, cast
+from typing import Literal
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
@@ -42,14 +42,18 @@ def _cancellations(loop: asyncio.AbstractEventLoop) -> int:
 
 
 class Strand:
-    """A synchronous program that can be parked: a fiber, or what called into its hub's thread."""
+    """A synchronous program that can be parked: a fiber, or what called into its hub's thread.
 
-    __slots__ = ("_cancelled", "cancellations", "greenlet", "hub", "waits")
+    A fiber that was started on the spot goes ``back`` to its starter at its first wait.
+    """
+
+    __slots__ = ("_cancelled", "back", "cancellations", "greenlet", "hub", "waits")
 
     def __init__(self, hub: Hub, own: greenlet) -> None:
         self.hub, self.greenlet = hub, own
         self.waits: Promise | None = None
         self._cancelled: BaseException | None = None
+        self.back: greenlet | None = None
         self.cancellations = 0  # of its task when its wait began; a task group may leave some
 
     def wake(self, pending: Promise) -> None:
@@ -86,17 +90,21 @@ class Strand:
         if loop is not None:
             self.cancellations = _cancellations(loop)
             _set_running_loop(None)
+        back, self.back = self.back, None
         try:
-            error = self._leave()
+            # From the second wait on the starter of a fiber may be anywhere, and the hub is who
+            # goes on; so it is for a program that is no fiber.
+            if back is None:
+                error = self.hub.greenlet.switch()
+            else:
+                self.greenlet.parent = self.hub.greenlet
+                error = back.switch()
         finally:
             self.waits = None
             if loop is not None:
                 _set_running_loop(loop)
         if error is not None:
             raise error
-
-    def _leave(self) -> BaseException | None:
-        return cast("BaseException | None", self.hub.greenlet.switch())
 
 
 class Stack(greenlet):  # type: ignore[misc] # greenlet has no types
@@ -112,7 +120,7 @@ class Fiber(Strand):
     ``context`` is that of the program until it is over.
     """
 
-    __slots__ = ("_back", "_body", "_broken_off", "context")
+    __slots__ = ("_body", "_broken_off", "context")
 
     def __init__(
         self,
@@ -128,7 +136,6 @@ class Fiber(Strand):
         self.context: Context | None = context
         self._body: Callable[[], None] | None = body
         self._broken_off = broken_off
-        self._back: greenlet | None = None
 
     def lost(self) -> bool:
         """True if a Ctrl-C has kept this from starting, or ended it before its body ran."""
@@ -155,7 +162,7 @@ class Fiber(Strand):
         hub.depth += 1
         # At its first wait, or its end, the fiber returns here, to the program that started it,
         # and not to the hub: so a program starts all its fibers before the first of them goes on.
-        self._back = self.greenlet.parent = getcurrent()
+        self.back = self.greenlet.parent = getcurrent()
         try:
             self.greenlet.switch(None)
         finally:
@@ -163,14 +170,6 @@ class Fiber(Strand):
             if loop is not None:
                 _set_running_loop(loop)
         hub.check_interrupt()
-
-    def _leave(self) -> BaseException | None:
-        back, self._back = self._back, None
-        # From the second wait on its starter may be anywhere, and the hub is who goes on.
-        if back is None:
-            return cast("BaseException | None", self.hub.greenlet.switch())
-        self.greenlet.parent = self.hub.greenlet
-        return cast("BaseException | None", back.switch())
 
     def _run(self, error: BaseException | None) -> None:
         try:
@@ -644,7 +643,11 @@ class _Wake:
 def strand_here() -> Strand:
     """The synchronous program that is running."""
     me = getcurrent()
-    return me.fiber if type(me) is Stack else hub_here().strand()
+    if type(me) is Stack:
+        return me.fiber
+    hub = hub_here()
+    outer = hub._outer
+    return outer if outer is not None and outer.greenlet is me else hub.strand()
 
 
 def is_in_loop() -> bool:

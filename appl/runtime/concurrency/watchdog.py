@@ -1,9 +1,10 @@
 """A watchdog that tells the user of lines that block their thread while other programs could go on.
 
 The I/O thread looks at the threads of programs a few times a second, as long as a call is under way
-or a thread runs. A thread that stands in the same line of the same program at two looks has been
-blocked in between. The user is told of a line once, when it has blocked others for ``ENOUGH``
-seconds in all. The watchdog also notes for how long a run waits for one call alone (``serial``).
+or a thread runs; less often while nobody is there who could be kept from going on. A thread that
+stands in the same line of the same program at two looks has been blocked in between. The user is
+told of a line once, when it has blocked others for ``ENOUGH`` seconds in all. The watchdog also
+notes for how long a run waits for one call alone (``serial``).
 
 Invariant: it only looks. A program that keeps no other from going on is never reported, and neither
 is computing that is over between two looks.
@@ -16,6 +17,7 @@ import asyncio
 import contextlib
 import inspect
 import linecache
+import math
 import sysconfig
 import threading
 import time
@@ -37,8 +39,9 @@ if TYPE_CHECKING:
     from appl.runtime.reporter import Reporter
 
 SAMPLE = 0.05
+_SELDOM = 0.2  # between looks while no call is under way and no program could go on beside another
 ENOUGH = 1.0
-_IDLE = 100  # looks at which nobody runs, after which nobody looks any more
+_IDLE_S = 5.0  # after so long without anybody who runs, nobody looks any more
 ENTRIES: set[CodeType] = set()
 """Code that runs the body of a prompt function, with its activation in the local ``frame``."""
 _OURS = str(Path(__file__).parents[2])
@@ -130,22 +133,26 @@ class Watchdog:
         self.runs: weakref.WeakSet[WaitedRun] = weakref.WeakSet()
         self._lines: dict[tuple[str, int], _Line] = {}
         self._before: weakref.WeakKeyDictionary[Hub, Standing] = weakref.WeakKeyDictionary()
-        self._idle = 0
+        self._ran = 0.0  # the time of the last look at which anything was under way
+        self._calm = False
         self._looked: float | None = None
         self.on = False
 
     def begin(self) -> None:
         """Look from now on, until nothing moves for some seconds; from any thread."""
         # Set here and not on the loop: each start of a fiber looks at it, and must not begin again.
-        self.on, self._idle, self._looked = True, 0, None
+        self.on, self._calm, self._ran, self._looked = True, False, time.monotonic(), None
         io_thread().send(self._later)
 
     def _later(self) -> None:
-        asyncio.get_running_loop().call_later(SAMPLE, self._tick)
+        seconds = _SELDOM if self._calm else SAMPLE
+        asyncio.get_running_loop().call_later(seconds, self._tick)
 
     def _tick(self) -> None:
-        self._idle = 0 if self.look(time.monotonic()) else self._idle + 1
-        if self._idle > _IDLE:
+        now = time.monotonic()
+        if self.look(now):
+            self._ran = now
+        if now - self._ran > _IDLE_S:
             self.on = False
             for line in self._lines.values():
                 line.last = None  # which would keep its run
@@ -154,11 +161,14 @@ class Watchdog:
 
     def look(self, now: float) -> bool:
         """Look at every thread, at the time *now* in seconds; true if anything is under way."""
-        runs, busy, waited = tuple(self.runs), False, False
+        runs, busy, waited, beside = tuple(self.runs), False, False, False
         # The threads run on meanwhile: one look is a sample, and a finding needs two equal ones.
         for hub in self._running() if runs else ():
+            beside |= bool(hub.fibers or hub.ready or hub.inbox)
             busy |= self._look_at(hub, stack_of(hub.thread.ident), now)
-        seconds, self._looked = now - (self._looked or now), now
+        # A call that came after a calm look was hardly waited for all the time since then.
+        most = SAMPLE if self._calm else math.inf
+        seconds, self._looked = min(now - (self._looked or now), most), now
         for run in runs:
             if run.over:
                 self._let_go(run)
@@ -166,6 +176,7 @@ class Watchdog:
                 waited = True
                 if len(calls) == 1 and not busy:
                     run.serial.note(calls[0], seconds)
+        self._calm = not (waited or beside)
         return busy or waited
 
     def _running(self) -> list[Hub]:

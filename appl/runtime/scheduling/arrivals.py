@@ -38,7 +38,8 @@ class Arrivals:
     *see* looks at a call, and returns the number of cold tokens that its prompt begins with; *go*
     is called when some that were looked at may be sent. *probe* is awaited once, before the first
     look. ``looking`` is true while some calls were not looked at yet, ``gathering`` while none is
-    to be sent because of that, ``probing`` while the server is being asked about itself.
+    to be sent because of that, ``probing`` while the server is being asked about itself, and
+    ``resting`` while all were looked at, and the server was asked.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Arrivals:
         self._conversations = Counter[str]()
         self._timer: Timer | None = None
         self._learning: asyncio.Task[None] | None = None
-        self.looking = self.gathering = self.probing = False
+        self.looking = self.gathering = self.probing = self.resting = False
 
     def __contains__(self, call: Call) -> bool:
         return call in self._unseen
@@ -74,11 +75,6 @@ class Arrivals:
             del self._conversations[conversation]
 
     @property
-    def resting(self) -> bool:
-        """True if the server is known, and every call was looked at."""
-        return not self.looking and self._probe is None
-
-    @property
     def busy(self) -> bool:
         """True if calls are looked at, or will be without a test moving its clock."""
         return self.looking and (self._timer is None or self._policy.clock is None)
@@ -90,7 +86,7 @@ class Arrivals:
         self._conversations[address] += 1
         if self.looking:
             return
-        self.looking = self.gathering = True
+        self.looking, self.gathering, self.resting = True, True, False
         io = io_thread()
         io.workers += 1  # a look is to come, which ``_look`` counts back when it is the last one
         if self._probe is not None:
@@ -138,7 +134,7 @@ class Arrivals:
         if arrived:
             self._look_later(_BETWEEN_S, looks)  # in between, those that were looked at are sent
         else:
-            self.looking = False
+            self.looking, self.resting = False, True
             io_thread().workers -= 1
         self._go()
 

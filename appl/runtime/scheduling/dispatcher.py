@@ -92,8 +92,8 @@ class Dispatcher:
         # first.
         if self._stuck:
             return 0
-        slots = self._traffic.slots.limit
-        return None if slots is None else slots + self._resting
+        size = self._traffic.slots.size
+        return None if size is None else int(size) + self._resting
 
     def patience_s(self, call: Call) -> float:
         """The seconds for which *call* waits for a backend that is taken for dead."""

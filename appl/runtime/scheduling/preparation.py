@@ -31,14 +31,11 @@ def when_prepared(call: Call, go: Callable[[Call], None], waiting: set[Call]) ->
     # One part at a time: the first one that is not there. When it has come the next is looked for.
     # ``on_finish`` gives false if the part has finished meanwhile, on a program's thread; then it
     # would never call back, and the search goes on here.
-    lazy = None if call.node is None else call.node.first_waiting()
-    while lazy is not None:
-        source = source_of(lazy)
-        if on_finish(source, lambda _: _look_again(call, go, waiting)):
+    node = call.node
+    while node is not None and not node.is_ready and (lazy := node.first_waiting()) is not None:
+        if on_finish(source_of(lazy), lambda _: _look_again(call, go, waiting)):
             waiting.add(call)
             return
-        assert call.node is not None
-        lazy = call.node.first_waiting()
     if call.outcome is None and _prepared(call):  # else it was cancelled while it waited
         _enter(call, go, waiting)
 

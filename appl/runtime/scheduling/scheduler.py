@@ -188,12 +188,9 @@ class Scheduler(Generic[Way]):
 
     def unanswered(self) -> Iterator[Call]:
         """Every call without an answer: with a worker, ready, or waiting."""
-        held = self.ahead.holdings() if self.ahead is not None else ()
-        for call in chain(self._tasks.values(), (call for call, _ in held), self.order):
+        held = self.ahead.held() if self.ahead is not None else ()
+        for call in chain(self._tasks.values(), held, self.order, self._incomplete):
             if call is not None and call.outcome is None:
-                yield call
-        for call in self._incomplete:
-            if call.outcome is None:
                 yield call
 
     def holdings(self) -> Iterator[CallStatus]:

@@ -30,8 +30,8 @@ class Slots:
     control", 1988): one more for each answer at first, later one more for each round trip, half
     when turned away, at most once for all that was sent before.
 
-    *most* is the limit that was given, *start* the first one that is tried. *on_room* is called
-    when there is room for more than before.
+    ``size`` is the limit before it is rounded down. *most* is the limit that was given, *start* the
+    first one that is tried. *on_room* is called when there is room for more than before.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Slots:
     ) -> None:
         self._most, self._adaptive, self._on_room = most, adaptive, on_room
         self._start = start if most is None else min(start, most)
-        self._size: float | None = float(self._start) if slow else most
+        self.size: float | None = float(self._start) if slow else most
         self._doubling = True
         self._tried = slow
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -55,7 +55,7 @@ class Slots:
     @property
     def limit(self) -> int | None:
         """The number of attempts that may be there now; ``None`` without limit."""
-        return None if self._size is None else int(self._size)
+        return None if self.size is None else int(self.size)
 
     @property
     def most(self) -> int | None:
@@ -65,7 +65,7 @@ class Slots:
     def resize(self, most: int) -> None:
         """Set the limit that was given to *most*, and try that one first."""
         self._most, self._start = most, min(self._start, most)
-        self._size, self._doubling = float(most), True
+        self.size, self._doubling = float(most), True
         self._let_in()
         self._on_room()
 
@@ -88,7 +88,7 @@ class Slots:
 
     def take_now(self) -> int | None:
         """Take a slot if there is ``room``; returns the epoch, or ``None``."""
-        if self._waiting or (self._size is not None and self.taken >= int(self._size)):
+        if self._waiting or (self.size is not None and self.taken >= int(self.size)):
             return None
         self.taken += 1
         return self.epoch
@@ -96,8 +96,8 @@ class Slots:
     def answered(self, epoch: int) -> None:
         """Give back the slot of an attempt that began in *epoch* and was answered."""
         # It says something of the limit only if all slots were taken, under the present limit.
-        if self._size is not None and epoch == self.epoch and self.taken >= int(self._size):
-            self._grow(self._size)
+        if self.size is not None and epoch == self.epoch and self.taken >= int(self.size):
+            self._grow(self.size)
         self.taken -= 1
         if self._waiting:
             self._let_in()
@@ -110,10 +110,10 @@ class Slots:
 
     def _grow(self, size: float) -> None:
         """Raise the limit, which was *size*: so many at once were borne."""
-        self._size = size + (1 if self._doubling else 1 / size)
+        self.size = size + (1 if self._doubling else 1 / size)
         if self._most is not None:
-            self._size = min(self._size, self._most)
-        if int(self._size) > int(size):
+            self.size = min(self.size, self._most)
+        if int(self.size) > int(size):
             self._let_in()
             self._on_room()
 
@@ -124,13 +124,13 @@ class Slots:
         if not self._adaptive or epoch != self.epoch:
             return
         self.epoch += 1
-        if self._size is None or not self._tried:
-            self._size, self._tried = float(self._start), True  # what it bears is not known at all
+        if self.size is None or not self._tried:
+            self.size, self._tried = float(self._start), True  # what it bears is not known at all
         else:
-            self._size, self._doubling = max(1.0, self._size / 2), False
+            self.size, self._doubling = max(1.0, self.size / 2), False
 
     def _let_in(self) -> None:
-        while self._waiting and (self._size is None or self.taken < int(self._size)):
+        while self._waiting and (self.size is None or self.taken < int(self.size)):
             turn = self._waiting.popleft()
             if not turn.done():  # else it was cancelled
                 self.taken += 1  # here, not when its task runs: until then others would come

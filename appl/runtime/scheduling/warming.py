@@ -10,7 +10,7 @@ import asyncio
 import contextvars
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -129,7 +129,8 @@ class PrefixFirst:
         if first is not None and first.outcome is None and self._goes_alone(first):
             self._first = None
             return self._order.take()
-        self._look_at_first()
+        if first is not None:
+            self._look_at_first()
         call = self._take()
         while call is not None:
             each = self.prints.get(call)
@@ -201,6 +202,11 @@ class PrefixFirst:
             self.room, self._caching, clock, self._go, foresees, self.arrivals, memory
         )
         self.room.join(self.queue)
+
+    def held(self) -> Iterable[Call]:
+        """The calls neither in the queue nor with a worker."""
+        busy = self._free or self._late or self._held or self.prints
+        return [call for call, _ in self.holdings()] if busy else ()
 
     def holdings(self) -> Iterator[tuple[Call, Why | None]]:
         """The calls neither in the queue nor with a worker; the reason if they may not go."""
