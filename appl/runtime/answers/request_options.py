@@ -68,7 +68,7 @@ class RequestOptions:
         *options* are those that were written. A run keeps plain ones for calls that write the same:
         they mean the same wherever they stand.
         """
-        known = frame.run.dispatch.requests
+        known: dict[object, tuple[RequestOptions, Sampling]] = frame.run.dispatch.requests
         key: object = None
         types = (type(model), *map(type, options.values()))
         if response_format is None and _PLAIN.issuperset(types):
