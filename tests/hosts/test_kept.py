@@ -15,7 +15,7 @@ import pytest
 from appl import config
 from appl.backend import CountsTokens, PrefixCaching, offers
 from appl.errors import ConfigError
-from appl.session.entry import Entry, program_digests
+from appl.session.entry import Entry, git_commit, program_digests
 from appl.session.kept import kept
 from appl.session.ownership import recording_owner
 from appl.tracing import Masker
@@ -121,6 +121,26 @@ def test_a_module_that_is_loaded_later_is_among_the_programs(
     assert [*after] == [str(folder / "beside.py"), str(folder / "main.py")]
     (folder / "main.py").write_text("a = 2")
     assert program_digests(entry)[str(folder / "main.py")] != before[str(folder / "main.py")]
+
+
+def test_the_commit_is_read_again_when_it_changes(folder: Path) -> None:
+    heads, tree = folder / ".git/refs/heads", folder / "tree"
+    linked = folder / ".git/worktrees/tree"
+    for made in (heads, tree, linked):
+        made.mkdir(parents=True)
+    (folder / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (heads / "main").write_text("a" * 40 + "\n")
+    (tree / ".git").write_text("gitdir: ../.git/worktrees/tree\n")
+    (linked / "HEAD").write_text("ref: refs/heads/side\n")
+    (linked / "commondir").write_text("../..\n")
+    (folder / ".git/packed-refs").write_text("c" * 40 + " refs/heads/side\n")
+    for file in (folder / ".git/HEAD", heads / "main", linked / "HEAD"):
+        os.utime(file, (0, 0))  # long ago
+    for _ in range(2):
+        assert (git_commit(str(folder)), git_commit(str(tree))) == ("a" * 40, "c" * 40)
+    (heads / "main").write_text("b" * 40 + "\n")
+    (linked / "HEAD").write_text("d" * 40 + "\n")
+    assert (git_commit(str(folder)), git_commit(str(tree))) == ("b" * 40, "d" * 40)
 
 
 def test_a_secret_that_comes_into_the_environment_is_masked_in_the_next_run(
