@@ -67,11 +67,11 @@ class WorkerCall(Call):
     ) -> None:
         Promise.__init__(self, question.address, None)
         self.frame, self.run, self.account = ref(frame), frame.run, account
-        self.node, self.messages, self.request = None, messages, None
+        self._start_plain()
+        self.node, self.messages = None, messages
         self.identity, self.model = question.identity, question.model
         self.sampling, self.n, self.timeout = question.sampling, question.n, question.timeout
-        self.priority, self.cache, self.attempts = question.priority, question.cache, 0
-        self.tools = self.stream = self.worker = self.source = self.given = None
+        self.priority, self.cache = question.priority, question.cache
         self.question, self.response = question, None
         self._worker, self._tell = worker, tell
         self.emit = _WorkerFeed(self) if question.streams else None

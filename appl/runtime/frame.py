@@ -156,11 +156,7 @@ class Frame(PromptWriter):
         voice: Voice = USER,
         regions: tuple[FrameBlock, ...] = (),
     ) -> None:
-        # All that a writer has is set here, since there is a frame for each call of a function.
-        self.address, self.prompt = address, prompt
-        self.voice = self.base = voice
-        self.origin = prompt.tip
-        self.fresh, self.site = True, None
+        super().__init__(address, prompt, voice)
         self.run, self.parent, self.regions = run, parent, regions
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.end: PromptNode | None = None

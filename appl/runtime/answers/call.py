@@ -156,9 +156,13 @@ class Call(Promise):
         frame.generations += 1
         self.node, self.messages = node, messages
         self.model, self.sampling = model, sampling
+        self.account = frame.account
+        self._start_plain()
+
+    def _start_plain(self) -> None:
+        """Have no option set, and nothing asked yet."""
         self.n = 1
         self.priority = self.attempts = 0
-        self.account = frame.account
         self.timeout: float | None = None
         self.cache: str | None = None
         self.tools: ToolRunner | None = None

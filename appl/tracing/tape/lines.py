@@ -152,7 +152,7 @@ def _refused(word: str) -> object:
 _DECODER = json.JSONDecoder(object_hook=_hooked, parse_constant=_refused)
 
 
-class Texts:
+class LongTexts:
     """The texts of a line that have several lines: these stand below it, one by one."""
 
     def __init__(self) -> None:

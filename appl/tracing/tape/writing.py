@@ -21,7 +21,7 @@ from appl.tracing.format import record as records
 from appl.tracing.format import table
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
-from appl.tracing.tape.lines import FORMAT, Line, Texts, canonical_data, dumped, line_of
+from appl.tracing.tape.lines import FORMAT, Line, LongTexts, canonical_data, dumped, line_of
 from appl.tracing.tape.places import after_their_needs
 
 _FACTS = "program backend model models places profile seed redaction privacy sets".split()
@@ -67,7 +67,7 @@ class _Lines:
     """Makes the lines of *trace*; knows which messages, parameters and media stand in some."""
 
     def __init__(self, trace: Trace, full: bool) -> None:
-        self._trace, self._full, self._texts = trace, full, Texts()
+        self._trace, self._full, self._texts = trace, full, LongTexts()
         self._said: dict[bytes, str] = {}  # the names of prompts by their digests
         self._last: dict[tuple[str, int], tuple[str, str, str]] = {}
         self._known: set[str] = set()
