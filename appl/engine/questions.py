@@ -17,7 +17,7 @@ from appl.prompt import Messages
 from appl.runtime.answers.call import Call, CallIdentity
 from appl.runtime.answers.feed import Feed
 from appl.runtime.concurrency.promise import Error, Outcome, Promise
-from appl.runtime.event import CallEnded, Source
+from appl.runtime.event import CallEnded, CallStarted, Source
 from appl.runtime.frame import Frame
 from appl.runtime.scheduling.accounts import Account
 
@@ -84,6 +84,12 @@ class WorkerCall(Call):
 
     def edges(self) -> tuple[str, ...]:
         return self.question.edges
+
+    def starts(self) -> None:
+        request, (kind, _, file, line) = self.request, self.identity
+        if self.run.reporter.watched and request is not None:
+            at, edges = time.monotonic_ns(), self.edges()  # its prompt has no parts here
+            self.run.reporter.emit(CallStarted(request, kind, edges, file, line, at))
 
     def tell(self, told: object) -> None:
         """Tell the worker that asked last."""
