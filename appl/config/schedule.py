@@ -24,6 +24,13 @@ def _hedge(raw: object) -> object:
         raise ValueError('a number of seconds, "p95" or off') from None
 
 
+def _warm(raw: object) -> object:
+    try:
+        return raw if raw == "always" else switch(raw)
+    except ValueError:
+        raise ValueError('on, off or "always"') from None
+
+
 def _price(raw: object) -> object:
     """The price of a million tokens: of prompts, of answers, and of cached prompts."""
     wanted = "{ prompt = …, answer = … } and perhaps cached, in the currency per million tokens"
@@ -69,7 +76,9 @@ TABLES: dict[str, dict[str, Key]] = {
         ),
         "schedule": (
             Key("order", one_of("program", "prefix", "fifo"), None, "which ready call goes first"),
-            Key("warm", switch, None, "whether a long shared prefix is sent first"),
+            Key(
+                "warm", _warm, None, "whether a long shared prefix is sent first: on, off or always"
+            ),
             Key("foresee", switch, True, "whether room is kept for what waiting calls will say"),
             Key("share", switch, True, "whether runs of a process count that room once"),
             Key("slow_start", switch, False, "whether a run begins with few calls at once"),

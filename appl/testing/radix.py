@@ -35,6 +35,7 @@ class _Asked:
     answer: list[int]
     left: int
     over: asyncio.Future[None]
+    cached: int = 0
 
     @property
     def tail(self) -> int:
@@ -49,9 +50,11 @@ class RadixServer:
     Requests are computed in their order, in chunks of 8,192 tokens, and the least recently used
     tokens are dropped. *prefill* tokens of prompts are computed per second; a step that makes one
     token of each answer takes *step_s*, and *each_s* for each of them (defaults: an 8B model on one
-    H200). In a run the clock is moved when no program can go on, and none of another run that uses
-    this server. ``computed`` counts the tokens that were not in the cache, ``steps`` those of
-    decoding.
+    H200). *trip_s* is the time of a request beside what the server computes. Prompts of one batch
+    share what they begin with; if not *together*, it is computed for each of them, as by servers
+    that know a beginning only once it has been computed. In a run the clock is moved when no
+    program can go on, and none of another run that uses this server. ``computed`` counts the tokens
+    that were not in the cache, ``steps`` those of decoding.
     """
 
     def __init__(
@@ -62,10 +65,13 @@ class RadixServer:
         prefill: float = 35_000,
         step_s: float = 0.008,
         each_s: float = 0.00003,
+        trip_s: float = 0.0,
+        together: bool = True,
     ) -> None:
         self.profile = Profile("radix", frozenset({"prefix_cache"}))
         self.clock, self.cache_tokens = clock, room
         self._prefill, self._step_s, self._each_s = prefill, step_s, each_s
+        self._trip_s, self._together = trip_s, together
         self._cache: OrderedDict[int, None] = OrderedDict()
         self._used: Counter[int] = Counter()
         self._waiting: deque[_Asked] = deque()
@@ -90,8 +96,8 @@ class RadixServer:
         """Answer *request* with words that no other answer has."""
         words = [f"w{next(self._numbers)}" for _ in range(request.sampling.max_tokens or 1)]
         ids = _ids(request.messages)
-        await self._ask(ids, list(map(hash, words)))
-        return Response((Sample(" ".join(words), "stop"),), Usage(len(ids), len(words), None))
+        cached = await self._ask(ids, list(map(hash, words)))
+        return Response((Sample(" ".join(words), "stop"),), Usage(len(ids), len(words), cached))
 
     def watched_by(self, programs: Programs) -> None:
         """Add *programs*, those of one more run."""
@@ -118,15 +124,20 @@ class RadixServer:
 
     # -- as a server
 
-    async def _ask(self, ids: list[int], answer: list[int]) -> None:
+    async def _ask(self, ids: list[int], answer: list[int]) -> int:
+        """Answer with *answer*; returns the number of tokens of *ids* that were in the cache."""
         if len(ids) + len(answer) > self.cache_tokens:
             raise PromptTooLong(f"{len(ids)} tokens, and room for {self.cache_tokens}")
+        if self._trip_s:
+            await self.clock.sleep(self._trip_s)
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Asked(ids, _blocks(ids), answer, len(answer), over))
+        asked = _Asked(ids, _blocks(ids), answer, len(answer), over)
+        self._waiting.append(asked)
         if not self._stepping:
             self._stepping = True
             self.clock.at(self.clock.now(), self._step)
         await over
+        return asked.cached
 
     def _step(self) -> None:
         tokens, fresh = self._admitted()
@@ -134,7 +145,7 @@ class RadixServer:
         if fresh:
             self.computed += tokens
             after = tokens / self._prefill + self._step_s
-            self.clock.at(now + after, lambda: self._made(fresh))
+            self.clock.at(now + after, lambda: self._computed(fresh))
         elif self._running:
             self.steps += 1
             after = self._step_s + self._each_s * len(self._running)
@@ -150,14 +161,15 @@ class RadixServer:
             if first.over.done():  # it was cancelled
                 self._waiting.popleft()
                 continue
-            hit = _BLOCK * sum(
+            hit = first.cached = _BLOCK * sum(
                 1 for _ in itertools.takewhile(self._cache.__contains__, first.blocks)
             )
             if self._running and self._held_with(first) > self.cache_tokens:
                 break
             self._running.append(self._waiting.popleft())
             self._used.update(first.blocks)
-            self._keep(first.blocks)
+            if self._together:
+                self._keep(first.blocks)
             found.append(first)
             tokens += len(first.ids) - hit
         return tokens, found
@@ -184,6 +196,12 @@ class RadixServer:
             self._used[block] -= 1
             if not self._used[block]:
                 del self._used[block]
+
+    def _computed(self, those: list[_Asked]) -> None:
+        if not self._together:
+            for asked in those:
+                self._keep(asked.blocks)
+        self._made(those)
 
     def _made(self, those: list[_Asked]) -> None:
         for waiting in those:

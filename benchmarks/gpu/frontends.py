@@ -1,14 +1,15 @@
-"""Six programs on one SGLang server: appl, SGLang's own frontend, asyncio with the openai SDK.
+"""Seven programs on one SGLang server: appl, SGLang's own frontend, asyncio with the openai SDK.
 
 Run: python benchmarks/gpu/frontends.py URL --tokenizer FOLDER --model NAME [--rounds 3]
-     [--sides appl,sglang,openai] [--sglang-python PYTHON] [--scale 1] [--template plain]
-     [--json FILE]
+     [--sides appl,sglang,openai,appl-never,appl-always] [--sglang-python PYTHON] [--scale 1]
+     [--template plain] [--json FILE]
 
 Each side is a process of its own that writes the programs as its users do and runs all instances
 of one at once; sides take turns, on a flushed cache, in rotating order. Every answer has a fixed
 number of tokens, so that all sides have the same work. SGLang's frontend writes no chat template
 around its texts, and so does appl with the template ``plain``; with ``model`` it uses the model's,
-as the server does for the SDK. Figures are programs per second.
+as the server does for the SDK. ``appl-never`` and ``appl-always`` send shared beginnings ahead
+never, and always. Figures are programs per second.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from typing import Any
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-SIDES = ("appl", "sglang", "openai")
+SIDES = ("appl", "sglang", "openai", "appl-never", "appl-always")
 PROGRAMS = {
     "self-consistency": 24, "tree of thoughts": 16, "agents": 48, "two-agent chat": 24,
-    "skeleton": 24, "extraction": 128,
+    "skeleton": 24, "extraction": 128, "small beginnings": 64,
 }  # fmt: skip
 LETTERS = random.Random(7)
 WORDS = ["".join(LETTERS.choice("abdegiklmnoprstu") for _ in range(4)) for _ in range(800)]
@@ -45,16 +46,19 @@ def text(words: int, seed: str) -> str:
 
 
 SHOTS = text(500, "shots")
+TEMPLATES = [text(80, f"template {step}") for step in range(6)]
+WARM: dict[str, Any] = {"appl": True, "appl-never": False, "appl-always": "always"}
 
 
 def appl_side(
-    url: str, tokenizer: Path, model: str, template: str | None
+    url: str, tokenizer: Path, warm: Any, template: str | None
 ) -> Callable[[str, int], None]:
     """The programs in appl."""
     sys.path[:0] = [str(ROOT), str(ROOT / "backends")]
     import appl
     from appl import AIRole, gen, ppl
     from appl.runtime.run import Run
+    from appl.testing import Policy
     from appl_backends.sglang import SGLang
 
     exact = {"ignore_eos": True}
@@ -136,14 +140,28 @@ def appl_side(
         f"{text(200, f'd{i}')} Name and age as JSON:"
         return gen(max_tokens=48, temperature=0, regex=SHAPE)
 
+    @ppl
+    def step(number: int, said: Any) -> Any:
+        f"{TEMPLATES[number]}"
+        f"{said}"
+        return gen(max_tokens=32, temperature=0, **exact)
+
+    @ppl
+    def chain(i: int) -> Any:
+        said: Any = text(12, f"b{i}")
+        for number in range(len(TEMPLATES)):
+            said = step(number, said)
+        return said
+
     programs = {
         "self-consistency": self_consistency, "tree of thoughts": tree, "agents": agent,
         "two-agent chat": chat, "skeleton": skeleton, "extraction": extraction,
+        "small beginnings": chain,
     }  # fmt: skip
     backend = SGLang(url=url, tokenizer=tokenizer, template=template, advise=lambda _: None)
 
     def run(name: str, number: int) -> None:
-        with Run(backend):
+        with Run(backend, policy=Policy(warm=warm)):
             list(appl.map(programs[name], range(number), progress=False))
 
     return run
@@ -216,9 +234,20 @@ def sglang_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], N
         s += f"{SHOTS}\n{text(200, f'd{i}')} Name and age as JSON:\n"
         s += sgl.gen("json", max_tokens=48, temperature=0, regex=SHAPE)
 
+    @sgl.function
+    def chain(s: Any, i: int) -> None:
+        said = text(12, f"b{i}")
+        for template in TEMPLATES:
+            one = s.fork(1)[0]
+            one += f"{template}\n{said}\n"
+            one += sgl.gen("said", max_tokens=32, temperature=0, **exact)
+            said = one["said"]
+        s["said"] = said
+
     programs = {
         "self-consistency": self_consistency, "tree of thoughts": tree, "agents": agent,
         "two-agent chat": chat, "skeleton": skeleton, "extraction": extraction,
+        "small beginnings": chain,
     }  # fmt: skip
 
     def run(name: str, number: int) -> None:
@@ -297,9 +326,15 @@ def openai_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], N
         content = f"{SHOTS}\n{text(200, f'd{i}')} Name and age as JSON:"
         await ask(client, [user(content)], 48, 0, regex=SHAPE)
 
+    async def chain(client: Any, i: int) -> None:
+        answer = text(12, f"b{i}")
+        for template in TEMPLATES:
+            answer = await ask(client, [user(f"{template}\n{answer}")], 32, 0)
+
     programs = {
         "self-consistency": self_consistency, "tree of thoughts": tree, "agents": agent,
         "two-agent chat": chat, "skeleton": skeleton, "extraction": extraction,
+        "small beginnings": chain,
     }  # fmt: skip
 
     def run(name: str, number: int) -> None:
@@ -318,8 +353,8 @@ def serve_side(who: str, url: str, tokenizer: Path, model: str, template: str) -
     """Obey lines ``NAME NUMBER`` on stdin; say how many seconds each took."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is not an answer
-    if who == "appl":
-        run = appl_side(url, tokenizer, model, None if template == "model" else template)
+    if who in WARM:
+        run = appl_side(url, tokenizer, WARM[who], None if template == "model" else template)
     else:
         run = {"sglang": sglang_side, "openai": openai_side}[who](url, tokenizer, model)
     print("ready", file=out, flush=True)
@@ -338,9 +373,9 @@ class Side:
             [python, __file__, *arguments, "--side", who],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
-        self._answer()
 
-    def _answer(self) -> str:
+    def answer(self) -> str:
+        """The next line that it says; the first one is that it is ready."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -352,7 +387,7 @@ class Side:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([name, number]) + "\n")
         self._process.stdin.flush()
-        return float(self._answer())
+        return float(self.answer())
 
     def end(self) -> None:
         """No more programs."""
@@ -383,7 +418,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--programs", help="only these, as in 'agents,extraction'")
     parser.add_argument("--scale", type=float, default=1.0, help="of the number of programs")
-    parser.add_argument("--sides", default=",".join(SIDES), help="whom to compare, appl among them")
+    parser.add_argument("--sides", default="appl,sglang,openai", help="appl must be among them")
     parser.add_argument("--template", default="plain", help="of appl: plain or model")
     parser.add_argument("--sglang-python", default=sys.executable)
     parser.add_argument("--side", choices=SIDES)
@@ -399,6 +434,8 @@ def main() -> None:
         who: Side(who, pythons.get(who, sys.executable), arguments)
         for who in options.sides.split(",")
     }
+    for side in sides.values():
+        side.answer()
     order = list(sides)
     found: dict[str, Any] = {}
     wanted = options.programs.split(",") if options.programs else list(PROGRAMS)

@@ -25,7 +25,7 @@ from appl.testing import Fake, Limits, Policy, VirtualClock
 class Server(Fake):
     """Computes a prompt in some seconds of its clock, and has it in its cache at the end of them.
 
-    A word is a token. ``computed`` counts the tokens that no cache had when a request came,
+    These are as many for a short prompt as for a long one, so that warming would not pay. A word is a token. ``computed`` counts the tokens that no cache had when a request came,
     ``most`` is the largest number of different tokens that were being worked on at once.
     """
 
@@ -42,8 +42,11 @@ class Server(Fake):
         self.connected = 0
 
     def policy(self, **changes: Any) -> Policy:
-        """One whose time is the server's, so that a program that is slow to ask is waited for."""
-        return Policy(clock=self.clock, **changes)
+        """One whose time is the server's, so that a program that is slow to ask is waited for.
+
+        It warms without a look at what that costs.
+        """
+        return Policy(**{"clock": self.clock, "warm": "always", **changes})
 
     def on_idle(self, final: bool = True) -> bool:
         return self.clock.advance()
@@ -302,8 +305,10 @@ def test_any_tree_of_prompts_is_answered_under_any_limits(seed: int) -> None:
     )
     limits = Limits(concurrency=dice.choice([None, 1, 3]))
     order = dice.choice(["program", "prefix", "fifo"])
+    warm = dice.choice([True, "always"])
+    policy = server.policy(limits=limits, order=order, warm=warm, gather_s=0.005)
     ended = 0
-    with Run(server, policy=server.policy(limits=limits, order=order, gather_s=0.005)):
+    with Run(server, policy=policy):
         started = node(3, "r")
         for each in started:
             with contextlib.suppress(CallCancelled):
@@ -312,3 +317,43 @@ def test_any_tree_of_prompts_is_answered_under_any_limits(seed: int) -> None:
     assert ended == len(started)
     addresses = [request.address for request in server.requests]
     assert len(set(addresses)) == len(addresses)
+
+
+def alone_then(more: int) -> Server:
+    """A long prompt comes alone, and then *more* that share most of it, before any is sent."""
+    server = Server()
+    scheduler_run = Run(server, policy=server.policy(gather_s=3600))
+    scheduler = scheduler_run.dispatch.scheduler
+    assert isinstance(scheduler, Scheduler)
+    ahead = scheduler.ahead
+    assert ahead is not None
+
+    async def gathered() -> None:
+        while not ahead.arrivals.gathering or ahead.arrivals.busy:
+            await asyncio.sleep(0)
+
+    @ppl
+    def program() -> list[str]:
+        f"{said('long-', 400)}"
+        answers = [branch("first-")]
+        asyncio.run_coroutine_threadsafe(gathered(), io_thread().loop).result(60)
+        assert not server.requests
+        answers += [branch(f"{at}-") for at in range(more)]
+        return [str(answer) for answer in answers]
+
+    with scheduler_run:
+        assert program() == ["x"] * (1 + more)
+        assert bool(ahead.room.cache.known) is bool(more)
+    return server
+
+
+def test_a_long_prompt_that_nobody_shares_is_not_counted() -> None:
+    server = alone_then(0)
+    assert not server.warmed
+    assert len(server.requests) == 1
+
+
+def test_those_that_come_while_it_is_waited_for_others_share_it_after_all() -> None:
+    server = alone_then(5)
+    assert len(server.warmed) == 1
+    assert server.computed == server.needed()

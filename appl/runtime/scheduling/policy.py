@@ -138,21 +138,21 @@ class Circuit:
 class Policy:
     """The settings of a run's scheduler.
 
-    ``order`` is the order of ready calls; ``warm`` sends a long shared prefix first, and
-    ``gather_s`` is the longest time for which calls are collected to be decided about together (0:
-    not at all). ``prices`` are by name of the model, ``""`` stands for all others. ``slow_start``
-    begins with ``concurrency_start`` calls at once instead of all that the limit allows; after the
-    backend was busy once, every run does so. ``hedge`` asks a second time if there is no answer
-    after so many seconds, or ``"p95"``: after the time in which 95 of 100 answers came. With
-    ``adaptive`` the number of calls at once shrinks when the backend is busy. With ``warm``,
-    ``foresee`` keeps room in a server's cache for the answers that waiting calls will get, not only
-    for what was learned, and ``share`` counts that room once for all runs of the process that ask
-    the server. ``turns`` remembers the turns of the conversations of earlier runs. ``clock`` is for
-    tests.
+    ``order`` is the order of ready calls; ``warm`` sends a long shared prefix first where that pays
+    by the measured times of the server (``"always"``: without a look at them), and ``gather_s`` is
+    the longest time for which calls are collected to be decided about together (0: not at all).
+    ``prices`` are by name of the model, ``""`` stands for all others. ``slow_start`` begins with
+    ``concurrency_start`` calls at once instead of all that the limit allows; after the backend was
+    busy once, every run does so. ``hedge`` asks a second time if there is no answer after so many
+    seconds, or ``"p95"``: after the time in which 95 of 100 answers came. With ``adaptive`` the
+    number of calls at once shrinks when the backend is busy. With ``warm``, ``foresee`` keeps room
+    in a server's cache for the answers that waiting calls will get, not only for what was learned,
+    and ``share`` counts that room once for all runs of the process that ask the server. ``turns``
+    remembers the turns of the conversations of earlier runs. ``clock`` is for tests.
     """
 
     order: Literal["program", "prefix", "fifo"] = "program"
-    warm: bool = True
+    warm: bool | Literal["always"] = True
     foresee: bool = True
     share: bool = True
     turns: TurnMemory | None = field(default=None, repr=False, compare=False)

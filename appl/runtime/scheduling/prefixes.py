@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from appl.backend import PrefixCaching, Request
+from appl.runtime.scheduling.warming_cost import SharedBeginning
 
 BLOCK = 32
-WORTH = 1024
 LEAST = 96
 UNKNOWN_CACHE = 2_000_000
 
@@ -28,7 +28,9 @@ class Footprint:
     """The prompt of one call: its tokens, the blocks of them, and the tokens of its answers.
 
     The first ``ahead`` blocks have been sent ahead of it, whether or not they are still known.
-    ``own`` tokens were not held for others when it was admitted.
+    ``own`` tokens were not held for others when it was admitted. It was sent at ``sent_at``, when
+    the server had computed ``before`` tokens, and ``leads`` the prompts with that block, which the
+    server had not computed.
     """
 
     ids: Sequence[int]
@@ -36,6 +38,9 @@ class Footprint:
     answers: int
     own: int = 0
     ahead: int = 0
+    sent_at: float | None = None
+    before: int = 0
+    leads: int | None = None
     admitted: bool = False
     counted: bool = field(default=True, repr=False)
 
@@ -110,11 +115,12 @@ class Prefixes:
         self._key = ("blocks", id(caching))
         self._waiting: Counter[int] = Counter()
         self._latest: dict[int, Footprint] = {}
+        self._led: dict[int, float] = {}
 
     @property
     def empty(self) -> bool:
         """True if nothing waits."""
-        return not (self._waiting or self._latest)
+        return not (self._waiting or self._latest or self._led)
 
     def add(self, request: Request) -> Footprint:
         """Count the prompt of *request* among those that wait; returns its footprint."""
@@ -127,27 +133,26 @@ class Prefixes:
         self._latest.update(dict.fromkeys(blocks, found))
         return found
 
-    def segment(self, each: Footprint) -> int:
-        """The number of blocks of *each* that should be in the cache before it is sent; 0 for none.
+    def beginning(self, each: Footprint) -> SharedBeginning | None:
+        """The cold blocks of *each* that other waiting prompts have too; ``None`` if too few.
 
-        They are cold, and enough waiting calls have them in common to be worth a request of their
-        own. If some of those calls have more in common, that is another segment, after this one.
+        If some of those prompts have more in common, that is another beginning, after this one.
         """
-        blocks, known, waiting = each.blocks, self._known, self._waiting
-        cold = each.ahead
-        while cold < len(blocks) and blocks[cold] in known:
-            cold += 1
-        if cold == len(blocks):
-            return 0
-        sharers = waiting[blocks[cold]]
-        if sharers < 2:
-            return 0
+        blocks, waiting, cold = each.blocks, self._waiting, self._first_cold(each)
+        calls = waiting[blocks[cold]] if cold < len(blocks) else 0
+        if calls < 2:
+            return None
         end = cold + 1
-        while end < len(blocks) and waiting[blocks[end]] == sharers:
+        while end < len(blocks) and waiting[blocks[end]] == calls:
             end += 1
         tokens = (end - cold) * BLOCK
-        worth = tokens >= LEAST and tokens * (sharers - 1) >= WORTH
-        return end if worth else 0
+        return SharedBeginning(end, tokens, calls) if tokens >= LEAST else None
+
+    def _first_cold(self, each: Footprint) -> int:
+        cold = each.ahead
+        while cold < len(each.blocks) and each.blocks[cold] in self._known:
+            cold += 1
+        return cold
 
     def shared(self, each: Footprint, end: int) -> int:
         """The number of tokens in the first *end* blocks, and shared ones right behind them."""
@@ -170,6 +175,25 @@ class Prefixes:
             for block in each.blocks:
                 if self._latest.get(block) is each:
                     del self._latest[block]
+
+    def lead(self, each: Footprint, now: float) -> None:
+        """Note that *each* is sent *now*; it leads if nothing cold of it has been sent before."""
+        self.sent(each)
+        cold = self._first_cold(each)
+        if cold < len(each.blocks) and each.blocks[cold] not in self._led:
+            each.leads = each.blocks[cold]
+            self._led[each.leads] = now
+
+    def over(self, each: Footprint) -> None:
+        """Note that *each* is answered, or given up."""
+        self.sent(each)
+        if each.leads is not None:
+            del self._led[each.leads]
+            each.leads = None
+
+    def led_since(self, each: Footprint, shared: SharedBeginning) -> float | None:
+        """The time at which a prompt with the *shared* beginning of *each* was sent, if one was."""
+        return self._led.get(each.blocks[shared.end - shared.tokens // BLOCK])
 
 
 def _less(counter: Counter[int], blocks: Sequence[int]) -> None:

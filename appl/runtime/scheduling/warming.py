@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from appl.backend import PrefixCaching
+from appl.backend import PrefixCaching, Usage
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Value
 from appl.runtime.scheduling.arrivals import LARGE, Arrivals
@@ -25,9 +25,12 @@ from appl.runtime.scheduling.conversation_queue import ConversationQueue
 from appl.runtime.scheduling.order import Order
 from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.prefixes import Footprint, Prefixes
+from appl.runtime.scheduling.timers import LoopClock
+from appl.runtime.scheduling.warming_cost import SharedBeginning, times_of
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
+    from appl.runtime.answers.text import Text
 
 _WARMING_S = 60.0
 _PASSED = 64
@@ -47,7 +50,8 @@ class PrefixFirst:
 
     Calls that arrive together are looked at together (see ``Arrivals``). Calls that go on from an
     answer are not waited for: hardly any other call has the same answer, and the server would be
-    idle. Calls whose common beginning is cold wait until it has been sent and computed.
+    idle. Calls whose common beginning is cold wait until it has been sent and computed, where that
+    pays (see ``ServerTimes``).
 
     No more different prompts are handed out than the cache holds, together with those that go on
     (see ``Residency``); those of other runs that ask *whose* server are among them.
@@ -70,10 +74,12 @@ class PrefixFirst:
         whose: object,
     ) -> None:
         self._caching, self._order, self._go, self._policy = caching, order, go, policy
-        self._whose = whose
+        self._whose, self._clock = whose, policy.clock or LoopClock()
+        self.times = times_of(whose)
         self.joined = False
         self.arrivals = Arrivals(policy, probe, self._see, self._looked)
         self._passed: deque[weakref.ref[Call]] = deque(maxlen=_PASSED)
+        self._unsent: Call | None = None
         self._late: list[Call] = []
         self._first: Call | None = None
         self.prints: dict[Call, Footprint] = {}
@@ -143,9 +149,12 @@ class PrefixFirst:
             if call.outcome is not None:
                 self.over(call)
             elif each is None:
+                self._unsent = None
                 break
             elif self.queue.enters(call, each) and not self._hold(call, each):
-                self.prefixes.sent(each)
+                each.sent_at = self._clock.now()
+                each.before = self.times.computed
+                self.prefixes.lead(each, each.sent_at)
                 break
             call = self._take()
         # Other runs wait for their turn, and this one has had its own; if it waits too, somebody's
@@ -159,11 +168,20 @@ class PrefixFirst:
         each = self.prints.pop(call, None)
         if each is None:
             return
-        self.prefixes.sent(each)
+        self.prefixes.over(each)
         answered = isinstance(call.outcome, Value)
-        if answered:
+        if isinstance(call.outcome, Value):
+            self._learn(each, cast("Text", call.outcome.value).usage)
             self.room.cache.warmed(each.blocks, self._caching.cache_tokens)
         self.queue.over(call, each, answered)
+
+    def _learn(self, each: Footprint, usage: Usage) -> None:
+        """Learn from the time of *each*, which was answered, if the server tells its tokens."""
+        prompt, cached, answer = usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens
+        if each.sent_at is None or prompt is None or cached is None or answer is None:
+            return
+        seconds = self._clock.now() - each.sent_at
+        self.times.learn(seconds, each.before, prompt - cached, answer)
 
     # -- beside other runs
 
@@ -225,8 +243,10 @@ class PrefixFirst:
         if call.outcome is not None or call.request is None:
             self.queue.take_back(call)
             return 0
-        if self._goes_alone(call):
-            return 0
+        if self._is_alone():
+            self._passed.append(weakref.ref(call))
+            self._unsent = call
+            return self._tokens_alone(call)
         self._catch_up()
         each = self._enter(call)
         return 0 if each is None or _holds_an_answer(call) else self.prefixes.cold(each)
@@ -249,7 +269,7 @@ class PrefixFirst:
 
     def _goes_alone(self, call: Call) -> bool:
         """True if *call* has the server to itself, and no other is waited for beside it."""
-        if not (self._is_alone() and self._is_plain(call)):
+        if not (self._is_alone() and self._tokens_alone(call) < LARGE):
             return False
         self._passed.append(weakref.ref(call))
         return True
@@ -262,26 +282,28 @@ class PrefixFirst:
         mine = under_way or self.prints or looking or self._has_foreseen
         return not mine and self.room.is_only(self.queue)
 
-    def _is_plain(self, call: Call) -> bool:
-        """True if no other call is waited for, to be compared with *call*."""
+    def _tokens_alone(self, call: Call) -> int:
+        """The tokens of *call*, which is alone; 0 if no others are waited for."""
         assert call.request is not None
         if _holds_an_answer(call):
-            return True
+            return 0
         try:
-            return len(self._caching.prompt_tokens(call.request)) < LARGE
+            return len(self._caching.prompt_tokens(call.request))
         except Exception:  # a prompt that cannot be encoded: its attempt will say so
-            return True
+            return 0
 
     def _catch_up(self) -> None:
         """Count the latest calls that had the server to themselves."""
         passed, self._passed = self._passed, deque(maxlen=_PASSED)
         for call in [call for ref in passed if (call := ref()) is not None]:
             each = self._enter(call)
-            if each is not None:
-                self.prefixes.sent(each)
+            if each is None:
+                continue
+            if call is not self._unsent:  # that one is in the queue, and goes as the others do
+                self.prefixes.lead(each, self._clock.now())
                 self.queue.let_in(call, each)
-                if call.outcome is not None:
-                    self.over(call)
+            if call.outcome is not None:
+                self.over(call)
 
     # -- what goes
 
@@ -305,29 +327,41 @@ class PrefixFirst:
         # them at a time, and comes here again when that is there.
         key = self._awaited(each)
         if key is None:
-            end = self.prefixes.segment(each)
-            if not end:
+            shared = self.prefixes.beginning(each)
+            if shared is None or not self._pays(each, shared):
                 return False
-            key = each.blocks[end - 1]
+            key = each.blocks[shared.end - 1]
             io = io_thread()
             io.workers += 1
-            warming = self._warm(call, each, end)
+            warming = self._warm(call, each, shared)
             task = io.loop.create_task(warming, context=contextvars.Context())
             self._held[key] = _HeldBack(task)
         self._held[key].calls.append(call)
         return True
+
+    def _pays(self, each: Footprint, shared: SharedBeginning) -> bool:
+        """True if the *shared* beginning of *each* should be sent ahead."""
+        if self._policy.warm == "always":
+            return True
+        since = self.prefixes.led_since(each, shared)
+        computed = since is not None and (
+            self._clock.now() >= since + self.times.expected(shared.tokens)
+        )
+        return not computed and self.times.pays(shared, len(self.prints))
 
     def _awaited(self, each: Footprint) -> int | None:
         if not self._held:
             return None
         return next((block for block in each.blocks if block in self._held), None)
 
-    async def _warm(self, call: Call, each: Footprint, end: int) -> None:
-        """Have the first *end* blocks computed, then release the calls that wait for them."""
+    async def _warm(self, call: Call, each: Footprint, shared: SharedBeginning) -> None:
+        """Have the *shared* beginning computed, then release the calls that wait for it."""
         assert call.request is not None
+        end, since, before = shared.end, self._clock.now(), self.times.computed
         try:
             async with asyncio.timeout(_WARMING_S):
                 await self._caching.warm(call.request, self.prefixes.shared(each, end))
+            self.times.learn(self._clock.now() - since, before, shared.tokens)
         except Exception:
             pass  # the calls themselves will say what is wrong
         # In every case, or the calls would wait for ever: they are sent without it if need be.
