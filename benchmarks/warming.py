@@ -2,7 +2,8 @@
 
 Run: python benchmarks/warming.py
 
-The clock is virtual, so the figures are the same each time. The server computes a beginning in each
+The clock is virtual; which calls of the chain are looked at together is not, so that its figures
+differ a little from run to run. The server computes a beginning in each
 prompt of a batch of 8,192 tokens; a request takes ``trip_s`` besides. Loads are groups × branches ×
 tokens that the branches of a group share, and a chain: 64 programs of six calls, with a template of
 160 words for each step. Figures are the seconds of the whole load, and the tokens computed.
