@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import itertools
 import json
 import os
 import pickle
@@ -19,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appl.backend_http import masked
-from appl.engine.wire import Disguise
+from appl.engine.wire import Outbox
 from appl.prompt.key_shapes import SHAPES, without_keys
 from appl.prompt.secret import shown_words
 from appl.tracing import Masker, Trace
@@ -262,33 +263,54 @@ def test_a_line_break_hides_no_known_key(line_break: str, environment: None) -> 
     assert masker.text(twice, []) == "[secret CANARY_API_KEY], [secret CANARY_API_KEY]."
 
 
+def sent_by_a_worker(text: str) -> list[bytes]:
+    """The batches in which a worker tells the driver of *text*."""
+    batches: list[bytes] = []
+    outbox = Outbox(batches.append, lambda: 0, lambda action: action(), wants_chunks=False)
+    outbox.say("event", text)
+    return batches
+
+
+def shown_by_the_driver(batches: list[bytes]) -> str:
+    """The text of *batches*, without the secrets of which the driver was told before it."""
+    known: dict[str, str] = {}
+    for kind, about in itertools.chain.from_iterable(map(pickle.loads, batches)):
+        if kind == "secrets":
+            known |= about
+        elif kind == "event":
+            return Masker(known).text(about, [])
+    raise AssertionError("no text was sent")
+
+
 @pytest.mark.parametrize("line_break", ["", *BREAKS])
 def test_a_line_break_hides_no_key_that_only_a_worker_knows(
     line_break: str, environment: None
 ) -> None:
-    """It sends words in place of its keys, and the driver masks the words as its own secrets."""
-    disguise = Disguise(b"key of the map")
-    driver = Masker(disguise.news())
-    os.environ.clear()
-    key = KNOWN["CANARY_API_KEY"]
+    """The driver is told of each key before what holds it, and masks it as its own secrets."""
+    key, sent = KNOWN["CANARY_API_KEY"], []
     for coded in (key, key.encode().hex(), base64.b64encode(key.encode()).decode()):
         for at in range(1, len(coded), 3):
-            plain = pickle.dumps(f"é is {coded[:at]}{line_break}{coded[at:]}, yes")
-            sent = disguise.hide(plain)
-            shown = driver.text(pickle.loads(sent), [])
-            assert len(sent) == len(plain) and shown.endswith(", yes")
-            assert "[secret CANARY_API_KEY" in shown and coded[at : at + 8] not in shown, shown
+            said = f"é is {coded[:at]}{line_break}{coded[at:]}, yes"
+            sent.append((coded[at : at + 8], sent_by_a_worker(said)))
+    os.environ.clear()
+    for part, batches in sent:
+        shown = shown_by_the_driver(batches)
+        assert shown.endswith(", yes")
+        assert "[secret CANARY_API_KEY" in shown and part not in shown, shown
 
 
 @pytest.mark.parametrize("width", [20, 40, 100])
 def test_wrapping_hides_no_key_that_only_a_worker_knows(width: int, environment: None) -> None:
-    disguise = Disguise(b"key of the map")
-    driver = Masker(disguise.news())
-    os.environ.clear()
     text = KNOWN["CANARY_PEM"].replace("\n", "")
     wrapped = "\n".join(text[at : at + width] for at in range(0, len(text), width))
-    shown = driver.text(pickle.loads(disguise.hide(pickle.dumps(wrapped))), [])
+    batches = sent_by_a_worker(wrapped)
+    os.environ.clear()
+    shown = shown_by_the_driver(batches)
     assert shown.startswith("[secret CANARY_PEM") and text[-8:] not in shown
+
+
+def test_a_worker_tells_of_no_key_that_nobody_said(environment: None) -> None:
+    assert not any(key.encode() in sent for key in KNOWN.values() for sent in sent_by_a_worker("x"))
 
 
 @pytest.mark.parametrize("width", [40, 64, 76])

@@ -169,18 +169,23 @@ CONTROLS = {
         "        names = {each: name for name, each in latest.items()}\n",
         "canaries/test_shapes.py::test_a_given_secret_is_masked_beside_a_variable_of_its_name",
     ),
-    "a worker sends its keys": Control(
+    "a worker keeps its keys to itself": Control(
         "engine/wire.py",
-        "        for data, word in self._words.items():\n            if data in batch:\n",
-        "        return batch\n"
-        "        for data, word in self._words.items():\n            if data in batch:\n",
+        "        if news := self._secrets.news(data):\n",
+        "        if news := dict[str, str]():\n",
         "canaries/test_shapes.py::test_a_line_break_hides_no_key_that_only_a_worker_knows[]",
     ),
-    "a worker sends its keys in lines": Control(
+    "a worker tells of its keys too late": Control(
         "engine/wire.py",
-        "            if any(part in text for part in parts):\n",
-        "            if not parts:\n",
-        "canaries/test_shapes.py::test_a_line_break_hides_no_key_that_only_a_worker_knows",
+        '            self._send(pickled([("secrets", news)]))\n        self._send(data)\n',
+        '            self._send(data)\n            self._send(pickled([("secrets", news)]))\n',
+        "canaries/test_shapes.py::test_a_line_break_hides_no_key_that_only_a_worker_knows[]",
+    ),
+    "a worker tells of all its keys": Control(
+        "engine/wire.py",
+        "        names = {*self._masker.found_in(batch)} - self._known\n",
+        "        names = {*self._masker.refresh().values} - self._known\n",
+        "canaries/test_shapes.py::test_a_worker_tells_of_no_key_that_nobody_said",
     ),
     "an answer is shown as it comes": Control(
         "cli/display.py",

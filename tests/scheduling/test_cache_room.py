@@ -267,10 +267,11 @@ def test_the_turns_of_a_chat_that_was_alone_keep_no_room_after_it() -> None:
     clock = VirtualClock()
     with Run(RadixServer(clock, 100 * SEEN), policy=Policy(clock=clock)) as run:
         conversation(6)
+        room = ahead_of(run.dispatch.scheduler).room
     arrived = Event()
     io_thread().send(arrived.set)  # behind what the end of the run has sent
     assert arrived.wait(20)
-    assert ahead_of(run.dispatch.scheduler).room.cache.empty
+    assert room.cache.empty
 
 
 def test_who_shares_limits_shares_room_and_who_has_another_clock_does_not() -> None:
