@@ -27,7 +27,7 @@ from .damage import DAMAGE, FORGERY, drawn
 from .judging import COMMANDS, MEMORY, READERS, Tail, command, judged, merged, parts, peak
 from .samples import GOLDEN, samples
 
-FILES = 20_000
+FILES, LONG_FILES = 5_000, 20_000
 PACKAGE = "tests.hostile"
 ROOT = Path(__file__).parents[2]
 
@@ -42,20 +42,21 @@ def child(*words: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def test_twenty_thousand_damaged_and_forged_files() -> None:
+@pytest.mark.parametrize("files", [FILES, pytest.param(LONG_FILES, marks=pytest.mark.long)])
+def test_damaged_and_forged_files(files: int) -> None:
     running = [
         child("-m", PACKAGE, "--worker", str(part.start), str(part.stop))
-        for part in parts(range(FILES), 2)
+        for part in parts(range(files), 2)
     ]
     said = [each.communicate(timeout=600) for each in running]
     verdict = merged(out for out, _ in said)
     print(verdict)
-    assert verdict.files == FILES
+    assert verdict.files == files
     assert (verdict.wrong, verdict.untyped, verdict.escapes) == ([], [], [])
     assert verdict.peak < MEMORY
     assert set(verdict.ways) == {way.__name__ for way in (*DAMAGE, *FORGERY)}
     assert set(verdict.readings) == {"open", *READERS, *COMMANDS}
-    assert verdict.opened > FILES // 10 and verdict.refused > FILES // 10
+    assert verdict.opened > files // 10 and verdict.refused > files // 10
 
 
 def test_a_file_is_the_same_each_time_it_is_drawn(tmp_path: Path) -> None:
@@ -66,12 +67,12 @@ def test_a_file_is_the_same_each_time_it_is_drawn(tmp_path: Path) -> None:
 # -- bombs: small files that want much
 
 
-EVERY = 12
+EVERY = 36
 
 
 def read_bombs(folder: Path, part: int, way: str = "") -> None:
-    """Read every second file of *folder* in this *way*, or each in every twelfth of them; print
-    what was not right.
+    """Open every second file of *folder* and read it in this *way*, or in each ``EVERY``-th way in
+    turn; print what was not right.
 
     For a process of its own, which may have little memory.
     """

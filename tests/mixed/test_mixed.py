@@ -13,7 +13,7 @@ from .census import FEATURES
 from .edits import EDITS
 from .spread import Judged, judged
 
-PROGRAMS, REPLAYS, CUTS, KILLS, EDITED = 1_000, 500, 150, 50, 150
+PROGRAMS, REPLAYS, CUTS, KILLS, EDITED = 500, 250, 100, 30, 100
 LONG = 20_000
 
 

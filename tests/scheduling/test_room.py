@@ -148,6 +148,7 @@ class Storm:
         self.runs = [self.made(servers, policy) for _ in range(runs)]
         for server in servers:
             server.schedulers += [run.dispatch.scheduler for run in self.runs]
+        self.ahead = {each: each.ahead for run in self.runs for each in schedulers_of(run)}
 
     def made(self, servers: list[Moody], policy: Policy) -> Run:
         first, *others = servers
@@ -202,28 +203,34 @@ def storm(seed: int, most: int, threads: bool, runs: int = 1, places: int = 1) -
             list(pool.map(weather.rage, range(runs)))
     else:
         weather.rage(0)
+    for scheduler, ahead in weather.ahead.items():
+        at_rest(scheduler, ahead, weather.clock)
     for run in weather.runs:
-        at_rest(run.dispatch.scheduler, weather.clock)
+        if isinstance(run.dispatch.scheduler, Placing):
+            assert not run.dispatch.scheduler.foreseen
         log = cast(Log, run.reporter.instruments[0])
         ends = Counter(each.address for each in log.of(CallEnded))
         assert all(count == 1 for count in ends.values())
         assert {each.request.address for each in log.of(CallStarted)} <= ends.keys()
 
 
-def at_rest(scheduler: Scheduler | Placing, clock: VirtualClock) -> None:
-    """Nothing waits, nothing is under way, and no room is kept."""
-    if isinstance(scheduler, Placing):
-        for each in scheduler.schedulers.values():
-            at_rest(each, clock)
-        assert not scheduler.foreseen
-        return
+def schedulers_of(run: Run) -> list[Scheduler]:
+    """The queue of each place that *run* asks."""
+    queue = run.dispatch.scheduler
+    return list(queue.schedulers.values()) if isinstance(queue, Placing) else [queue]
+
+
+def at_rest(scheduler: Scheduler, ahead: PrefixFirst | None, clock: VirtualClock) -> None:
+    """Nothing waits, nothing is under way, and no room is kept.
+
+    The queue lets go of *ahead*, what it had of prefixes, at the end of its run.
+    """
 
     async def look() -> None:
         for _ in range(500):
             await asyncio.sleep(0)
             clock.advance()
-        ahead = scheduler.ahead
-        assert isinstance(ahead, PrefixFirst)
+        assert scheduler.ahead is None and ahead is not None
         assert not list(scheduler.holdings())
         assert not (ahead.waiting or ahead.arrivals.gathering or scheduler.workers)
         assert not (ahead._late or ahead._held or len(ahead.arrivals) or ahead.prints)
