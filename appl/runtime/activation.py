@@ -138,14 +138,13 @@ def leave(frame: Frame) -> None:
 def fail(frame: Frame, error: BaseException) -> None:
     """End the activation by *error*: cancel the calls that nobody else holds."""
     frame.finish()
-    left = owed(frame.started)
-    if not isinstance(error, Exception | GeneratorExit):
-        structure.cancel_all(left)
-    else:
-        structure.cancel_all(unheld(frame, left, error))
-    frame.started = left
-    if left:
-        heir(frame).started.extend(left)
+    frame.started = left = owed(frame.started)
+    if not left:
+        return
+    # First: a Ctrl-C may come anywhere below, and cancels what those who go on answer for.
+    heir(frame).started.extend(left)
+    ours = unheld(frame, left, error) if isinstance(error, Exception | GeneratorExit) else left
+    structure.cancel_all(ours)
 
 
 def heir(frame: Frame) -> Frame:

@@ -52,6 +52,7 @@ class Body:
             # what is waited for has no name here: a failure cancels the calls that nobody holds
             body = self.body
             result = settled(body(*args, **kwargs)) if settle else body(*args, **kwargs)
+            activation.leave(frame)  # in here: a Ctrl-C that breaks it off finds what it had left
         except BaseException as error:
             activation.fail(frame, error)
             raise
@@ -59,7 +60,6 @@ class Body:
             FRAME.reset(token)
             if turn is not None:
                 turn.over()
-        activation.leave(frame)
         return self.in_place_of_none(frame) if result is None else result
 
     async def aexecute(
@@ -83,6 +83,7 @@ class Body:
                 result = await asettled(await self.body(*args, **kwargs))
             else:
                 result = await self.body(*args, **kwargs)
+            activation.leave(frame)
         except BaseException as error:
             activation.fail(frame, error)
             raise
@@ -90,7 +91,6 @@ class Body:
             FRAME.reset(token)
             if turn is not None:
                 turn.over()
-        activation.leave(frame)
         return self.in_place_of_none(frame) if result is None else result
 
     def generate(
@@ -126,8 +126,7 @@ class Body:
                 except BaseException as error:
                     step = functools.partial(inner.throw, error)
         except BaseException as error:
-            if not frame.ended:
-                activation.fail(frame, error)
+            activation.fail(frame, error)
             raise
         finally:
             frame.run.tree.suspended.pop(frame, None)
@@ -167,8 +166,7 @@ class Body:
                 except BaseException as error:
                     step = functools.partial(inner.athrow, error)
         except BaseException as error:
-            if not frame.ended:
-                activation.fail(frame, error)
+            activation.fail(frame, error)
             raise
         finally:
             frame.run.tree.suspended.pop(frame, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -17,6 +18,8 @@ from appl import map as appl_map
 from appl import random as appl_random
 from appl import sleep as appl_sleep
 from appl.errors import BackendError, BackendTimeout, CallCancelled, DeadlockError, RunError
+from appl.runtime.activation import heir
+from appl.runtime.concurrency.fiber import Strand
 from appl.runtime.entry import asynchronously
 from appl.runtime.event import CallEnded, Observed, RunEnded, Warned
 from appl.runtime.run import Run
@@ -75,6 +78,52 @@ def test_ctrl_c_inside_a_fiber_is_raised_in_the_outermost_program():
 
     with pytest.raises(KeyboardInterrupt), running(Seeded(0)):
         program()
+
+
+def interrupted_at(step, program, after):
+    """The events of *program* with Ctrl-C that many steps *after* a function.
+
+    Comes with false if the program waits, where Ctrl-C comes at the latest, or ends before.
+    """
+    log, passed = Log(), None
+
+    def watch(frame, what, value):
+        # Python runs handlers of signals where functions begin, and after calls.
+        nonlocal passed
+        if frame.f_code is after.__code__ and what == "return" and passed is None:
+            passed = 0
+        elif frame.f_code is Strand.park.__code__:
+            raise KeyboardInterrupt
+        elif passed is not None and what != "c_call" and frame.f_code.co_filename != __file__:
+            passed += 1
+            if passed == step:
+                raise KeyboardInterrupt
+
+    with contextlib.suppress(KeyboardInterrupt, ValueError), running(Held(), instruments=[log]):
+        sys.setprofile(watch)
+        try:
+            program()
+        finally:
+            sys.setprofile(None)
+    return log, passed == step
+
+
+@pytest.mark.parametrize(("fails", "after"), [(False, Run.submit), (True, heir)])
+def test_ctrl_c_at_any_step_after_a_call_was_sent_ends_the_call(fails, after):
+    @ppl
+    def program():
+        "x"
+        answer = gen()
+        if fails:
+            raise ValueError("x")
+        return answer
+
+    step, came = 0, True
+    while came:
+        step += 1
+        log, came = interrupted_at(step, lambda: str(program()), after)
+        assert len(log.of(CallEnded)) == len(log.of(RunEnded)) == 1, step
+    assert step > 20
 
 
 def test_ctrl_c_in_an_asyncio_program():
