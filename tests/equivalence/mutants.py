@@ -136,7 +136,7 @@ MUTANTS = (
         "runtime/concurrency/region.py",
         "for each in reversed([pending for pending in self._marks if pending in gone]):",
         "for each in [pending for pending in self._marks if pending in gone]:",
-        first=62,
+        first=312,
     ),
     Mutant(
         "a statement in the body of a try does not wait for its calls",
@@ -162,6 +162,7 @@ MUTANTS = (
         "            for region in self._frame.regions:\n                region.forget(each)\n\n\n"
         "class Limit",
         "\n\nclass Limit",
+        first=85,
     ),
     # -- structure
     Mutant(
