@@ -182,6 +182,9 @@ class DistributedMap:
     def _next(self) -> WorkItem | None:
         if self._queue:
             return self._queue.popleft()
+        unsent = self._pool.unsent()
+        if unsent is not None:
+            return unsent
         if self.source.exhausted or not self._may_begin():
             return None
         taken = self.source.take()

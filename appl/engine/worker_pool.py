@@ -1,7 +1,8 @@
 """The workers of a distributed map: who works on which items, and when to hire another one.
 
-Invariant: once a worker was lost, items go only to workers that are ready. A worker that replaces a
-lost one may never start, as its place in the cluster may be gone.
+Invariant: once a worker was lost, items go only to workers that are ready. A worker may never
+start, as its place in the cluster may be gone: what was assigned to it then goes to a worker that
+is ready and has room.
 """
 
 from __future__ import annotations
@@ -110,17 +111,29 @@ class WorkerPool:
 
     def worker_for(self, unit: WorkItem) -> HiredWorker | None:
         """The worker with the fewest items; one by itself for an item that may kill its worker."""
-        fewest = self._least_busy()
-        if (fewest is None or fewest.units) and self._may_hire():
+        if all(hired.units for hired in self._usable()) and self._may_hire():
             self._hire()
-            fewest = self._least_busy()
+        fewest = min(self._usable(), key=self._busy, default=None)
         if fewest is None or len(fewest.units) >= (1 if unit.alone else self._engine.at_once):
             return None
         return None if any(item.alone for item in fewest.units.values()) else fewest
 
-    def _least_busy(self) -> HiredWorker | None:
-        usable = (hired for hired in self.present() if hired.ready or self.why is None)
-        return min(usable, key=lambda hired: len(hired.units), default=None)
+    def unsent(self) -> WorkItem | None:
+        """Take an item from a worker that has not started, if one that is ready has room."""
+        if any(hired.ready and not self._busy(hired)[0] for hired in self.present()):
+            for hired in self.present():
+                if not hired.ready and hired.units:
+                    return hired.units.pop(min(hired.units))
+        return None
+
+    def _usable(self) -> list[HiredWorker]:
+        return [hired for hired in self.present() if hired.ready or self.why is None]
+
+    def _busy(self, hired: HiredWorker) -> tuple[bool, bool, int]:
+        """How busy *hired* is: first come those that are ready and have room."""
+        alone = any(item.alone for item in hired.units.values())
+        full = alone or len(hired.units) >= self._engine.at_once
+        return full, not hired.ready, len(hired.units)
 
     def _may_hire(self) -> bool:
         """True if one more worker may start; after a loss only one at a time, which may fail."""

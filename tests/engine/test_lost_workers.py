@@ -64,6 +64,20 @@ def test_what_was_recorded_is_not_paid_again(tmp_path):
     assert replay(tmp_path / "trace", lambda: appl_map(chain, "abcdef", engine=engine)) == values
 
 
+@pytest.mark.parametrize("items", ["abcdef", "abcdefghijkl"])
+def test_items_go_on_elsewhere_while_their_workers_do_not_start(tmp_path, items):
+    """A cluster may still count the places of a node that is gone."""
+    engine = Threads(workers=3, at_once=2, room=1)
+    with World(words).run(tmp_path / "trace"):
+        values = appl_map(chain, items, engine=engine)
+    assert (
+        len(engine.hired) == 3 and [worker.sent > 0 for worker in engine.hired][1:] == [False] * 2
+    )
+    with World(words).run(tmp_path / "here"):
+        assert appl_map(chain, items) == values
+    assert calls(tmp_path / "here") == calls(tmp_path / "trace")
+
+
 def test_an_item_that_kills_its_workers_fails_alone(tmp_path):
     engine = Threads(workers=1, at_once=4, tries=3)
 
