@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, cast
 
-from appl.backend import Backend, PrefixCaching, offers
+from appl.backend import Backend, PrefixCaching, Sampling, offers
 from appl.runtime.answers.models import Models
 from appl.runtime.answers.samples import Caches, Samples
 from appl.runtime.concurrency.loop_thread import io_thread
@@ -19,6 +19,9 @@ from appl.runtime.scheduling.order import Order, order_of
 from appl.runtime.scheduling.placing import BackendEndpoint, LegDispatcher, Placing
 from appl.runtime.scheduling.policy import Allowance, Policy
 from appl.runtime.scheduling.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from appl.runtime.answers.request_options import RequestOptions
 
 
 class Dispatch:
@@ -40,7 +43,7 @@ class Dispatch:
     ) -> None:
         self.models, self.policy = models, policy
         self.caches = Caches()
-        self.requests: dict[object, Any] = {}
+        self.requests: dict[tuple[object, ...] | None, tuple[RequestOptions, Sampling]] = {}
         self.ledger = BudgetLedger()
         self.places: list[BackendEndpoint] = []
         self.scheduler: Scheduler[LegDispatcher] | Placing

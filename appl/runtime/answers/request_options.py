@@ -68,8 +68,7 @@ class RequestOptions:
         *options* are those that were written. A run keeps plain ones for calls that write the same:
         they mean the same wherever they stand.
         """
-        known: dict[object, tuple[RequestOptions, Sampling]] = frame.run.dispatch.requests
-        key: object = None
+        known, key = frame.run.dispatch.requests, None
         types = (type(model), *map(type, options.values()))
         if response_format is None and _PLAIN.issuperset(types):
             key = frame.model, model, *options.items(), *types  # 1 is not 1.0 here
