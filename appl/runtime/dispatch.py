@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from appl.backend import Backend, PrefixCaching, Sampling, offers
 from appl.runtime.answers.models import Models
@@ -20,14 +20,11 @@ from appl.runtime.scheduling.placing import BackendEndpoint, LegDispatcher, Plac
 from appl.runtime.scheduling.policy import Allowance, Policy
 from appl.runtime.scheduling.scheduler import Scheduler
 
-if TYPE_CHECKING:
-    from appl.runtime.answers.request_options import RequestOptions
-
 
 class Dispatch:
     """The queue of a run, and its ways to one backend or several.
 
-    ``requests`` are the options of earlier calls (see ``RequestOptions``), by what was written. All
+    ``requests`` are the ``RequestOptions`` and samplings of earlier calls, by what was written. All
     calls reserve at one ``ledger``. ``places`` are the backends.
     """
 
@@ -43,7 +40,7 @@ class Dispatch:
     ) -> None:
         self.models, self.policy = models, policy
         self.caches = Caches()
-        self.requests: dict[tuple[object, ...] | None, tuple[RequestOptions, Sampling]] = {}
+        self.requests: dict[object, tuple[object, Sampling]] = {}
         self.ledger = BudgetLedger()
         self.places: list[BackendEndpoint] = []
         self.scheduler: Scheduler[LegDispatcher] | Placing
