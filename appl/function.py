@@ -26,8 +26,7 @@ from appl.compiler import (
 from appl.errors import ApplError, InvalidOption
 from appl.prompt import UNFORMATTED, RoleName, Voice
 from appl.runtime import activation
-from appl.runtime.activation import CONTEXTS, CallMode
-from appl.runtime.body import Body, Primed, marked, primed
+from appl.runtime.activation import CONTEXTS, Body, CallMode, Primed, marked, primed
 from appl.runtime.concurrency.fiber import hub_here, strand_here
 from appl.runtime.concurrency.future import Future
 from appl.runtime.concurrency.scopes import call_in_words

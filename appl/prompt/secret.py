@@ -129,9 +129,9 @@ def conceal(name: str, value: str | None) -> None:
         _concealed = {**_concealed, name: value}  # a new one: other threads may go through the old
 
 
-def concealed() -> dict[str, str]:
-    """A snapshot of the values that :func:`conceal` was given, by name."""
-    return _concealed
+def places_of_secrets() -> tuple[dict[str, str], dict[bytes, bytes]]:
+    """A snapshot of the values that :func:`conceal` was given, by name, and the raw environment."""
+    return _concealed, raw_environment()
 
 
 def raw_environment() -> dict[bytes, bytes]:

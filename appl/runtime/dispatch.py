@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
-from appl.backend import Backend, PrefixCaching, offers
+from appl.backend import Backend, PrefixCaching, Sampling, offers
 from appl.runtime.answers.models import Models
 from appl.runtime.answers.samples import Caches, Samples
 from appl.runtime.concurrency.loop_thread import io_thread
@@ -24,7 +24,7 @@ from appl.runtime.scheduling.scheduler import Scheduler
 class Dispatch:
     """The queue of a run, and its ways to one backend or several.
 
-    ``requests`` are the options of earlier calls (see ``RequestOptions``), by what was written. All
+    ``requests`` are the ``RequestOptions`` and samplings of earlier calls, by what was written. All
     calls reserve at one ``ledger``. ``places`` are the backends.
     """
 
@@ -40,7 +40,7 @@ class Dispatch:
     ) -> None:
         self.models, self.policy = models, policy
         self.caches = Caches()
-        self.requests: dict[object, Any] = {}
+        self.requests: dict[object, tuple[object, Sampling]] = {}
         self.ledger = BudgetLedger()
         self.places: list[BackendEndpoint] = []
         self.scheduler: Scheduler[LegDispatcher] | Placing

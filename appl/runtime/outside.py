@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
-from weakref import proxy, ref
+from weakref import ref
 
 from appl.backend import Backend, Response, offers
 from appl.runtime.answers.call import Call
@@ -17,7 +17,7 @@ from appl.runtime.concurrency.fiber import watchdog
 from appl.runtime.concurrency.idle_detection import IdleDetection, WatchedRun, idle_detection_for
 from appl.runtime.concurrency.loop_thread import void
 from appl.runtime.concurrency.watchdog import WaitedRun
-from appl.runtime.event import Event, Instrument
+from appl.runtime.event import Instrument
 from appl.runtime.scheduling.call_status import Endable
 from appl.runtime.world import Expected, Moment, Shared, Stepping, World
 
@@ -45,7 +45,7 @@ class Outside:
         # The run holds this, which does not hold it: a run that nobody needs any more is freed at
         # once, and does not wait for the garbage collector.
         self._run, self.world = ref(run), world
-        self._reporter = run.reporter
+        self._reporter, self.emit = run.reporter, run.reporter.emit
         self._expected = Expected(world)
         self.expect, self.ends, self.leave = world.expect, world.ends, world.leave
         self.answer: Callable[[Call, Callable[[Call], None]], None] | None = None
@@ -60,8 +60,7 @@ class Outside:
         """Begin; *backend* may answer one call after the other, each time all programs wait."""
         # First the world, which may add itself to the steps. Only then it is known whether anybody
         # hands something over when all programs wait: live nobody does, and no hub is watched.
-        # This holds the world, and the world not this: see above.
-        self.world.opens(proxy(self))
+        self.world.opens(self)
         run.dispatch.caches.used = self._uses_caches
         # The watchdog compares durations. With answers from a record they say nothing of the user's
         # lines.
@@ -118,10 +117,6 @@ class Outside:
     def rests(self) -> bool:
         """True if no program can go on."""
         return self.over or (self.idle_detection is not None and self.idle_detection.rests)
-
-    def emit(self, event: Event) -> None:
-        """Tell all instruments of the run."""
-        self._reporter.emit(event)
 
     def look_soon(self) -> None:
         """Look whether all programs wait: something is held, or goes to the backend."""

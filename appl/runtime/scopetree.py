@@ -12,7 +12,7 @@ import threading
 from asyncio import _get_running_loop
 from collections.abc import Iterator
 from contextvars import Token
-from weakref import proxy
+from weakref import ref
 
 from appl.prompt import Prompt, digest_of
 from appl.runtime.concurrency.loop_thread import task_here
@@ -51,6 +51,23 @@ class Scopes:
 def _needed(frame: Frame, holder: Holder) -> bool:
     alive = holder.is_alive() if isinstance(holder, threading.Thread) else not holder.done()
     return alive or bool(owed(frame.started))
+
+
+class LeftRoot(Frame):
+    """The root of a run that was left. It does not hold the run, which holds it."""
+
+    __slots__ = ("_run",)
+
+    @property
+    def run(self) -> FrameRun:
+        """The run, which whoever comes here holds."""
+        run = self._run()
+        assert run is not None
+        return run
+
+    @run.setter
+    def run(self, run: FrameRun) -> None:
+        self._run = ref(run)
 
 
 class ScopeTree:
@@ -94,7 +111,7 @@ class ScopeTree:
         collector. Who is in the old root still holds that, and with it the run.
         """
         root = self.root
-        self.root = Frame(proxy(root.run), None, "", root.prompt)
+        self.root = LeftRoot(root.run, None, "", root.prompt)
         self.root.account, self.root.counts, self.root.started = (
             root.account,
             root.counts,

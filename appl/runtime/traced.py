@@ -15,8 +15,7 @@ from typing import ParamSpec, TypeVar, overload
 from appl.compiler import program_of
 from appl.errors import InvalidOption
 from appl.runtime import activation
-from appl.runtime.activation import CallMode
-from appl.runtime.body import Body, marked
+from appl.runtime.activation import Body, CallMode, marked
 from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.current import here
 from appl.runtime.frame import Frame

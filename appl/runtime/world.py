@@ -178,10 +178,10 @@ class Shared(Protocol):
 class Live:
     """The world as it is: nothing is held back."""
 
-    programs: Programs
-
     def opens(self, programs: Programs) -> None:
-        self.programs = programs
+        # Who tells the instruments, and not the programs, which hold this: the run is freed at once
+        # when nobody needs it any more, and does not wait for the garbage collector.
+        self._emit = programs.emit
 
     def expect(
         self, moment: Moment, tell: Tell, live: Go, about: Call | ToolRequest | None = None
@@ -193,7 +193,7 @@ class Live:
         # After the look, so that the record's order of times is the order in which things were
         # seen; and before the program goes on, which may see the next thing at once.
         at = time.monotonic_ns()
-        self.programs.emit(Observed(moment.address, moment.ordinal, moment.kind, value, at))
+        self._emit(Observed(moment.address, moment.ordinal, moment.kind, value, at))
         return value
 
     def leave(self, moment: Moment) -> None:

@@ -309,18 +309,18 @@ CONTROLS = {
     ),
     "signatures of any key": Control(
         "tracing/format/block.py",
-        "if not codec & SIGNED or not compare_digest(found, payload[-SIZE:]):",
+        "if not codec & SIGNED or not hmac.compare_digest(found, payload[-SIGNATURE:]):",
         "if not codec & SIGNED:",
         "trust/test_runs.py::test_another_key_makes_all_runs_so_far_a_strangers",
     ),
     "a signature that leaves out the head of its block": Control(
-        "tracing/format/signing.py",
+        "tracing/format/block.py",
         "before + head + payload",
         "before + payload",
         "trust/test_runs.py::test_every_change_of_a_byte_is_seen",
     ),
     "a signature that leaves out the one before": Control(
-        "tracing/format/signing.py",
+        "tracing/format/block.py",
         "before + head + payload",
         "head + payload",
         "trust/test_signing.py::test_a_signature_depends_on_the_key_the_one_before_the_head_and_the_content",

@@ -93,7 +93,7 @@ MUTANTS = (
     ),
     Mutant(
         "a generator speaks in the frame of whoever resumes it",
-        "runtime/body.py",
+        "runtime/activation.py",
         "                        self.begun(frame)\n                    out = step()\n",
         "                        self.begun(frame)\n"
         "                    elif frame.parent is not None:\n"

@@ -93,7 +93,7 @@ SEEDED = (
     )),
     Seeded("generators", "plain", Mutant(
         "a generator is not told what is sent to it",
-        "runtime/body.py",
+        "runtime/activation.py",
         "                    step = functools.partial(inner.send, (yield out))\n"
         "                except GeneratorExit:\n                    out = step",
         "                    yield out\n                    step = functools.partial(inner.send, None)\n"

@@ -80,9 +80,8 @@ def test_the_frames_of_the_user_are_shown(host: str, kind: str, tmp_path: Path) 
     assert ENDS[kind] in told
     assert "program.py" in told and "return inner(kind)" in told
     for ours in (
-        "runtime/body",
         "appl/function",
-        "activation.py",
+        "runtime/activation",
         "generate.py",
         "request_options.py",
     ):

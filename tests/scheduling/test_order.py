@@ -68,11 +68,11 @@ def test_every_order_takes_each_call_once_and_higher_priority_first(seed: int) -
                     assert each.priority == max(waiting.values())
                 del waiting[each.address]
                 order.served(each, dice.random() * 9)
-            assert len(order) == len(waiting)
+            assert order.size == len(waiting)
         while (each := order.take()) is not None:
             taken[each.address] += 1
         assert taken == added
-        assert len(order) == 0
+        assert order.size == 0
 
 
 def test_calls_of_one_prompt_go_together() -> None:

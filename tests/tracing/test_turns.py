@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from appl.tracing.format.turns import SWITCH_SECONDS, Turns
-from appl.tracing.recording.writer import GROUP_SECONDS, GroupTimer, Wakeup
+from appl.tracing.recording.writer import GROUP_SECONDS, GroupTimer
 
 USUAL = 0.005
 
@@ -95,33 +95,25 @@ def test_writers_ask_for_it_and_a_forked_child_has_none(tmp_path: Path) -> None:
     assert told[:-1] == [usual, short, usual, short, "it is there", usual]
 
 
-class Waits(Wakeup):
-    """Notes the seconds of each wait, and returns at once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.waits: list[float | None] = []
-
-    def wait(self, seconds: float | None) -> None:
-        self.waits.append(seconds)
-
-
-@pytest.mark.parametrize(
-    "age, late, least, most",
-    [
-        (0.0, 0.0, 0.0, GROUP_SECONDS),
-        (1.0, 0.0, 0.0, 0.0),
-        (-1.0, 0.0, 0.99, 1 + GROUP_SECONDS),
-        (-1.0, 0.0005, 0.99, 1 + GROUP_SECONDS - 0.0015),
-    ],
-)
-def test_a_group_gathers_until_its_first_item_is_old(
-    age: float, late: float, least: float, most: float
-) -> None:
+def test_a_group_gathers_until_its_first_item_is_old() -> None:
     """The later the writer was woken the last time, the less it waits."""
-    wakeup = Waits()
-    timer = GroupTimer(wakeup)
-    timer.since, timer.late = time.monotonic() - age, late
+    timer = GroupTimer()
+    timer.since = 10.0
+    assert timer.due() == pytest.approx(10.0 + GROUP_SECONDS)
+    timer.late = 0.0005
+    assert timer.due() == pytest.approx(10.0 + GROUP_SECONDS - 0.0015)
+
+
+def test_a_group_whose_first_item_is_old_is_not_waited_for() -> None:
+    timer = GroupTimer()
+    timer.since = began = time.monotonic() - 3600.0
     timer.gather()
-    (waited,) = wakeup.waits
-    assert waited is not None and least <= waited <= most
+    assert (timer.since, timer.late, timer.hurry) == (began, 0.0, False)
+
+
+def test_a_group_that_somebody_waits_for_is_not_gathered() -> None:
+    timer = GroupTimer()
+    timer.since = time.monotonic() + 3600.0
+    timer.rush()
+    timer.gather()  # which would last an hour
+    assert not timer.hurry

@@ -132,7 +132,6 @@ class Call(Promise):
         "run",
         "sampling",
         "source",
-        "stream",
         "timeout",
         "tools",
         "worker",
@@ -167,7 +166,6 @@ class Call(Promise):
         self.cache: str | None = None
         self.tools: ToolRunner | None = None
         self.emit: Feed | None = None
-        self.stream: Stream | None = None
         self.request: Request | None = None
         self.worker: AsyncTask[None] | None = None
         self.source: Source | None = None
@@ -206,12 +204,11 @@ class Call(Promise):
     def again(self, address: str, node: PromptNode) -> Call:
         """The same question with a longer prompt, asked on behalf of this call."""
         other: Call = object.__new__(Call)
-        for name in Call.__slots__:
-            setattr(other, name, getattr(self, name))
         Promise.__init__(other, address, None)
-        other.node, other.messages, other.request, other.worker = node, None, None, None
-        other.emit = other.stream = other.source = other.given = None
-        other.attempts = 0
+        other._start_plain()
+        for name in _ASKED:
+            setattr(other, name, getattr(self, name))
+        other.node, other.messages = node, None
         return other
 
     # -- as a part of a series
@@ -232,6 +229,12 @@ class Call(Promise):
     def stream_to(self, sink: Sink) -> None:
         """Have what the backend emits passed on to *sink*; before the call is submitted."""
         self.emit = Feed(self.address, self.run.reporter, sink)
+
+    @property
+    def stream(self) -> Stream | None:
+        """The stream of what the backend emits, if there is one."""
+        sink = self.emit.sink if self.emit is not None else None
+        return sink if isinstance(sink, Stream) else None
 
     # -- on the I/O thread
 
@@ -379,6 +382,13 @@ class Call(Promise):
     def suspicious(self) -> bool:
         node = self.node
         return node is not None and not node.is_ready and node.first_waiting() is not None
+
+
+_ASKED = (
+    "account", "cache", "frame", "identity", "model", "n", "priority", "run", "sampling", "timeout",
+    "tools",
+)  # fmt: skip
+"""What is the same in a question that is asked again with a longer prompt."""
 
 
 def sources(node: PromptNode | None) -> Iterator[Promise]:

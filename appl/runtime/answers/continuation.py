@@ -102,7 +102,7 @@ class Continuation(MultiCall):
     # -- what is streamed
 
     def stream_to(self, stream: Stream) -> None:
-        self._sink = stream
+        self.stream = stream
         self.call.stream_to(self)
 
     def stream_more(self, sources: Sequence[Call | MultiCall], stream: Stream) -> None:
@@ -117,8 +117,8 @@ class Continuation(MultiCall):
         return self._growing.add(self._joint.feed(text))
 
     def _pass(self, feed: Feed | None, kind: Kind, text: str) -> None:
-        if text and feed is not None and self._sink is not None:
-            self._sink.add(feed, kind, text)
+        if text and feed is not None and self.stream is not None:
+            self.stream.add(feed, kind, text)
 
     # -- what is asked
 

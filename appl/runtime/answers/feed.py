@@ -35,14 +35,14 @@ class Feed:
     """
 
     __slots__ = (
-        "_again", "_closed", "_otherwise", "_reporter", "_sink", "_standing", "_stood", "address",
-        "chunks", "first",
+        "_again", "_closed", "_otherwise", "_reporter", "_standing", "_stood", "address", "chunks",
+        "first", "sink",
     )  # fmt: skip
 
     def __init__(self, address: str, reporter: Reporter, sink: Sink, first: int = 0) -> None:
         self.address, self.first = address, first
         self.chunks: list[Chunk] = []
-        self._reporter, self._sink, self._closed = reporter, sink, False
+        self._reporter, self.sink, self._closed = reporter, sink, False
         self._stood = 0
         self._standing: dict[tuple[int, Kind], str] = {}
         self._again: dict[tuple[int, Kind], int] = {}  # how much of what stands has come again
@@ -59,7 +59,7 @@ class Feed:
         if self._reporter.watched:
             self._reporter.emit(ChunkArrived(self.address, chunk, time.monotonic_ns()))
         if chunk.sample == self.first:
-            self._sink.add(self, chunk.kind, chunk.text)
+            self.sink.add(self, chunk.kind, chunk.text)
 
     def anew(self, otherwise: Callable[[str], None]) -> None:
         """Have the answer, of which a part came from a record, made from its beginning.

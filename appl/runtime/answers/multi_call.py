@@ -31,7 +31,7 @@ class MultiCall(Promise):
     program and to its prompts it is one pending answer with the address of its first call.
     """
 
-    __slots__ = ("_cancelled", "_left", "_sink", "first", "round", "run", "sources", "stream")
+    __slots__ = ("_cancelled", "_left", "first", "round", "run", "sources", "stream")
 
     def __init__(self, first: Call | MultiCall) -> None:
         super().__init__(first.address, first.home)
@@ -42,7 +42,6 @@ class MultiCall(Promise):
         self.round: list[Call | MultiCall] = []
         self._left = 0
         self._cancelled = False
-        self._sink: Stream | None = None
         self.stream: Stream | None = None
 
     @property
@@ -58,7 +57,7 @@ class MultiCall(Promise):
 
     def stream_to(self, stream: Stream) -> None:
         """Have what comes passed on to *stream*; before the first call is submitted."""
-        self._sink = stream
+        self.stream = stream
         self.first.stream_to(stream)
 
     def again(self, address: str, node: PromptNode) -> MultiCall:
@@ -73,8 +72,8 @@ class MultiCall(Promise):
 
     def ask(self, *sources: Call | MultiCall) -> None:
         """Ask more, side by side; their addresses begin with that of the series."""
-        if self._sink is not None:
-            self.stream_more(sources, self._sink)
+        if self.stream is not None:
+            self.stream_more(sources, self.stream)
         for source in sources:
             source.begin()
         self._follow(list(sources))
@@ -191,8 +190,7 @@ def continued(trunk: PromptNode | None, answer: Lazy) -> PromptNode:
 
 def open_stream(answer: Call | MultiCall, partial: Partial | None = None) -> None:
     """Have *answer* streamed; before it is begun."""
-    stream = answer.stream = Stream(answer, answer.run.reporter, partial)
-    answer.stream_to(stream)
+    answer.stream_to(Stream(answer, answer.run.reporter, partial))
 
 
 class AnswerPart:

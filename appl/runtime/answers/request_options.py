@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _MOST = 4096
+_NOTHING = None, Sampling()
 _READ = {"stop": stops, "stop_tokens": stop_ids}
 
 
@@ -68,13 +69,13 @@ class RequestOptions:
         *options* are those that were written. A run keeps plain ones for calls that write the same:
         they mean the same wherever they stand.
         """
-        known: dict[object, tuple[RequestOptions, Sampling]] = frame.run.dispatch.requests
-        key: object = None
+        known, key = frame.run.dispatch.requests, None
         types = (type(model), *map(type, options.values()))
         if response_format is None and _PLAIN.issuperset(types):
             key = frame.model, model, *options.items(), *types  # 1 is not 1.0 here
-            if (found := known.get(key)) is not None:
-                return found
+            found, sampling = known.get(key, _NOTHING)
+            if isinstance(found, cls):
+                return found, sampling
         asked = cls(model, _FIELDS.copy(), {})
         if options:
             asked._read(options)

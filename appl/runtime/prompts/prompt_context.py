@@ -12,7 +12,7 @@ from typing import ParamSpec, TypeVar
 
 from appl.prompt import Prompt
 from appl.prompt.notebook import Bundle
-from appl.runtime.body import marked
+from appl.runtime.activation import marked
 from appl.runtime.frame import FRAME
 from appl.runtime.prompts.context import PromptRecords, conversation_of, shown
 from appl.runtime.prompts.conversation import Conversation

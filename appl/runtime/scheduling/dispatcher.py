@@ -200,7 +200,8 @@ class Dispatcher:
                 else:
                     response = await self.backend.complete(request, question.emit)
             check_response(response, self.name)
-            response = meter.priced(request, response)
+            if meter.has_prices:
+                response = meter.priced(request, response)
         except BaseException as error:
             # A cancellation, too: the server may have worked, so its worst case is paid for, and
             # the slot must be given back however the attempt ends.

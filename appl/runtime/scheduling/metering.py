@@ -27,11 +27,11 @@ _NONE = Amounts()
 
 
 class Meter:
-    """Measures the requests to one backend, by the *prices* of its models."""
+    """Measures the requests to one backend, by the *prices* of its models, if it ``has_prices``."""
 
     def __init__(self, profile: Profile, prices: Overridden, caching: PrefixCaching | None) -> None:
         self._profile, self._prices, self._caching = profile, prices, caching
-        self._has_prices = bool(prices.own) or bool(prices.brought)
+        self.has_prices = bool(prices.own) or bool(prices.brought)
         self._ratio = 1.0
 
     def worst(self, request: Request, account: Account) -> Amounts:
@@ -54,7 +54,7 @@ class Meter:
 
     def priced(self, request: Request, response: Response) -> Response:
         """A live answer with its cost, by the order of ``Overridden.cost``."""
-        if not self._has_prices or (response.cost is not None and not self._prices.own):
+        if response.cost is not None and not self._prices.own:
             return response
         cost = self._prices.cost(request.model or self._profile.default_model or "", response)
         return response if cost == response.cost else replace(response, cost=cost)

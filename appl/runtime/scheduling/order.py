@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 class Order(Protocol):
     """A queue of ready calls, which decides which one goes first."""
 
+    @property
+    def size(self) -> int:
+        """The number of calls that are ready."""
+
     def add(self, call: Call) -> None:
         """*call* is ready."""
 
@@ -28,9 +32,6 @@ class Order(Protocol):
 
     def served(self, call: Call, seconds: float) -> None:
         """The backend has worked on *call* for *seconds*."""
-
-    def __len__(self) -> int:
-        """The number of calls that are ready."""
 
     def __iter__(self) -> Iterator[Call]:
         """The calls that are ready, in the order in which they would be taken now."""
@@ -51,7 +52,8 @@ class Fifo:
     def served(self, call: Call, seconds: float) -> None:
         """It makes no difference."""
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
         return len(self._calls)
 
     def __iter__(self) -> Iterator[Call]:
@@ -63,7 +65,7 @@ class ByPrefix:
 
     def __init__(self) -> None:
         self._groups: dict[int, OrderedDict[PromptNode | None, deque[Call]]] = {}
-        self._size = 0
+        self.size = 0
 
     def add(self, call: Call) -> None:
         groups = self._groups.setdefault(call.priority, OrderedDict())
@@ -72,7 +74,7 @@ class ByPrefix:
         if calls is None:
             calls = groups[trunk] = deque()
         calls.append(call)
-        self._size += 1
+        self.size += 1
 
     def take(self) -> Call | None:
         if not self._groups:
@@ -85,14 +87,11 @@ class ByPrefix:
             del groups[trunk]
             if not groups:
                 del self._groups[priority]
-        self._size -= 1
+        self.size -= 1
         return call
 
     def served(self, call: Call, seconds: float) -> None:
         """It makes no difference."""
-
-    def __len__(self) -> int:
-        return self._size
 
     def __iter__(self) -> Iterator[Call]:
         for priority in sorted(self._groups, reverse=True):
@@ -124,13 +123,14 @@ class ByProgram:
         self._now, self._drain = now, drain
         self._levels: dict[int, dict[int, OrderedDict[object, _Group]]] = {}
         self._served: dict[str, float] = {}
-        self._size = 0
+        self.size = 0
         self._alone: Call | None = None  # the only one there is needs no place among others
         self._open: tuple[int, int, object] | None = None
         self._left = 0
 
     def add(self, call: Call) -> None:
-        if not self._size and self._alone is None:
+        self.size += 1
+        if self.size == 1:
             self._alone = call
             return
         if self._alone is not None:
@@ -147,22 +147,23 @@ class ByProgram:
         if group is None:
             group = groups[key] = _Group(program, self._now())
         group.calls.append(call)
-        self._size += 1
         # A group is drained before the next one, but not before calls of a higher priority.
         if self._open is not None and call.priority > self._open[0]:
             self._open = None
 
     def take(self) -> Call | None:
-        if not self._size:
-            call, self._alone = self._alone, None
-            return call
+        if not self.size:
+            return None
+        self.size -= 1
+        if self._alone is not None:
+            alone, self._alone = self._alone, None
+            return alone
         if self._open is None or self._left <= 0:
             self._open, self._left = self._choose(), self._drain
         priority, level, key = self._open
         groups = self._levels[priority][level]
         group = groups[key]
         call = group.calls.popleft()
-        self._size -= 1
         self._left -= 1
         if not group.calls:
             self._open = None
@@ -175,15 +176,12 @@ class ByProgram:
 
     def served(self, call: Call, seconds: float) -> None:
         """Count *seconds* for the program of *call*, if others had to wait for it."""
-        if not self._size:
+        if not self.size or self._alone is not None:
             return
         program = program_of(call)
         if program not in self._served and len(self._served) >= _MOST:
             self._served.pop(next(iter(self._served)))
         self._served[program] = self._served.get(program, 0.0) + seconds
-
-    def __len__(self) -> int:
-        return self._size if self._alone is None else 1
 
     def __iter__(self) -> Iterator[Call]:
         if self._alone is not None:

@@ -128,7 +128,7 @@ class Scheduler(Generic[Way]):
         # that a burst of calls does not make a burst of workers which find the queue empty.
         if self._starting:
             return True
-        if not (len(self.order) or (ahead is not None and ahead.waiting)):
+        if not (self.order.size or (ahead is not None and ahead.waiting)):
             return False
         limit = self.dispatcher.limit
         if limit is not None and self.workers >= limit:
@@ -150,7 +150,7 @@ class Scheduler(Generic[Way]):
         take = self.order.take if ahead is None else ahead.next
         try:
             while not self.paused and (call := take()) is not None:
-                if len(self.order) or (ahead is not None and ahead.waiting):
+                if self.order.size or (ahead is not None and ahead.waiting):
                     self._engage()
                 if call.outcome is None:  # it may have been cancelled in the queue
                     await self._attempt(call, io)
@@ -206,7 +206,7 @@ class Scheduler(Generic[Way]):
                 number += why is None
                 why, at = why or self._why(number), 0 if why else number
                 yield CallStatus(call, "queue", why, self.dispatcher.name, at)
-        behind = self._why(2) if len(self.order) else None
+        behind = self._why(2) if self.order.size else None
         for call in self.order:
             if call.outcome is None:
                 number += 1
@@ -229,7 +229,7 @@ class Scheduler(Generic[Way]):
 
     def loads(self) -> list[Load]:
         """The load of the backend, in a list."""
-        return [self.dispatcher.load(len(self.order))]
+        return [self.dispatcher.load(self.order.size)]
 
     def pause(self) -> None:
         """Begin no attempt from now on; what is on its way goes on."""

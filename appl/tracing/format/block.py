@@ -3,19 +3,22 @@ codec · u32 raw length · payload``. With the flag ``SIGNED`` in the codec, the
 signature of 16 bytes.
 
 Invariant: what ``scan`` yields is a prefix without holes of what was written, checked by checksum
-and sequence number; blocks of another trace do not pass, since each names the one before it.
+and sequence number; blocks of another trace do not pass, since each names the one before it. A
+signature covers its block and all blocks before it: a block that was changed, moved, left out or
+put in does not fit its signature, and neither does any block after it.
 Nothing is decompressed whose size was not checked before.
 """
 
 from __future__ import annotations
 
+import hmac
 import re
 import struct
 import threading
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from hmac import compare_digest
+from functools import lru_cache
 from typing import BinaryIO
 
 import zstandard
@@ -23,7 +26,7 @@ import zstandard
 from appl.errors import NotATrace, TraceCorrupt, TraceTooNew
 from appl.tracing.format.allowance import DecodingAllowance, of_file
 from appl.tracing.format.codec import MAX_RAW
-from appl.tracing.format.signing import SIZE, START, signature
+from appl.tracing.format.signing import SIGNATURE
 
 MAGIC = b"APPLTRC1"
 HEAD = struct.Struct("<IIIIBI")
@@ -33,13 +36,28 @@ _SMALL, _LARGE = 512, 1 << 16
 from which it is worth more time."""
 _PLAIN, _ZSTD = 0, 1
 SIGNED = 0x80
-_LONGEST = MAX_RAW + SIZE
+UNSIGNED = bytes(SIGNATURE)
+"""The signature before that of the first block."""
+_LONGEST = MAX_RAW + SIGNATURE
 _RESYNC_TRIES, _RESYNC_BYTES, _RESYNC_PIECE = 1 << 20, 1 << 28, 1 << 22
 # where a block may begin: a length above 0, and sequence, codec and raw length in their ranges
 _HEADLIKE = re.compile(
     rb"(?=(?!\x00\x00\x00)...[\x00-\x04].......[\x00-\x04]....[\x00\x01\x80\x81]...[\x00-\x04])",
     re.DOTALL,
 )
+
+
+def signature(key: bytes, before: bytes, head: bytes, payload: bytes) -> bytes:
+    """The signature of a block after the one whose signature is *before*."""
+    begun = _begun(key).copy()
+    begun.update(before + head + payload)
+    return begun.digest()[:SIGNATURE]
+
+
+@lru_cache(maxsize=8)
+def _begun(key: bytes) -> hmac.HMAC:
+    """The HMAC of nothing yet: to find the digest and to take in the key is half of the work."""
+    return hmac.new(key, digestmod="sha256")
 
 
 class Encoder:
@@ -54,7 +72,7 @@ class Encoder:
         previous: int = 0,
         *,
         key: bytes | None = None,
-        before: bytes = START,
+        before: bytes = UNSIGNED,
     ) -> None:
         self.sequence, self.previous = sequence, previous
         self.key, self.before = key, before
@@ -119,7 +137,7 @@ def decompress(codec: int, payload: bytes, raw_length: int) -> bytes:
 
 def unsigned(codec: int, payload: bytes) -> tuple[int, bytes]:
     """Codec and payload of a block without its signature."""
-    return (codec & ~SIGNED, payload[:-SIZE]) if codec & SIGNED else (codec, payload)
+    return (codec & ~SIGNED, payload[:-SIGNATURE]) if codec & SIGNED else (codec, payload)
 
 
 def _zstd(payload: bytes, raw_length: int) -> bytes:
@@ -230,11 +248,11 @@ def signatures(file: BinaryIO, key: bytes) -> Iterator[bytes | None]:
     """The signature of each good block of *file*; ``None``, and no more, at one that *key* did not
     sign."""
     number = previous = 0
-    before = START
+    before = UNSIGNED
     for crc, codec, raw_length, payload in blocks(file):
         checked = _CHECKED.pack(number, previous, codec, raw_length)
         found = signature(key, before, checked, unsigned(codec, payload)[1])
-        if not codec & SIGNED or not compare_digest(found, payload[-SIZE:]):
+        if not codec & SIGNED or not hmac.compare_digest(found, payload[-SIGNATURE:]):
             yield None
             return
         number, previous, before = number + 1, crc, found
@@ -307,7 +325,11 @@ def _resync(file: BinaryIO, found: Scan, size: int) -> str | None:
         file.seek(at)
         head = file.read(HEAD.size)
         length, crc, number, _, _, raw_length = HEAD.unpack(head)
-        if number < found.blocks or at + HEAD.size + length > size or raw_length + SIZE < length:
+        if (
+            number < found.blocks
+            or at + HEAD.size + length > size
+            or raw_length + SIGNATURE < length
+        ):
             continue
         left -= length
         if zlib.crc32(file.read(length), zlib.crc32(head[8:])) == crc:

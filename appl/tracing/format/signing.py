@@ -1,36 +1,16 @@
-"""Signatures of a user's own runs. The key lies outside of every trace and every project.
-
-Invariant: a signature covers its block and all blocks before it. A block that was changed, moved,
-left out or put in does not fit its signature, and neither does any block after it.
-"""
+"""The owner of runs, whose key signs them. It lies outside of every trace and every project."""
 
 from __future__ import annotations
 
-import hmac
 import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
-SIZE = 16
-START = bytes(SIZE)
-"""The signature before that of the first block."""
-
-
-def signature(key: bytes, before: bytes, head: bytes, payload: bytes) -> bytes:
-    """The signature of a block after the one whose signature is *before*."""
-    begun = _begun(key).copy()
-    begun.update(before + head + payload)
-    return begun.digest()[:SIZE]
-
-
-@lru_cache(maxsize=8)
-def _begun(key: bytes) -> hmac.HMAC:
-    """The HMAC of nothing yet: to find the digest and to take in the key is half of the work."""
-    return hmac.new(key, digestmod="sha256")
+SIGNATURE = 16
+"""Bytes of a signature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,5 +52,5 @@ def _after(data: bytes, first: bytes) -> Iterator[bytes]:
     """The bytes behind each *first*, at any offset: a torn entry shifts those after it."""
     at = data.find(first)
     while at >= 0:
-        yield data[at + SIZE : at + 2 * SIZE]
-        at = data.find(first, at + 2 * SIZE)
+        yield data[at + SIGNATURE : at + 2 * SIGNATURE]
+        at = data.find(first, at + 2 * SIGNATURE)

@@ -21,7 +21,7 @@ from typing import BinaryIO, Literal
 from appl.errors import NotATrace, TraceError, TraceLocked, TraceWriteError
 from appl.tracing.format import block, codec, table
 from appl.tracing.format.allowance import DecodingAllowance
-from appl.tracing.format.signing import START, Owner
+from appl.tracing.format.signing import Owner
 
 Fault = Callable[[str], None]
 State = Literal["running", "finished", "crashed"]
@@ -279,7 +279,7 @@ class BlockFile:
         self.folder = os.path.dirname(path)
         if not os.path.isabs(path):  # the program may go to another one before the sync
             self.folder = os.path.join(os.getcwd(), self.folder)
-        self._owner, self._first, self._signature = owner, b"", START
+        self._owner, self._first, self._signature = owner, b"", block.UNSIGNED
         self.good = self.blocks = self.last = self.torn = 0
         self._fd = reopen(path) if append else create(path)
         self._encoder = self._prepare(append)

@@ -20,9 +20,8 @@ from appl.prompt.secret import LONG_ENOUGH as MIN_LENGTH
 from appl.prompt.secret import (
     SecretForms,
     as_bytes,
-    concealed,
     from_bytes,
-    raw_environment,
+    places_of_secrets,
     values_in,
 )
 from appl.tracing.format import codec, table
@@ -120,8 +119,9 @@ class Masker:
 
     def refresh(self) -> Secrets:
         """The secrets that are known now: the environment may have changed."""
-        if self._seen != (self._given, concealed(), raw_environment()):
-            seen = self._given, concealed(), raw_environment().copy()
+        hidden, environment = places_of_secrets()
+        if self._seen != (self._given, hidden, environment):
+            seen = self._given, hidden, environment.copy()
             self._secrets = _known_secrets(*seen, self._shapes)
             self._seen = seen  # last: another thread that finds it the same goes by the secrets
         return self._secrets
@@ -209,7 +209,8 @@ class Masker:
 
 def secrets_now() -> Secrets:
     """The secrets that every masker knows."""
-    return _known_secrets({}, concealed(), raw_environment().copy(), True)
+    hidden, environment = places_of_secrets()
+    return _known_secrets({}, hidden, environment.copy(), True)
 
 
 def _numbered(secrets: Iterable[str]) -> dict[str, str]:

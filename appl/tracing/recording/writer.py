@@ -82,23 +82,6 @@ def _forked() -> None:
         writer.abandon()
 
 
-class Wakeup:
-    """Wakes the one thread that waits for it; makes no lock each time, as an ``Event`` does."""
-
-    def __init__(self) -> None:
-        self._quiet = threading.Lock()
-        self._quiet.acquire()
-
-    def ring(self) -> None:
-        """Let the thread that waits go on, or the one that waits next."""
-        with contextlib.suppress(RuntimeError):  # it has rung already
-            self._quiet.release()
-
-    def wait(self, seconds: float | None) -> None:
-        """Return when it rings, or has rung since the last time, or after *seconds*."""
-        self._quiet.acquire(timeout=-1 if seconds is None else seconds)
-
-
 class GroupTimer:
     """Wakes the writer thread, and says for how long it gathers a group of items.
 
@@ -107,30 +90,41 @@ class GroupTimer:
     somebody waits for the group.
     """
 
-    def __init__(self, wakeup: Wakeup) -> None:
-        self.wakeup = wakeup
+    def __init__(self) -> None:
+        # The thread waits in this lock, which whoever wakes it opens: an ``Event`` makes a lock for
+        # each wait. If it is open already, the next wait ends at once.
+        self._bell = threading.Lock()
+        self._bell.acquire()
         self.awake = self.hurry = False
         self.since, self.late = time.monotonic(), 0.0
 
     def start_group(self) -> None:
         """Wake the thread for the first item of a group."""
         self.awake, self.since = True, time.monotonic()
-        self.wakeup.ring()
+        self._ring()
 
     def rush(self) -> None:
         """Have the group that gathers written now."""
         self.hurry = self.awake = True
-        self.wakeup.ring()
+        self._ring()
+
+    def _ring(self) -> None:
+        with contextlib.suppress(RuntimeError):  # it has rung already
+            self._bell.release()
+
+    def due(self) -> float:
+        """The time at which a group is complete though it is small.
+
+        A thread that computes lets this one go on late, then and once more or twice until the group
+        is written; so that is the earlier, the later this one was woken the last time.
+        """
+        return self.since + GROUP_SECONDS - _LOCKS * self.late
 
     def gather(self) -> None:
-        """Wait until a group is large, or its first item old, or somebody waits for it.
-
-        A thread that computes lets this one go on late, here and once more or twice until the group
-        is written; so it waits the less, the later it was woken the last time.
-        """
-        due = self.since + GROUP_SECONDS - _LOCKS * self.late
+        """Wait until a group is large, or its first item old, or somebody waits for it."""
+        due = self.due()
         left = 0.0 if self.hurry else max(due - time.monotonic(), 0.0)
-        self.wakeup.wait(left)
+        self._bell.acquire(timeout=left)
         if left and not self.hurry:
             late = time.monotonic() - due - _SLACK
             self.late = min(max(late, 0.0), GROUP_SECONDS / (2 * _LOCKS))
@@ -144,7 +138,7 @@ class GroupTimer:
         """
         self.awake = False
         if not listed:
-            self.wakeup.wait(max(until - time.monotonic(), 0.0))
+            self._bell.acquire(timeout=max(until - time.monotonic(), 0.0))
         self.awake = True
 
 
@@ -553,7 +547,7 @@ class WriterThread:
     """
 
     def __init__(self, folder: str) -> None:
-        self.timer = GroupTimer(Wakeup())
+        self.timer = GroupTimer()
         self.listed: deque[Writer] = deque()
         self._folder = folder
         self._writers: dict[Writer, None] = {}

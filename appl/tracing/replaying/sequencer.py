@@ -282,6 +282,7 @@ class Sequencer(Live):
     def opens(self, programs: Programs) -> None:
         """Have calls get the options that were set for them when they were recorded."""
         super().opens(programs)
+        self.programs = programs
         programs.held_by(self)
         programs.answered_by(self, caches=self.caches)
         programs.report_to(self)
