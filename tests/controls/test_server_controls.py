@@ -147,8 +147,8 @@ CONTROLS = {
     ),
     "JSON of any depth": Control(
         "appl/backend_http.py",
-        "    with suppress(ValueError, RecursionError):",
-        "    with suppress(ValueError):",
+        "    except (ValueError, RecursionError):",
+        "    except ValueError:",
         f"{HOSTILE}::test_an_answer_that_is_nested_deeply_is_malformed",
     ),
     "litellm's compressed answers are unpacked": Control(
