@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 import appl
@@ -11,10 +9,10 @@ from appl import call, gen, gen_with_tools, ppl
 from appl import map as appl_map
 from appl.errors import WorkerLost
 from appl.runtime.event import CallEnded
-from appl.testing import Fake, calling
+from appl.testing import calling
 from appl.testing.engine import Threads
 from appl.tracing import Trace
-from tests.engine.worlds import World, calls, replay, words
+from tests.engine.worlds import NeverSlow, World, calls, replay, words
 
 
 @ppl
@@ -117,18 +115,6 @@ def test_the_budget_of_an_item_begins_anew_with_it(tmp_path):
 
 
 def test_a_call_that_goes_on_for_another_worker_can_be_cancelled_there(tmp_path):
-    aborted = []
-
-    class Slow(Fake):
-        async def complete(self, request, emit=None):
-            answer = world._asked(request)
-            if answer.startswith("SLOW"):
-                try:
-                    await asyncio.get_running_loop().create_future()
-                finally:
-                    aborted.append(request.address)
-            return await super().complete(request, emit)
-
     def impatient(word):
         slow = call(chain, f"slow {word}")
         answer = str(gen(messages=f"fast {word}"))
@@ -136,10 +122,11 @@ def test_a_call_that_goes_on_for_another_worker_can_be_cancelled_there(tmp_path)
         return answer
 
     world = Deadly(words, "/impatient.0/chain.0/gen.0")
-    world.backend = lambda: Slow(words)
+    backend = NeverSlow(world._asked)
+    world.backend = lambda: backend
     with world.run(tmp_path / "trace"):
         assert world.map(impatient, ["x"]) == ["FAST X"]
-    assert len(world.engine.hired) == 2 and aborted == ["/impatient.0/chain.0/gen.0"]
+    assert len(world.engine.hired) == 2 and backend.aborted == ["/impatient.0/chain.0/gen.0"]
     again = replay(tmp_path / "trace", lambda: appl_map(impatient, ["x"], engine=world.engine))
     assert again == ["FAST X"]
 

@@ -18,7 +18,7 @@ from appl.runtime.event import CallEnded, Delivered, ScopeEntered
 from appl.testing import Fake, Streamed, running
 from appl.testing.engine import Threads
 from appl.tracing import Trace
-from tests.engine.worlds import World, calls, replay, words
+from tests.engine.worlds import NeverSlow, World, calls, replay, words
 
 
 @ppl
@@ -293,17 +293,6 @@ def test_a_worker_asks_the_calling_process_what_a_model_is_and_opens_no_cache(tm
 
 
 def test_a_call_that_a_program_cancels_on_a_worker_is_aborted_and_replays(tmp_path):
-    aborted = []
-
-    class Slow(Fake):
-        async def complete(self, request, emit=None):
-            if "SLOW" in words(request):
-                try:
-                    await asyncio.get_running_loop().create_future()
-                finally:
-                    aborted.append(request.address)
-            return await super().complete(request, emit)
-
     def impatient(word):
         slow = call(ask, f"slow {word}")
         answer = ask(word)
@@ -315,11 +304,11 @@ def test_a_call_that_a_program_cancels_on_a_worker_is_aborted_and_replays(tmp_pa
     def program():
         return appl_map(impatient, "ab", engine=Threads())
 
-    world = World(words)
-    world.backend = lambda: Slow(words)
+    world, backend = World(words), NeverSlow(words)
+    world.backend = lambda: backend
     with world.run(tmp_path / "trace"):
         assert program() == ["A", "B"]
-    assert sorted(aborted) == ["/impatient.0/ask.0/gen.0", "/impatient.1/ask.0/gen.0"]
+    assert sorted(backend.aborted) == ["/impatient.0/ask.0/gen.0", "/impatient.1/ask.0/gen.0"]
     outcomes = [facts[2] for facts in calls(tmp_path / "trace").values()]
     assert sorted(outcomes) == ["answered", "answered", "cancelled", "cancelled"]
     assert replay(tmp_path / "trace", program) == ["A", "B"]

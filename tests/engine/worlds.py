@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from appl.backend import Request
+from appl.backend import Emit, Request, Response
 from appl.runtime.run import Run
 from appl.session import replayed
 from appl.testing import Fake, Log
 from appl.tracing import RecordedCall, Recorder, Trace, profile_data
+
+
+class NeverSlow(Fake):
+    """Answers in capitals, but nothing that begins with ``slow``; ``aborted`` are those addresses.
+
+    What it is asked is passed to *answer* first.
+    """
+
+    def __init__(self, answer: Callable[[Request], Any]) -> None:
+        super().__init__(words)
+        self.aborted: list[str] = []
+        self._note = answer
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        self._note(request)
+        if words(request).startswith("SLOW"):
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self.aborted.append(request.address)
+        return await super().complete(request, emit)
 
 
 class World:
