@@ -5,8 +5,9 @@ Invariant: traces are only read. Amounts are integers in millionths; an unknown 
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from appl.cli import parameters
 from appl.cli.commands import Options, WordChoice, appl_command, option, switch
@@ -16,7 +17,8 @@ from appl.cli.trace.run_names import run_path
 from appl.price import total
 from appl.tracing import RecordedCall
 from appl.tracing.explaining.costs import KINDS, Costs, Terms, UsageSum, terms_of
-from appl.tracing.reading.streaming_reader import StreamingReader
+from appl.tracing.reading.lazy import opened_lazily
+from appl.tracing.reading.trace import Trace
 
 _MOST, _GROUPS, _OTHERS = 20, 10_000, "(others)"
 _OPEN_ENDED = """
@@ -41,12 +43,12 @@ def command(given: Options) -> None:
     report their use). A + after a number of tokens means that some calls do not report theirs. An
     unknown cost is shown as unknown, and a sum that lacks one as 'at least' the rest.
     """
-    with StreamingReader(run_path(given.run)) as run:
+    with opened_lazily(run_path(given.run)) as run:
         whole, groups = _spent(run, given.by)
     order = sorted(groups, key=lambda key: _weight(groups[key]), reverse=True)
     kept = order if given.all else order[:_MOST]
     rows = [{given.by: key, **groups[key].as_data()} for key in kept]
-    lines = [f"{run.trace.path.stem}: {whole.line()}", ""]
+    lines = [f"{run.path.stem}: {whole.line()}", ""]
     lines += _table(given.by, {key: groups[key] for key in kept})
     if len(order) > len(kept):
         lines.append(f"… and {len(order) - len(kept)} more; --all shows them")
@@ -55,25 +57,23 @@ def command(given: Options) -> None:
     print_found(given.json, {"total": whole.as_data(), "rows": rows, "count": len(order)}, lines)
 
 
-def _spent(run: StreamingReader, by: str) -> tuple[Costs, dict[str, Costs]]:
+def _spent(run: Trace, by: str) -> tuple[Costs, dict[str, Costs]]:
     """The costs of the run, and of its parts; prompts are read only if one must be estimated."""
-    terms = terms_of(run.trace.header)
-    whole, groups = _summed(run.records(prompts=False), _KEYS[by], terms)
+    terms = terms_of(run.header)
+    whole, groups = _summed(run, _KEYS[by], terms)
     if not whole.estimated.calls and not whole.in_doubt.calls:
         return whole, groups
-    for call, _ in run.records():
+    for call in itertools.chain(run.earlier, run.calls):
         terms.density.learn(call)
-    return _summed(run.records(), _KEYS[by], terms)
+    return _summed(run, _KEYS[by], terms)
 
 
 def _summed(
-    records: Iterable[tuple[RecordedCall, bool]],
-    key: Callable[[RecordedCall], str],
-    terms: Terms,
+    run: Trace, key: Callable[[RecordedCall], str], terms: Terms
 ) -> tuple[Costs, dict[str, Costs]]:
     groups: dict[str, Costs] = {}
     whole = Costs(terms)
-    for call, _ in records:
+    for call in itertools.chain(run.earlier, run.calls):
         whole.add(call)
         name = key(call)
         if name not in groups:

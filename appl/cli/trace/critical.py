@@ -15,7 +15,7 @@ from appl.cli.trace.run_names import run_path
 from appl.tracing import Trace
 from appl.tracing.explaining import critical
 from appl.tracing.explaining.critical import Critical
-from appl.tracing.reading.streaming_reader import StreamingReader
+from appl.tracing.reading.lazy import opened_lazily
 
 _MOST = 20
 _MEANS = {
@@ -45,10 +45,10 @@ def command(given: Options) -> None:
     prompt does not hold, and how long the run would have taken if both had been asked at once. The
     program may still need that answer, to decide what to do.
     """
-    with StreamingReader(run_path(given.run)) as run:
+    with opened_lazily(run_path(given.run)) as run:
         found: Critical = critical.critical(run)
     most = None if given.all else _MOST
-    print_found(given.json, found.as_data(most), _lines(run.trace, found, most))
+    print_found(given.json, found.as_data(most), _lines(run, found, most))
 
 
 def _lines(trace: Trace, found: Critical, most: int | None) -> Iterator[str]:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from appl.cli.terminal import as_json, out
 from appl.prompt import Message
-from appl.tracing import RecordedCall
+from appl.tracing import RecordedCall, Trace
 from appl.tracing.format.allowance import Written
 from appl.tracing.format.totals import Totals
-from appl.tracing.reading.streaming_reader import StreamingReader
+from appl.tracing.reading.lazy import opened_lazily
 from appl.tracing.reading.trace import Elapsed, observation_data, scope_data
 
 _PIECE, _KEPT = 1 << 16, 1 << 24  # characters: of what is written at once, and of texts at hand
@@ -27,8 +27,8 @@ def write(path: Path, salvage: bool, begins: Callable[[], None], most: int = 0) 
     *most* is the largest number of characters; the default is 4 GiB or 1,000 times the file. Raises
     ``TraceError``.
     """
-    with StreamingReader(path, salvage=salvage) as run:
-        for text in gathered(_document(run), Written(run.size, most)):
+    with opened_lazily(path, salvage=salvage) as run:
+        for text in gathered(_document(run), Written(path.stat().st_size, most)):
             begins()
             out(text, end="")
 
@@ -65,16 +65,16 @@ def gathered(pieces: Iterable[str], written: Written) -> Iterator[str]:
     yield "".join(held)
 
 
-def _document(run: StreamingReader) -> Iterator[str]:
+def _document(run: Trace) -> Iterator[str]:
     totals, elapsed, texts = Totals(), Elapsed(), _Texts()
     yield "{\n"
-    for name, value in run.trace.facts().items():
+    for name, value in run.facts().items():
         yield f'  "{name}": {as_json(value)},\n'
     yield from _list("calls", _calls(run, totals, elapsed, texts))
-    yield from _list("scopes", ([as_json(scope_data(scope))] for scope in run.scopes()))
-    yield from _list("tools", ([as_json(used.as_data())] for used in run.tools()))
-    yield from _list("observations", ([as_json(observation_data(o))] for o in run.observations()))
-    warnings = ({"address": address, "message": said} for address, said in run.warnings())
+    yield from _list("scopes", ([as_json(scope_data(scope))] for scope in run.scopes))
+    yield from _list("tools", ([as_json(used.as_data())] for used in run.tools.values()))
+    yield from _list("observations", ([as_json(observation_data(o))] for o in run.observations))
+    warnings = ({"address": address, "message": said} for address, said in run.warnings)
     yield from _list("warnings", ([as_json(warning)] for warning in warnings))
     yield f'  "seconds": {as_json(elapsed.seconds)},\n'
     yield f'  "totals": {as_json(totals.as_data())}\n}}\n'
@@ -90,14 +90,14 @@ def _list(name: str, items: Iterable[Iterable[str]]) -> Iterator[str]:
     yield "],\n"
 
 
-def _calls(
-    run: StreamingReader, totals: Totals, elapsed: Elapsed, texts: _Texts
-) -> Iterator[Iterator[str]]:
-    for call, earlier in run.records():
-        totals.add(call, earlier)
+def _calls(run: Trace, totals: Totals, elapsed: Elapsed, texts: _Texts) -> Iterator[Iterator[str]]:
+    for call in run.earlier:
+        totals.add(call, earlier=True)
         elapsed.add(call)
-        if not earlier:
-            yield _call(call, texts)
+    for call in run.calls:
+        totals.add(call)
+        elapsed.add(call)
+        yield _call(call, texts)
 
 
 def _call(call: RecordedCall, texts: _Texts) -> Iterator[str]:

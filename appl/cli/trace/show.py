@@ -29,7 +29,7 @@ from appl.tracing.explaining import run_summary as summary
 from appl.tracing.explaining import steps
 from appl.tracing.format import sampling
 from appl.tracing.format.allowance import Written
-from appl.tracing.reading.streaming_reader import StreamingReader
+from appl.tracing.reading.lazy import opened_lazily
 from appl.tracing.reading.trace import jsonable
 
 if TYPE_CHECKING:
@@ -77,14 +77,14 @@ def command(given: Options) -> None:
 
 
 def _show_call(given: Options, path: Path, address: str) -> None:
-    with StreamingReader(path, salvage=given.salvage) as run:
-        call, written = _call(run, address), Written(run.size)
-    if isinstance(call, RecordedCall):
-        lines = (f"{line}\n" for line in _whole(call, given.plain))
-        for text in document.gathered(document.of_call(call) if given.json else lines, written):
-            out(text, end="")
-    else:
-        out(as_json(call.as_data(), indent=2) if given.json else "\n".join(_whole_tool(call)))
+    with opened_lazily(path, salvage=given.salvage) as run:
+        call, written = _call(run, address), Written(path.stat().st_size)
+        if isinstance(call, RecordedCall):
+            lines = (f"{line}\n" for line in _whole(call, given.plain))
+            for text in document.gathered(document.of_call(call) if given.json else lines, written):
+                out(text, end="")
+        else:
+            out(as_json(call.as_data(), indent=2) if given.json else "\n".join(_whole_tool(call)))
 
 
 def _names(names: list[str]) -> tuple[str, str | None]:
@@ -98,15 +98,15 @@ def _names(names: list[str]) -> tuple[str, str | None]:
     return (names[0] if names else "last"), None
 
 
-def _call(run: StreamingReader, address: str) -> RecordedCall | ToolUse:
-    for item in itertools.chain[RecordedCall | ToolUse](run.calls(), run.tools()):
-        if item.address == address:
-            return item
-    every = itertools.chain[RecordedCall | ToolUse](run.calls(prompts=False), run.tools())
-    hint = nearest(address, [item.address for item in itertools.islice(every, _HINTED)])
+def _call(run: Trace, address: str) -> RecordedCall | ToolUse:
+    found = run.by_address.get(address) or run.tools.get(address)
+    if found is not None:
+        return found
+    every = itertools.chain(run.by_address, run.tools)
+    hint = nearest(address, list(itertools.islice(every, _HINTED)))
     if not address.startswith("/"):
         raise UsageError(f"CALL begins with a slash, as in /main.0/gen.0, got {address!r}{hint}")
-    raise UsageError(f"{run.trace.path.name} has no call {address!r}{hint}")
+    raise UsageError(f"{run.path.name} has no call {address!r}{hint}")
 
 
 def _run_lines(found: Summary) -> Iterator[str]:

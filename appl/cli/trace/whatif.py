@@ -21,7 +21,7 @@ from appl.tracing import RecordedCall, Trace
 from appl.tracing.explaining import costs, moment_graph, whatif
 from appl.tracing.explaining.costs import Costs
 from appl.tracing.explaining.moment_graph import MomentGraph
-from appl.tracing.reading.streaming_reader import StreamingReader
+from appl.tracing.reading.lazy import opened_lazily
 
 _HINTED = 10_000
 
@@ -49,12 +49,12 @@ def command(given: Options) -> None:
     The recorded run is simulated with something changed. The program's own time, the order of its
     calls and the content of its prompts stay as recorded.
     """
-    with StreamingReader(run_path(given.run)) as run:
+    with opened_lazily(run_path(given.run)) as run:
         data = _predicted(run, given)
-    print_found(given.json, data, _lines(run.trace, data))
+    print_found(given.json, data, _lines(run, data))
 
 
-def _predicted(run: StreamingReader, given: Options) -> dict[str, object]:
+def _predicted(run: Trace, given: Options) -> dict[str, object]:
     latency, slots = _factor(given.latency), given.concurrency
     if slots is not None and slots < 1:
         raise UsageError(f"--concurrency is a number of calls from 1 on, got {slots}")
@@ -99,26 +99,25 @@ class _Sums:
         )
 
 
-def _costs(run: StreamingReader, changes: object, prices: dict[str, Price]) -> _Sums:
+def _costs(run: Trace, changes: object, prices: dict[str, Price]) -> _Sums:
     """The costs; prompts are read only if one must be estimated."""
-    sums = _summed(run, changes, prices, prompts=False)
-    return _summed(run, changes, prices, prompts=True) if sums.needs_prompts else sums
+    sums = _summed(run, changes, prices, learn=False)
+    return _summed(run, changes, prices, learn=True) if sums.needs_prompts else sums
 
 
-def _summed(
-    run: StreamingReader, changes: Any, prices: dict[str, Price], *, prompts: bool
-) -> _Sums:
-    known = costs.terms_of(run.trace.header)
-    if prompts:
-        for call, _ in run.records():
+def _summed(run: Trace, changes: Any, prices: dict[str, Price], *, learn: bool) -> _Sums:
+    known = costs.terms_of(run.header)
+    if learn:
+        for call in itertools.chain(run.earlier, run.calls):
             known.density.learn(call)
     models = {""}
     other = replace(known, prices={**known.prices, **prices})
     sums = _Sums(costs.Costs(known), costs.Costs(other))
-    for call, earlier in run.records(prompts=prompts):
+    earlier = len(run.earlier)
+    for number, call in enumerate(itertools.chain(run.earlier, run.calls)):
         sums.before.add(call)
         models |= {call.model, call.response.model if call.response else ""}
-        if not earlier:
+        if number >= earlier:
             sums.calls += 1
             if not changes.removes(call.address):
                 sums.kept += 1
@@ -190,11 +189,11 @@ def _price(words: str) -> tuple[str, Price]:
         ) from None
 
 
-def _known(run: StreamingReader, graph: MomentGraph, address: str) -> str:
+def _known(run: Trace, graph: MomentGraph, address: str) -> str:
     if not any(
         recorded == address or recorded.startswith(address + "/")
         for recorded in graph.steps.address
     ):
         hint = nearest(address, itertools.islice(graph.steps.address, _HINTED))
-        raise UsageError(f"{run.trace.path.name} has no call {address!r}{hint}")
+        raise UsageError(f"{run.path.name} has no call {address!r}{hint}")
     return address

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from appl.tracing.explaining.moment_graph import END, START, TOLD, MomentGraph
 from appl.tracing.explaining.steps import Steps
 from appl.tracing.explaining.whatif import RunModel
-from appl.tracing.reading.streaming_reader import StreamingReader
 from appl.tracing.reading.trace import Trace
 
 _TRIED, _EVENTS = 12, 600_000  # waits that are simulated, and events of all simulations
@@ -104,7 +103,7 @@ def longest(segments: list[Segment], most: int | None) -> list[Segment]:
     return [segments[i] for i in sorted(order)]
 
 
-def critical(run: Trace | StreamingReader | Steps) -> Critical:
+def critical(run: Trace | Steps) -> Critical:
     """The critical path of *run*; of a long one only the longest waits are predicted."""
     graph = MomentGraph(run)
     if not len(graph):

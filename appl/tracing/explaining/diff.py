@@ -37,7 +37,6 @@ from appl.tracing.explaining.parts import (
 )
 from appl.tracing.reading import inputs
 from appl.tracing.reading.spans import Span
-from appl.tracing.reading.streaming_reader import StreamingReader
 from appl.tracing.reading.trace import RecordedCall, Trace
 
 ASPECTS = ("program", "settings", "answers", "tools", "observations", "timing", "places")
@@ -139,13 +138,11 @@ class Diff:
         }
 
 
-def compare(
-    a: Trace | StreamingReader, b: Trace | StreamingReader, ignore: Collection[str] = ()
-) -> Diff:
+def compare(a: Trace, b: Trace, ignore: Collection[str] = ()) -> Diff:
     """The differences between *a* and *b*, without the aspects to *ignore* (of ``ASPECTS``).
 
     With answers ignored, differences that follow from an answer alone are ignored as well. Of two
-    runs that are read in passes, only the parts that differ are held. Raises ``ValueError`` for an
+    runs that are read lazily, only the parts that differ are held. Raises ``ValueError`` for an
     unknown aspect, and ``TraceError``.
     """
     unknown = set(ignore) - set(ASPECTS)

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 
 from appl.tracing.explaining.parts import name_of, outputs, results
-from appl.tracing.reading.streaming_reader import StreamingReader
+from appl.tracing.reading.lazy import LazyCalls
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace, jsonable
 
@@ -30,47 +30,33 @@ class Sifted:
     equal: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def sifted(a: Trace | StreamingReader, b: Trace | StreamingReader) -> Sifted:
-    """The parts of *a* and *b* that differ: everything, for runs that are held as a whole."""
-    if isinstance(a, Trace) or isinstance(b, Trace):
-        a, b = (run if isinstance(run, Trace) else _whole(run) for run in (a, b))
-        return Sifted(a, b, (len(a.calls), len(b.calls)))
-    known = {call.address: _call(call) for call in a.calls(prompts=False)}
-    counts, equal = [len(known), 0], dict[str, tuple[str, ...]]()
-    for call in b.calls(prompts=False):
-        counts[1] += 1
-        if known.get(call.address) == _call(call):
-            equal[call.address] = call.edges
-    tools = _same(map(_tool, a.tools()), map(_tool, b.tools()))
-    seen = _same(map(_seen, a.observations()), map(_seen, b.observations()))
-    first, second = counts
-    return Sifted(
-        _left(a, equal, tools, seen, len(equal) == first),
-        _left(b, equal, tools, seen, len(equal) == second),
-        (first, second),
-        equal,
-    )
-
-
-def _whole(run: StreamingReader) -> Trace:
-    return _left(run, (), (), (), False)
+def sifted(a: Trace, b: Trace) -> Sifted:
+    """The parts of *a* and *b* that differ: everything, where a run is held as a whole."""
+    counts = len(a.calls), len(b.calls)
+    if not (isinstance(a.calls, LazyCalls) and isinstance(b.calls, LazyCalls)):
+        return Sifted(_left(a), _left(b), counts)
+    known = {call.address: _call(call) for call in a.calls}
+    equal = {call.address: call.edges for call in b.calls if known.get(call.address) == _call(call)}
+    tools = _same(map(_tool, a.tools.values()), map(_tool, b.tools.values()))
+    seen = _same(map(_seen, a.observations), map(_seen, b.observations))
+    return Sifted(_left(a, equal, tools, seen), _left(b, equal, tools, seen), counts, equal)
 
 
 def _left(
-    run: StreamingReader,
-    calls: Container[str],
-    tools: Container[str],
-    seen: Container[str],
-    no_calls: bool,
+    run: Trace,
+    calls: Container[str] = (),
+    tools: Container[str] = (),
+    seen: Container[str] = (),
 ) -> Trace:
-    """The run without these calls, tool calls and observations; perhaps without any call."""
-    chosen = () if no_calls else run.chosen(lambda address: address not in calls)
+    """The run without these calls, tool calls and observations; as it is, if it is held whole."""
+    if not isinstance(run.calls, LazyCalls):
+        return run
     return replace(
-        run.trace,
-        calls=list(chosen),
-        tools={tool.address: tool for tool in run.tools() if tool.address not in tools},
+        run,
+        calls=run.calls.chosen(lambda address: address not in calls),
+        tools={address: tool for address, tool in run.tools.items() if address not in tools},
         observations=[
-            observation for observation in run.observations() if name_of(observation) not in seen
+            observation for observation in run.observations if name_of(observation) not in seen
         ],
     )
 

@@ -19,7 +19,6 @@ from appl.tracing.explaining.links import Links
 from appl.tracing.explaining.steps import NEVER, Steps
 
 if TYPE_CHECKING:
-    from appl.tracing.reading.streaming_reader import StreamingReader
     from appl.tracing.reading.trace import Trace
 
 START, END, TOLD = range(3)
@@ -38,7 +37,7 @@ class MomentGraph:
     ``steps`` are the calls to which they happened.
     """
 
-    def __init__(self, run: Trace | StreamingReader | Steps) -> None:
+    def __init__(self, run: Trace | Steps) -> None:
         self.steps = run if isinstance(run, Steps) else Steps(run)
         self.begin = self.steps.begin
         self.at, self.order = array("q"), array("q")

@@ -22,12 +22,10 @@ from appl.tracing.format.record import checked
 from appl.tracing.format.store import TraceScan, is_tape, regular_file
 from appl.tracing.format.table import as_record
 from appl.tracing.format.totals import Totals
-from appl.tracing.reading.liveness import bare
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import (
     BAD,
     Builder,
-    NoPrompts,
     RecordedCall,
     Scope,
     Trace,
@@ -290,7 +288,6 @@ class _SummaryBuilder(Builder):
 
     def _forget(self) -> None:
         super()._forget()
-        self._numbered.nodes = NoPrompts()
         for call in list(self._summary.waiting.values()):
             if isinstance(call, RecordedCall) and call.outcome is None:
                 self._over(call)
@@ -310,15 +307,18 @@ class _SummaryBuilder(Builder):
         return f"(a text of {length} bytes)" if is_text else b""
 
     def _scope(self, scope: table.ScopeRecord) -> None:
-        super()._scope(bare(scope))
-        made = self._trace.scopes.pop()
+        super()._scope(scope if scope.metadata is None else scope._replace(metadata=None))
+        made = self._scopes.pop()
         self._allowance.spend(RECORD)
         if len(self._summary.scopes) < 4 * self._summary.most:
             self._summary.scopes[made.address] = made
 
     def _add(self, call: RecordedCall) -> None:
-        self._trace.by_address[call.address] = call
+        self._by_address[call.address] = call
         self._begun(call)
+
+    def _asked(self, prompt: int) -> tuple[None, tuple[()]]:
+        return None, ()
 
     def _start(self, start: table.StartRecord) -> None:
         before, rows = self._allowance.taken, len(self._summary.rows)
@@ -350,7 +350,7 @@ class _SummaryBuilder(Builder):
         self._summary.last_us = max(self._summary.last_us, end.at)
         if call.response is not None and self._summary.undelivered >= 0:
             self._summary.undelivered += 1
-        del self._trace.by_address[call.address]
+        del self._by_address[call.address]
         if isinstance(reference, int):
             del self._numbered.calls[reference]
 
@@ -365,7 +365,7 @@ class _SummaryBuilder(Builder):
     def _tool(self, tool: table.ToolStartRecord) -> None:
         before, rows = self._allowance.taken, len(self._summary.rows)
         super()._tool(tool)
-        _, used = self._trace.tools.popitem()
+        _, used = self._tools.popitem()
         self._begun(used)
         if len(self._summary.rows) == rows:
             self._takes[table.ToolStartRecord, tool.id] = self._allowance.taken - before
@@ -386,7 +386,7 @@ class _SummaryBuilder(Builder):
 
     def _observation(self, seen: table.ObservationRecord) -> None:
         super()._observation(seen)
-        self._summary.last_us = max(self._summary.last_us, self._trace.observations.pop().at)
+        self._summary.last_us = max(self._summary.last_us, self._observations.pop().at)
 
     def _warning(self, warning: table.WarningRecord) -> None:
         if len(self._trace.warnings) < _WARNINGS:
@@ -394,7 +394,7 @@ class _SummaryBuilder(Builder):
 
     def finish(self) -> Summary:
         """The summary, when all is read. Raises ``TraceCorrupt``."""
-        self._trace.by_address.clear()
+        self._by_address.clear()
         try:
             return _closed(self._summary)
         except BAD as error:

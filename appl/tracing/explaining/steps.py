@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from appl.tracing.explaining.links import Links
-from appl.tracing.reading.trace import RecordedCall, Scope, Trace
+from appl.tracing.reading.trace import RecordedCall, Trace
 
 if TYPE_CHECKING:
-    from appl.tracing.reading.streaming_reader import StreamingReader
     from appl.tracing.reading.tooluse import ToolUse
 
 T = TypeVar("T")
@@ -34,8 +33,8 @@ class Steps:
     one around each, which has a lesser number, and ``entered`` is when it began.
     """
 
-    def __init__(self, run: Trace | StreamingReader) -> None:
-        self._clock = _Clock(run if isinstance(run, Trace) else run.trace)
+    def __init__(self, run: Trace) -> None:
+        self._clock = _Clock(run)
         self.address: list[str] = []
         self.where: list[str] = []
         self.start, self.end, self.told = array("q"), array("q"), array("q")
@@ -59,7 +58,7 @@ class Steps:
         did = self._did.of(self._raw[number])
         return [(self._names[did[i]], did[i + 1]) for i in range(0, len(did), 2)]
 
-    def _fill(self, run: Trace | StreamingReader) -> int:
+    def _fill(self, run: Trace) -> int:
         """Read the whole run and return its begin."""
         wanted = list(self._read(run))
         times = [min(self.start)] if self.start else []
@@ -73,19 +72,16 @@ class Steps:
                 self.entered[number] = begin
         return begin
 
-    def _read(self, run: Trace | StreamingReader) -> Iterator[tuple[str, ...]]:
+    def _read(self, run: Trace) -> Iterator[tuple[str, ...]]:
         """Note all calls and return the addresses that each one needs."""
-        calls: Iterable[RecordedCall] = (
-            run.calls if isinstance(run, Trace) else run.calls(prompts=False)
-        )
-        for call in calls:
+        for call in run.calls:
             if call.started is not None:
                 end = self._note(call, call.started)
                 at = call.delivered_at
                 self.told.append(NEVER if at is None else max(self._time(call, at), end))
                 self._did.add(self._numbered(phases(call)))
                 yield call.edges
-        for used in run.tools.values() if isinstance(run, Trace) else run.tools():
+        for used in run.tools.values():
             if used.started is not None:
                 end = self._note(used, used.started)
                 self.told.append(end)
@@ -130,15 +126,14 @@ class Steps:
             found = [number[need] for need in wanted[raw] if need in number]
             self.needs.add([need for need in found if end[need] <= start])
 
-    def _enter(self, run: Trace | StreamingReader) -> Iterator[int]:
+    def _enter(self, run: Trace) -> Iterator[int]:
         """Number the functions around the steps and return the begin of each function."""
         number = {"": 0}
         self.above.append(-1)
         self.scope.extend(self._around(address, number) for address in self.address)
         self.entered.extend([NEVER] * len(self.above))
         others: dict[str, int] = {}
-        scopes: Iterable[Scope] = run.scopes if isinstance(run, Trace) else run.scopes()
-        for scope in scopes:
+        for scope in run.scopes:
             at = self._clock.at(scope.at, scope.incarnation)
             if scope.address in number:
                 self.entered[number[scope.address]] = at

@@ -281,10 +281,14 @@ def ends(file: BinaryIO) -> tuple[bytes, bytes] | None:
         found.blocks += 1
     if found.good != size or not found.blocks:
         return None
-    return _payload(file, Scan(len(MAGIC)), size), _payload(file, last, size)
+    return payload(file, Scan(len(MAGIC)), size), payload(file, last, size)
 
 
-def _payload(file: BinaryIO, at: Scan, size: int) -> bytes:
+def payload(file: BinaryIO, at: Scan, size: int) -> bytes:
+    """The raw payload of the block that *at* has come to, in a file of *size* bytes.
+
+    Raises ``TraceCorrupt``.
+    """
     block = _read(file, at, size)
     if block is None:
         raise TraceCorrupt(f"block {at.blocks} is damaged")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from array import array
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,6 +22,8 @@ MAX_DEPTH = 100
 _MAX_ITEMS = 1 << 18
 _WORD = 1 << 63
 _NIL = b"\xc0"
+_SMALL, _WIDEST = 1024, 16
+"""Bytes of a record that is read without counting its parts, and of memory for each of them."""
 
 
 class Plain(dict[str, Any]):
@@ -81,18 +84,31 @@ def unpack_uncounted(data: bytes) -> Iterator[Any]:
     return _records(data)
 
 
+def unpack_one(data: bytes, allowance: DecodingAllowance) -> Any:
+    """The record that *data* is, of those that ``unpack`` has read before.
+
+    Raises ``ValueError``, and ``TraceCorrupt`` when the *allowance* is used up.
+    """
+    if len(data) < _SMALL:  # to be called for each list takes longer than to make it
+        allowance.spend(_WIDEST * len(data))
+        return msgpack.unpackb(data, **_LIMITS)
+    hooks = {"list_hook": allowance.list_hook, "object_hook": allowance.map_hook}
+    return msgpack.unpackb(data, **_LIMITS, **hooks)
+
+
+def bounds(data: bytes) -> array[int]:
+    """Where each record of *data* begins, and where the last one ends."""
+    unpacker = msgpack.Unpacker(max_buffer_size=MAX_RAW)
+    unpacker.feed(data)
+    found = array("I", [0])
+    while found[-1] < len(data):
+        unpacker.skip()
+        found.append(unpacker.tell())
+    return found
+
+
 def _records(data: bytes, **hooks: object) -> Iterator[Any]:
-    unpacker = msgpack.Unpacker(
-        raw=False,
-        unicode_errors="surrogatepass",
-        strict_map_key=True,
-        ext_hook=_refuse,
-        max_buffer_size=MAX_RAW,
-        max_array_len=_MAX_ITEMS,
-        max_map_len=_MAX_ITEMS,
-        max_ext_len=0,
-        **hooks,
-    )
+    unpacker = msgpack.Unpacker(max_buffer_size=MAX_RAW, **_LIMITS, **hooks)
     unpacker.feed(data)
     yield from unpacker
     unpacker.feed(_NIL)  # a record that is cut off takes it in, so that no nil comes out
@@ -104,6 +120,17 @@ def _records(data: bytes, **hooks: object) -> Iterator[Any]:
 
 def _refuse(code: int, data: bytes) -> object:
     raise ValueError(f"extension type {code} is not plain data")
+
+
+_LIMITS: dict[str, Any] = {
+    "raw": False,
+    "unicode_errors": "surrogatepass",
+    "strict_map_key": True,
+    "ext_hook": _refuse,
+    "max_array_len": _MAX_ITEMS,
+    "max_map_len": _MAX_ITEMS,
+    "max_ext_len": 0,
+}
 
 
 def plain(value: object, depth: int = MAX_DEPTH) -> Any:

@@ -203,6 +203,18 @@ class TraceScan:
             pass
 
     @property
+    def position(self) -> tuple[int, int]:
+        """Where the last block that was read ends in the file, and its checksum."""
+        return self._found.good, self._found.last
+
+    def block_again(self, number: int, start: int, previous: int, end: int) -> bytes:
+        """Block *number*, which stands from *start* to *end*, after one of checksum *previous*.
+
+        Raises ``TraceCorrupt`` if it is no longer what it was.
+        """
+        return block.payload(self._file, block.Scan(start, number, previous), end)
+
+    @property
     def damage(self) -> str:
         """The damage before which a scan with *salvage* ended; empty without one."""
         return self._found.damaged

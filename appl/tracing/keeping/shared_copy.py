@@ -31,7 +31,7 @@ from appl.tracing.format.table import (
     MessageRecord,
     PieceRecord,
 )
-from appl.tracing.reading.streaming_reader import StreamingReader
+from appl.tracing.reading.lazy import opened_lazily
 from appl.tracing.reading.trace import BAD
 from appl.tracing.recording.privacy import SHARED, Redact, Veil
 from appl.tracing.recording.secret import Masker
@@ -59,8 +59,10 @@ def share(
         try:
             with os.fdopen(fd, "wb") as file:
                 _copy(reading, file, veil, content)
-            with StreamingReader(target) as run:
-                return sum(1 for _ in run.calls())
+            with opened_lazily(target) as run:
+                for call in run.calls:
+                    _ = call.messages  # they can be read
+                return len(run.calls)
         except BaseException:
             target.unlink()
             raise

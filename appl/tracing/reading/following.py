@@ -93,7 +93,7 @@ class _TouchedAddresses(Builder):
 
     def _tool(self, *fields: Any) -> None:
         super()._tool(*fields)
-        self.touched[next(reversed(self._trace.tools))] = None
+        self.touched[next(reversed(self._tools))] = None
 
     def _use(self, reference: object) -> ToolUse | None:
         found = super()._use(reference)

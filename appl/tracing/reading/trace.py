@@ -10,7 +10,7 @@ import functools
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -51,7 +51,7 @@ Home = Path | Callable[[], Path] | None
 _MANY = 1 << 31
 _EDGE = 128
 _RECENT = 64  # attempts of one call that may be under way at once
-_CLOSE, _AROUND, _UNUSUAL = tag_of(table.CloseRecord), (MASKED, SEALED), (0, 0)
+CLOSE, AROUND, _UNUSUAL = tag_of(table.CloseRecord), (MASKED, SEALED), (0, 0)
 _TAKES = {
     tag_of(kind): (width(kind), size)
     for kind, size in (
@@ -302,10 +302,10 @@ class Trace:
     path: Path
     header: dict[str, Any] = field(default_factory=dict)
     incarnations: list[Incarnation] = field(default_factory=list)
-    scopes: list[Scope] = field(default_factory=list)
-    calls: list[RecordedCall] = field(default_factory=list)
-    observations: list[Observation] = field(default_factory=list)
-    warnings: list[tuple[str, str]] = field(default_factory=list)
+    scopes: Sequence[Scope] = field(default_factory=list)
+    calls: Sequence[RecordedCall] = field(default_factory=list)
+    observations: Sequence[Observation] = field(default_factory=list)
+    warnings: Sequence[tuple[str, str]] = field(default_factory=list)
     state: State = "crashed"
     reason: str = ""
     error: BaseException | None = None
@@ -313,9 +313,9 @@ class Trace:
     records: int = 0
     masked: int = 0
     moments: int = 0
-    by_address: dict[str, RecordedCall] = field(default_factory=dict)
-    tools: dict[str, ToolUse] = field(default_factory=dict)
-    earlier: list[RecordedCall] = field(default_factory=list)
+    by_address: Mapping[str, RecordedCall] = field(default_factory=dict)
+    tools: Mapping[str, ToolUse] = field(default_factory=dict)
+    earlier: Sequence[RecordedCall] = field(default_factory=list)
     key: keys.RunKey | None = field(default=None, repr=False)
 
     @classmethod
@@ -468,17 +468,19 @@ class NumberedRecords:
     Where a value has masked secrets their names follow it.
     """
 
-    def __init__(self) -> None:
-        self.files: dict[int, str] = {}
-        self.lines: dict[int, tuple[str, int]] = {}
-        self.scopes: dict[int, str] = {}
-        self.pieces: dict[int, list[bytes]] = {}
-        self.media: dict[int, tuple[Media, tuple[str, ...]]] = {}
-        self.messages: dict[int, tuple[Message, tuple[str, ...]]] = {}
-        self.ropes: dict[int, tuple[Message, Rope, tuple[str, ...]]] = {}
-        self.nodes: dict[int, tuple[Messages, tuple[str, ...]]] = {}
-        self.parameters: dict[int, tuple[str, str, tuple[str, ...]]] = {}
-        self.calls: dict[int, RecordedCall] = {}
+    def __init__(self, values: Callable[[table.Kind], Any] = lambda kind: {}) -> None:
+        self.files: dict[int, str] = values(table.FileRecord)
+        self.lines: dict[int, tuple[str, int]] = values(table.LineRecord)
+        self.scopes: dict[int, str] = values(table.ScopeRecord)
+        self.pieces: dict[int, list[bytes]] = values(table.PieceRecord)
+        self.media: dict[int, tuple[Media, tuple[str, ...]]] = values(table.MediumRecord)
+        self.messages: dict[int, tuple[Message, tuple[str, ...]]] = values(table.MessageRecord)
+        self.ropes: dict[int, tuple[Message, Rope, tuple[str, ...]]] = values(table.LongerRecord)
+        self.nodes: dict[int, tuple[Messages, tuple[str, ...]]] = values(table.PromptRecord)
+        self.parameters: dict[int, tuple[str, str, tuple[str, ...]]] = values(
+            table.ParametersRecord
+        )
+        self.calls: dict[int, RecordedCall] = values(table.StartRecord)
         self.answer_masks: dict[int, tuple[str, ...]] = {}
         self.used: dict[Any, ToolUse] = {}
 
@@ -489,11 +491,19 @@ class Builder:
     What is made of them is taken from *allowance*.
     """
 
+    _call_kind: type[RecordedCall] = RecordedCall
+
     def __init__(
         self, trace: Trace, allowance: DecodingAllowance | None = None, home: Home = None
     ) -> None:
         self._trace, self._allowance = trace, allowance or DecodingAllowance(of_file(0))
         self._home, self._sealer = home, None if trace.key is None else Sealer(trace.key)
+        self._scopes: list[Scope] = checked(list, trace.scopes)
+        self._observations: list[Observation] = checked(list, trace.observations)
+        self._warnings: list[tuple[str, str]] = checked(list, trace.warnings)
+        self._earlier: list[RecordedCall] = checked(list, trace.earlier)
+        self._by_address: dict[str, RecordedCall] = checked(dict, trace.by_address)
+        self._tools: dict[str, ToolUse] = checked(dict, trace.tools)
         self.closed = False
         self.deliveries = self._positions = self._ends = 0
         self._masks: tuple[str, ...] = ()
@@ -559,10 +569,10 @@ class Builder:
 
     def _record(self, fields: Any) -> None:
         self._masks = ()
-        if fields[0] in _AROUND:
+        if fields[0] in AROUND:
             fields = self._unwrapped(fields)
         tag = fields[0]
-        self.closed = tag == _CLOSE
+        self.closed = tag == CLOSE
         handler = self._handlers.get(tag)
         if handler is not None:
             handler(as_record(fields))
@@ -655,7 +665,7 @@ class Builder:
         address = f"{above}/{leaf}" if scope.parent != "" else leaf
         self._allowance.spend(4 * len(address))
         self._numbered.scopes[checked(int, scope.id)] = address
-        self._trace.scopes.append(
+        self._scopes.append(
             Scope(
                 address,
                 above,
@@ -667,6 +677,9 @@ class Builder:
                 self._incarnations,
             )
         )
+
+    def _address_below(self, scope: object, leaf: object) -> str:
+        return f"{self._scope_of(scope)}/{checked(str, leaf)}"
 
     def _scope_of(self, reference: object) -> str:
         if isinstance(reference, int):
@@ -695,11 +708,14 @@ class Builder:
 
     def _said_again(self, call: int) -> tuple[Message, tuple[str, ...]]:
         """The answer of *call* as a message, and the secrets that were taken out of it."""
-        answered = self._numbered.calls[call]
+        answered = self._answered(call)
         if answered.response is None or not answered.response.samples:
             raise ValueError(f"a message is the answer of {answered.address}, which has none")
         masks = self._masks + self._numbered.answer_masks.get(call, ())
         return Message("assistant", answered.response.samples[0].text), masks
+
+    def _answered(self, call: int) -> RecordedCall:
+        return self._numbered.calls[call]
 
     def _made(self, role: Any, text: str, more: Any) -> tuple[Message, tuple[str, ...]]:
         """A message, and the secrets that were taken out of it."""
@@ -757,7 +773,7 @@ class Builder:
         if not isinstance(reference, int):
             return cast(Origin, optional(str, reference))
         site = self._numbered.lines.get(reference)
-        return site if site is not None else self._numbered.calls[reference].address
+        return site if site is not None else self._address(reference)
 
     def _line(self, line: table.LineRecord) -> None:
         self._numbered.lines[checked(int, line.id)] = (
@@ -807,12 +823,12 @@ class Builder:
             _, number, scope, leaf, ordinal, kind, prompt, params, n, sample, content, edges, file,
             line, at, timeout,
         ) = start  # fmt: skip
-        messages, masks = (None, ()) if prompt is None else self._numbered.nodes[prompt]
+        messages, masks = (None, ()) if prompt is None else self._asked(prompt)
         model, sampling, more = self._numbered.parameters[params]
         masked = masks or more or self._masks
         self._allowance.spend(_EDGE * len(edges))
-        call = RecordedCall(
-            address=f"{self._scope_of(scope)}/{checked(str, leaf)}",
+        call = self._call_kind(
+            address=self._address_below(scope, leaf),
             ordinal=checked(int, ordinal),
             kind=word(kind),
             model=model,
@@ -834,13 +850,16 @@ class Builder:
         self._numbered.calls[checked(int, number)] = call
         self._add(call)
 
+    def _asked(self, prompt: int) -> tuple[Messages | None, tuple[str, ...]]:
+        return self._numbered.nodes[prompt]
+
     def _add(self, call: RecordedCall) -> None:
         """A call that was begun again by a later process takes the place of its first record."""
         self._allowance.spend(2 * RECORD + 4 * len(call.address))
-        before = self._trace.by_address.pop(call.address, None)
+        before = self._by_address.pop(call.address, None)
         if before is not None:
-            self._trace.earlier.append(before)
-        self._trace.by_address[call.address] = call
+            self._earlier.append(before)
+        self._by_address[call.address] = call
 
     def _address(self, reference: object) -> str:
         return (
@@ -856,7 +875,7 @@ class Builder:
         address = checked(str, reference)
         found = self._trace.by_address.get(address)
         if found is None:
-            found = RecordedCall(address)
+            found = self._call_kind(address)
             self._add(found)
         return found
 
@@ -932,7 +951,7 @@ class Builder:
     def _tool(self, tool: table.ToolStartRecord) -> None:
         _, number, scope, leaf, name, arguments, effect, file, line, at = tool
         used = ToolUse(
-            f"{self._scope_of(scope)}/{checked(str, leaf)}",
+            self._address_below(scope, leaf),
             checked(str, name),
             checked(str, self._long(arguments)),
             checked(str, effect),
@@ -945,8 +964,8 @@ class Builder:
         )
         self._positions += 1
         self._numbered.used[checked(int, number)] = used
-        self._trace.tools.pop(used.address, None)
-        self._trace.tools[used.address] = used
+        self._tools.pop(used.address, None)
+        self._tools[used.address] = used
 
     def _use(self, reference: object) -> ToolUse | None:
         if isinstance(reference, int):
@@ -987,7 +1006,7 @@ class Builder:
 
     def _observation(self, seen: table.ObservationRecord) -> None:
         _, address, ordinal, kind, value, at = seen
-        self._trace.observations.append(
+        self._observations.append(
             Observation(
                 checked(str, address),
                 checked(int, ordinal),
@@ -1003,18 +1022,11 @@ class Builder:
 
     def _warning(self, warning: table.WarningRecord) -> None:
         message = checked(str, warning.message)
-        self._trace.warnings.append((checked(str, warning.address), message))
+        self._warnings.append((checked(str, warning.address), message))
 
     def _close(self, close: table.CloseRecord) -> None:
         self._trace.reason = checked(str, close.reason)
         self._trace.error = None if close.error is None else self._error(close.error)
-
-
-class NoPrompts(dict[int, Any]):
-    """Prompts that nobody reads."""
-
-    def __missing__(self, number: int) -> Any:
-        return None, ()
 
 
 def records(path: Path) -> Iterator[Any]:
