@@ -16,8 +16,6 @@ from appl.tracing.format.table import as_record, tag_of
 from appl.tracing.reading.places import WITHIN, Entries, Places, StoredBlocks
 from appl.tracing.reading.trace import AROUND, CLOSE, Builder, Trace
 
-_PLACE = 32  # bytes of what is noted of a record
-
 
 class _ReferredTexts(DecodingAllowance):
     """Adds up the long texts to which records refer, as they are made."""
@@ -76,7 +74,8 @@ class PlacesScan(Builder):
         tag: Any = None
         scratch = _ReferredTexts(max(allowance.most - allowance.taken, 0))
         notes, of = self._notes, self._places.of
-        for fields in codec.unpack(raw, scratch):
+        small = len(raw) <= codec.UNCOUNTED and b"$blob" not in raw
+        for fields in codec.unpack_uncounted(raw) if small else codec.unpack(raw, scratch):
             scratch.taken, tag = 0, fields[0]
             if tag in AROUND:
                 fields = self._unwrapped(fields)
@@ -88,7 +87,7 @@ class PlacesScan(Builder):
                 of[tag].add(fields[1], place)
             place += 1
             trace.records += 1
-        allowance.spend(2 * scratch.texts + _PLACE * (place - first))
+        allowance.spend(2 * scratch.texts + RECORD * (place - first))
         if tag is not None:
             self.closed = tag == CLOSE
 
