@@ -25,7 +25,7 @@ from appl.tracing.format.allowance import RECORD, DecodingAllowance
 from appl.tracing.format.record import checked
 from appl.tracing.format.store import TraceScan, is_tape, regular_file
 from appl.tracing.format.table import as_record, tag_of, unwrapped
-from appl.tracing.reading.places import WITHIN, Entries, Places, Recent, StoredBlocks
+from appl.tracing.reading.places import WITHIN, Entries, Places, RecentlyRead, StoredBlocks
 from appl.tracing.reading.scanning import PlacesScan
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import (
@@ -218,7 +218,7 @@ class _LazyReader(Builder):
     ) -> None:
         super().__init__(trace, allowance)
         self.places, self.here, self._stored = places, 0, stored
-        self._recent = Recent[tuple[int, Any]]()
+        self._recent = RecentlyRead[tuple[int, Any]]()
         self._base = allowance.taken
         for recent in (self._recent, stored.recent):
             recent.set_limit(self._base, allowance.most - self._base)

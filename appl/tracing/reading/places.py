@@ -195,7 +195,7 @@ class Places:
         return max(bisect_right(self._processes, place) - 1, 0)
 
 
-class Recent(Generic[T]):
+class RecentlyRead(Generic[T]):
     """The values that were read last, as many as fit into a number of bytes.
 
     When the *whole* file could have been read several times, that number grows, up to *limit*: what
@@ -232,7 +232,7 @@ class StoredBlocks:
 
     def __init__(self, scan: TraceScan) -> None:
         self._scan, self._ends, self._checksums = scan, array("q", [len(MAGIC)]), array("L", [0])
-        self.recent = Recent[tuple[bytes, Sequence[int]]]()
+        self.recent = RecentlyRead[tuple[bytes, Sequence[int]]]()
         self._known: dict[int, tuple[bytes, Sequence[int]]] = {}
 
     def add(self) -> int:
