@@ -97,9 +97,10 @@ class Translated:
     def calls(self) -> CallCounts | None:
         """The calls of an activation of it, from its graph; ``None`` if they are not known.
 
-        They are not known while they are being counted: of a function that calls itself.
+        They are not known while they are being counted (of a function that calls itself), and in
+        a process that has got the code without its source.
         """
-        if self._counting:
+        if getattr(self, "_counting", True):
             return None
         self._counting = True
         try:

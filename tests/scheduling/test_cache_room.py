@@ -436,6 +436,7 @@ class Prompt:
             request = SimpleNamespace(messages=SimpleNamespace(size=100, parent=None))
             sampling = SimpleNamespace(max_tokens=10)
             node, priority = self.nodes[parts - 1], 0
+            file, identity = None, ("gen", number, None, None)
 
             def frame(self) -> None:
                 """Its activation is over."""
