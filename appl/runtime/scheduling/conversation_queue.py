@@ -2,7 +2,7 @@
 
 It tells the policy (see ``Residency``) what its conversations do, and what is known of their turns:
 the prompts that wait for answers already show how they go on, an activation that has ended asks no
-more, and once somebody has to wait, the graph of its function tells how many calls there will be.
+more, and where room may be short, the graph of its function tells how many calls there will be.
 
 Invariant: everything here runs on the I/O loop, but for the note that an activation has ended; a
 prompt that was admitted is released once, at the latest when its run leaves.
@@ -202,15 +202,14 @@ class ConversationQueue:
         if self._counts is not None:
             self._tell_turns(activation, self._counts)
 
-    def _look_at_graphs(self) -> bool:
-        """Ask what graphs tell, as somebody has to wait; false if they have been asked before."""
+    def _look_at_graphs(self) -> None:
+        """Ask from now on what graphs tell: so many turns may come that room is short."""
         if self._counts is not None or not self._foresees:
-            return False
+            return
         self._counts = {}
         for activation in self.activations.values():
             if activation.made:
                 self._tell_turns(activation, self._counts)
-        return True
 
     def _tell_turns(
         self, activation: _AskingActivation, known: dict[str, CallsToCome | None]
@@ -362,12 +361,13 @@ class ConversationQueue:
         # would be one too many when they come back. Kept room lapses, so that it waits in the end
         # for nobody.
         if who.rank is None and not (room.idle and residency.next_lapse() is None):
+            if 0 < residency.held and (residency.held + own) * _FAR > residency.tokens:
+                self._look_at_graphs()
             decisive = who in self._line and self._line.decisive(now) is who
             if not residency.admits(who, own, used, decisive):
                 if self._memory is not None:
                     room.recall(self._memory)
-                if not self._look_at_graphs() or not residency.admits(who, own, used, decisive):
-                    return False
+                return False
         while not room.cache.fits(each, int(residency.tokens)):
             victim = residency.make_way(who, now)
             if victim is None:
