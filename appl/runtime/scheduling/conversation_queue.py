@@ -361,7 +361,7 @@ class ConversationQueue:
         # would be one too many when they come back. Kept room lapses, so that it waits in the end
         # for nobody.
         if who.rank is None and not (room.idle and residency.next_lapse() is None):
-            if 0 < residency.held and (residency.held + own) * _FAR > residency.tokens:
+            if residency.held > 0 and (residency.held + own) * _FAR > residency.tokens:
                 self._look_at_graphs()
             decisive = who in self._line and self._line.decisive(now) is who
             if not residency.admits(who, own, used, decisive):
