@@ -16,6 +16,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 
 from appl import fallback, tracebacks
 from appl.compiler import (
+    CallCounts,
     CompilerOptions,
     Translated,
     program_of,
@@ -92,6 +93,9 @@ class DecoratedFunction(Body):
     def returns_value(self) -> bool:
         """True if the annotation promises a value, which plain code then gets."""
         return returns_value(self.function)
+
+    def counts(self) -> CallCounts | None:
+        return self.translated.calls
 
     # -- one activation
 

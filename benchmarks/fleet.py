@@ -1,6 +1,6 @@
 """Fleets of agents on a simulated server whose cache is smaller than their conversations.
 
-Run: python benchmarks/fleet.py [--seeds 3] [--json FILE]
+Run: python benchmarks/fleet.py [--seeds 3] [--loads "24 turns, 25%"] [--json FILE]
      python benchmarks/fleet.py --decisions [--agents 10000] [--servers 8]
 
 The last tables compare with the better of the numbers of agents, chosen by hindsight for each load;
@@ -11,28 +11,36 @@ Agents take turns: a question, an answer, then a gap in which a tool runs. The s
 after SGLang's: a step computes waiting prompts (up to 8,192 tokens, the longest cached beginning
 first) or one token of every answer; the least recently used ends of conversations are dropped, and
 an answer that finds no room is taken back. Its constants are those of an 8B model on one H200, and
-give nine measured runs of fixed numbers of agents (contexts up to 30,000 tokens) within 6%. It is
-driven by the scheduler's own policy (``appl.runtime.scheduling.residency``), with the turns
-known, recorded, or on the first run, and by fixed numbers of agents at a time.
+give nine measured runs of fixed numbers of agents (contexts up to 30,000 tokens) within 6%.
+
+``first`` and ``recorded`` are the client's own queue (``ConversationQueue``) on a virtual clock,
+with no run before them or with two that were recorded; ``graph`` is the first run of a program
+whose loop says its number of rounds, or their most where agents differ.
 """
 
 from __future__ import annotations
 
 import argparse
-import heapq
+import asyncio
 import random
 import statistics
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import count
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from report import write
 
+from appl import AIRole, gen, ppl
+from appl.runtime.concurrency.loop_thread import io_thread
+from appl.runtime.scheduling.cache_room import Room
+from appl.runtime.scheduling.conversation_queue import ConversationQueue
+from appl.runtime.scheduling.prefixes import BLOCK, Footprint
 from appl.runtime.scheduling.residency import CachedConversation, Residency, WaitingLine
 from appl.runtime.scheduling.turn_forecast import KindHistory
+from appl.testing import VirtualClock
 
 CHUNK, ROWS = 8192, 64
 STEP_S, ROW_S, TOKEN_S, LONGEST_S = 0.0034, 1e-5, 3e-8, 3e-7
@@ -51,20 +59,14 @@ class Agent:
     ready: float = 0.0
     done: float = 0.0
     waits: list[float] = field(default_factory=list)
-    seen: Any = None
-
-    @property
-    def adds(self) -> int:
-        """The tokens that its current turn adds to its conversation."""
-        added, answer, _ = self.turns[self.turn]
-        return added + answer
 
 
 @dataclass(eq=False)
 class Asked:
     """A request at the server; ``own`` tokens are its alone."""
 
-    agent: Agent
+    agent: object
+    prompt: int
     answer: int
     over: Callable[[], None]
     made: int = 0
@@ -74,81 +76,72 @@ class Asked:
     @property
     def whole(self) -> int:
         """The tokens of its prompt, and of what was made of its answer."""
-        return self.agent.size + self.agent.turns[self.agent.turn][0] + self.made
+        return self.prompt + self.made
 
 
 class Server:
-    """One server with *room* tokens of cache, and the events of the whole simulation."""
+    """One server with *room* tokens of cache, by *clock*."""
 
-    def __init__(self, room: int) -> None:
-        self.room, self.now = room, 0.0
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._numbers = count()
-        self._cached: OrderedDict[Agent, list[int]] = OrderedDict()
-        self._tokens: dict[Agent, int] = {}
-        self._locked: set[Agent] = set()
+    def __init__(self, room: int, clock: VirtualClock) -> None:
+        self.room, self.clock = room, clock
+        self._cached: OrderedDict[object, list[int]] = OrderedDict()
+        self._tokens: dict[object, int] = {}
+        self._locked: set[object] = set()
         self._evictable = self._held = 0
         self._waiting: list[Asked] = []
         self._running: list[Asked] = []
         self._partial: Asked | None = None
         self._reserve = 0.7
         self._depth = 0.0
+        self._busy = False
+        self._decoding: tuple[float, float, int, Any] | None = None
         self.computed = self.hits = 0
 
-    def at(self, when: float, act: Callable[[], None]) -> None:
-        """Have *act* called at *when*."""
-        heapq.heappush(self._events, (when, next(self._numbers), act))
+    def ask(self, agent: object, prompt: int, answer: int, over: Callable[[], None]) -> None:
+        """Send *prompt* tokens of *agent*; *over* is called when *answer* tokens have come."""
+        asked = Asked(agent, prompt, answer, over)
+        when = self.clock.now() + TRIP_S / 2 + SAID_S * prompt
+        self.clock.at(when, lambda: self._arrive(asked))
 
-    def ask(self, agent: Agent, over: Callable[[], None]) -> None:
-        """Send the current turn of *agent*; *over* is called when its answer has come."""
-        added, answer, _ = agent.turns[agent.turn]
-        asked = Asked(agent, answer, over)
-        self.at(
-            self.now + TRIP_S / 2 + SAID_S * (agent.size + added),
-            lambda: self._waiting.append(asked),
-        )
+    def _arrive(self, asked: Asked) -> None:
+        self._waiting.append(asked)
+        if not self._busy:
+            self._busy = True
+            self.clock.at(self.clock.now(), self._step)
+        elif self._decoding is not None:  # what decodes goes on to the end of the present step
+            began, step, steps, alarm = self._decoding
+            left = max(1, -int(-(self.clock.now() - began) // step))
+            if left < steps:
+                alarm.cancel()
+                self._decode_for(began, step, left)
 
-    def play(self) -> None:
-        """Go on until nothing happens any more."""
-        while True:
-            while self._events and self._events[0][0] <= self.now + 1e-12:
-                heapq.heappop(self._events)[2]()
-            if self._prefill() or self._decode():
-                continue
-            if not self._events:
-                assert not (self._waiting or self._running)
-                return
-            self.now = max(self.now, self._events[0][0])
-
-    def close(self, agent: Agent) -> None:
-        """Drop the conversation of *agent*, which has ended."""
-        while agent in self._cached:
-            self._drop_end(agent)
+    def _step(self) -> None:
+        self._busy = self._prefill() or self._decode()
 
     # -- the cache
 
-    def _hit(self, agent: Agent) -> int:
+    def _hit(self, agent: object) -> int:
         return self._tokens.get(agent, 0)
 
     def _free(self) -> int:
         return self.room - self._held
 
-    def _lock(self, agent: Agent) -> None:
+    def _lock(self, agent: object) -> None:
         self._locked.add(agent)
         self._evictable -= self._hit(agent)
 
-    def _unlock(self, agent: Agent) -> None:
+    def _unlock(self, agent: object) -> None:
         self._locked.discard(agent)
         self._evictable += self._hit(agent)
         if agent in self._cached:
             self._cached.move_to_end(agent)
 
-    def _keep(self, agent: Agent, tokens: int) -> None:
+    def _keep(self, agent: object, tokens: int) -> None:
         """Add *tokens* at the end of the conversation of *agent*, which is locked."""
         self._cached.setdefault(agent, []).append(tokens)
         self._tokens[agent] = self._hit(agent) + tokens
 
-    def _drop_end(self, agent: Agent) -> None:
+    def _drop_end(self, agent: object) -> None:
         tokens = self._cached[agent].pop()
         self._tokens[agent] -= tokens
         self._held -= tokens
@@ -185,10 +178,8 @@ class Server:
                     break
         if not batch:
             return False
-        self.now += BATCH_S + (CHUNK - budget) / PREFILL + DEPTH_S * self._depth
-        for asked in batch:
-            if not asked.todo:
-                self._computed(asked)
+        seconds = BATCH_S + (CHUNK - budget) / PREFILL + DEPTH_S * self._depth
+        self.clock.at(self.clock.now() + seconds, lambda: self._computed(batch))
         return True
 
     def _take(self, asked: Asked, budget: int) -> int:
@@ -215,7 +206,13 @@ class Server:
         self.hits += asked.whole - fresh
         return True
 
-    def _computed(self, asked: Asked) -> None:
+    def _computed(self, batch: Sequence[Asked]) -> None:
+        for asked in batch:
+            if not asked.todo:
+                self._begin(asked)
+        self._step()
+
+    def _begin(self, asked: Asked) -> None:
         """Its prompt is there: what was its own is in the cache now, and the answer begins."""
         self._keep(asked.agent, asked.own)
         asked.own = 1
@@ -231,21 +228,27 @@ class Server:
         contexts = [each.whole for each in self._running]
         step = STEP_S + ROW_S * rows + TOKEN_S * sum(contexts) + LONGEST_S * max(contexts)
         steps = min(each.answer - each.made for each in self._running)
-        if self._events:
-            steps = min(steps, max(1, -int(-(self._events[0][0] - self.now) // step)))
         steps = min(steps, (self._free() + self._evictable) // rows)
         if steps <= 0:
-            self._take_back(min(self._running, key=lambda each: (each.made, -each.agent.size)))
-            return True
-        self._make_room(steps * rows)
+            self._take_back(min(self._running, key=lambda each: (each.made, -each.prompt)))
+            return self._prefill() or self._decode()
+        self._decode_for(self.clock.now(), step, steps)
+        return True
+
+    def _decode_for(self, began: float, step: float, steps: int) -> None:
+        alarm = self.clock.at(began + step * steps, lambda: self._decoded(steps))
+        self._decoding = began, step, steps, alarm
+
+    def _decoded(self, steps: int) -> None:
+        self._decoding = None
+        self._make_room(steps * len(self._running))
         self._reserve = max(0.1, self._reserve - 0.001 * steps)
-        self.now += steps * step
         for asked in list(self._running):
             asked.made += steps
             asked.own += steps
             self._held += steps
             self._end_if_made(asked)
-        return True
+        self._step()
 
     def _take_back(self, asked: Asked) -> None:
         self._running.remove(asked)
@@ -261,10 +264,10 @@ class Server:
         self._running.remove(asked)
         self._keep(asked.agent, asked.own)
         self._unlock(asked.agent)
-        self.at(self.now + TRIP_S / 2, asked.over)
+        self.clock.at(self.clock.now() + TRIP_S / 2, asked.over)
 
 
-# -- who decides when a turn is sent
+# -- fixed numbers of agents
 
 
 class Cap:
@@ -285,7 +288,7 @@ class Cap:
             self._queue.append(agent)
 
     def answered(self, agent: Agent) -> None:
-        """*agent* was answered, and goes on."""
+        """*agent* was answered."""
 
     def ended(self, agent: Agent) -> None:
         """*agent* has ended."""
@@ -295,89 +298,208 @@ class Cap:
             self.send(self._queue.popleft())
 
 
-class Ours:
-    """The scheduler's policy on *server*; *known* turns, or the *recorded* history."""
+def play(agents: list[Agent], server: Server, policy: Cap | Ours) -> None:
+    """Have *policy* decide when the turns of *agents* are sent."""
+    clock = server.clock
 
-    def __init__(
-        self, server: Server, known: bool, recorded: KindHistory | None, closes: bool = True
-    ) -> None:
-        self._server, self._known, self._closes = server, known, closes
-        self._residency = Residency(server.room)
-        self._line = WaitingLine(self._residency)
-        if recorded is not None:
-            self._residency.kind("agent").add(recorded.record())
-        self._ages = count()
-        self._agents: dict[CachedConversation, Agent] = {}
+    def ready(agent: Agent) -> None:
+        agent.ready = clock.now()
+        policy.ready(agent)
+
+    def send(agent: Agent) -> None:
+        added, answer, _ = agent.turns[agent.turn]
+        server.ask(agent, agent.size + added, answer, lambda: over(agent))
+
+    def over(agent: Agent) -> None:
+        agent.waits.append(clock.now() - agent.ready)
+        added, answer, gap = agent.turns[agent.turn]
+        policy.answered(agent)
+        agent.size += added + answer
+        agent.turn += 1
+        if agent.turn == len(agent.turns):
+            agent.done = clock.now()
+            policy.ended(agent)
+        else:
+            clock.at(clock.now() + gap, lambda: ready(agent))
+
+    async def go() -> None:
+        while clock.advance():
+            await asyncio.sleep(0)  # the queue sends itself the ends of activations
+
+    policy.send = send
+    for agent in agents:
+        clock.at(agent.begins, lambda agent=agent: ready(agent))
+    asyncio.run_coroutine_threadsafe(go(), io_thread().loop).result()
+
+
+def figures(agents: Sequence[Agent], server: Server) -> dict[str, float]:
+    """The figures of one run, which is over."""
+    later = sorted(wait for agent in agents for wait in agent.waits[1:])
+    return {
+        "makespan": max(agent.done for agent in agents),
+        "mean": statistics.mean(agent.done - agent.begins for agent in agents),
+        "p50": statistics.median(wait for agent in agents for wait in agent.waits),
+        "p99": later[int(0.99 * len(later))],
+        "longest": later[-1],
+        "cached": server.hits / 1e6,
+    }
+
+
+# -- the client
+
+
+def goes_on(agent: Agent) -> bool:
+    """True if the agent has turns left."""
+    return agent.turn < len(agent.turns)
+
+
+@ppl(ctx="same")
+def take_turn(agent: Agent) -> None:
+    f"{agent.turn}"
+    with AIRole():
+        said = str(gen())
+        f"{said}"
+
+
+@ppl
+def any_turns(agent: Agent) -> None:
+    while goes_on(agent):
+        take_turn(agent)
+
+
+@ppl
+def eight_turns(agent: Agent) -> None:
+    for _ in range(8):
+        take_turn(agent)
+
+
+@ppl
+def sixteen_turns(agent: Agent) -> None:
+    for _ in range(16):
+        take_turn(agent)
+
+
+@ppl
+def twenty_four_turns(agent: Agent) -> None:
+    for _ in range(24):
+        take_turn(agent)
+
+
+@ppl
+def up_to_twenty_turns(agent: Agent) -> None:
+    for _ in range(20):
+        take_turn(agent)
+        if not goes_on(agent):
+            break
+
+
+@ppl
+def up_to_thirty_turns(agent: Agent) -> None:
+    for _ in range(30):
+        take_turn(agent)
+        if not goes_on(agent):
+            break
+
+
+SAYS_ITS_TURNS: dict[tuple[int, int], Callable[..., None]] = {
+    (8, 8): eight_turns,
+    (16, 16): sixteen_turns,
+    (24, 24): twenty_four_turns,
+    (2, 20): up_to_twenty_turns,
+    (3, 30): up_to_thirty_turns,
+}
+
+
+class FleetFrame:
+    """The activation of one agent, whose function is *program*."""
+
+    def __init__(self, number: int, program: Any) -> None:
+        self.address, self.body = f"/main.0/agent.{number}", program.__appl__
+        self._at_end: list[Callable[[], None]] = []
+
+    def root_of_prompt(self) -> FleetFrame:
+        """Itself: its prompt is new."""
+        return self
+
+    def when_ended(self, act: Callable[[], None]) -> None:
+        """Have *act* called at its end."""
+        self._at_end.append(act)
+
+    def end(self) -> None:
+        """End the activation."""
+        for act in self._at_end:
+            act()
+
+
+class FleetCall:
+    """One turn of *agent*, as the queue sees a call."""
+
+    node = request = outcome = file = line = None
+    priority = 0
+
+    def __init__(self, agent: Agent, frame: FleetFrame, first: int) -> None:
+        added, answer, _ = agent.turns[agent.turn]
+        tokens = agent.size + added
+        self.agent, self.frame = agent, lambda: frame
+        self.address = f"{frame.address}/take_turn.{agent.turn}/gen.0"
+        self.identity = "gen", 0, None, None
+        self.each = Footprint(range(tokens), range(first, first + tokens // BLOCK), answer)
+
+    def subscribe(self, act: Callable[[Any], None]) -> bool:
+        """Nobody is told of its end but the queue itself."""
+        return True
+
+
+class Ours:
+    """The client's queue before *server*, for agents that are activations of *program*."""
+
+    def __init__(self, server: Server, program: Any, recorded: KindHistory | None = None) -> None:
+        self._clock, self._program, self._recorded = server.clock, program, recorded
+        caching: Any = SimpleNamespace(cache_tokens=server.room)
+        unseen: Any = SimpleNamespace(holds=lambda _: False)
+        self._room = Room(None, server.clock)
+        self._queue = ConversationQueue(self._room, caching, server.clock, self._look, True, unseen)
+        self._room.join(self._queue)
+        self._looks = False
+        self._frames: dict[Agent, FleetFrame] = {}
+        self._calls: dict[Agent, Any] = {}
         self.send: Callable[[Agent], None]
 
     def ready(self, agent: Agent) -> None:
         """The next turn of *agent* is ready."""
-        now = self._server.now
-        if agent.seen is None:
-            agent.seen = CachedConversation("agent", (next(self._ages),))
-            self._agents[agent.seen] = agent
-        self._know(agent, 1)
-        size = agent.size + agent.adds
-        self._residency.ask(agent.seen, size, size, now)
-        self._line.add(agent.seen, now)
-        self._go()
+        number = len(self._frames)
+        frame = self._frames.setdefault(agent, FleetFrame(number, self._program))
+        call: Any = FleetCall(agent, frame, int(frame.address.rpartition(".")[2]) << 20)
+        self._calls[agent] = call
+        self._queue.arrive(call, call.each)
+        if self._recorded is not None:
+            kind = self._queue.activations[frame.address].who.kind
+            self._room.residency.recall({kind: self._recorded.record()})
+            self._recorded = None
+        if self._queue.enters(call, call.each):
+            self.send(agent)
+        else:
+            self._look()  # it may go before those that wait
+
+    def _look(self) -> bool:
+        if not self._looks:
+            self._looks = True
+            self._clock.at(self._clock.now(), self._take)
+        return True
+
+    def _take(self) -> None:
+        self._looks = False
+        while (call := self._queue.take()) is not None:
+            self.send(cast("Any", call).agent)
 
     def answered(self, agent: Agent) -> None:
-        """*agent* was answered, and goes on."""
-        self._know(agent, 0)
-        self._residency.rest(agent.seen, agent.size, self._server.now)
-        lapse = self._residency.next_lapse()
-        if lapse is not None:
-            self._server.at(lapse, self._go)
-        self._go()
+        """*agent* was answered."""
+        call = self._calls.pop(agent)
+        self._queue.over(call, call.each, True)
 
     def ended(self, agent: Agent) -> None:
         """*agent* has ended."""
-        self._residency.end(agent.seen)
-        if self._closes:
-            self._server.close(agent)
-        self._go()
-
-    def _know(self, agent: Agent, coming: int) -> None:
-        if self._known:
-            agent.seen.known = known_ahead(agent, coming)
-            agent.seen.last = True
-
-    def _go(self) -> None:
-        """Send all that may go."""
-        now, policy, line = self._server.now, self._residency, self._line
-        for _ in policy.lapsed(now):
-            pass
-        while (who := line.next(now)) is not None and self._fits(who):
-            agent = self._agents[who]
-            line.remove(who)
-            policy.begin(who, agent.size + agent.adds, now)
-            self.send(agent)
-
-    def _fits(self, who: CachedConversation) -> bool:
-        policy, agent, now = self._residency, self._agents[who], self._server.now
-        size = agent.size + agent.adds
-        if who.rank is None:
-            decisive = who is self._line.decisive(now)
-            if not policy.admits(who, size, policy.held, decisive):
-                return False
-            if policy.running:
-                return True
-        while policy.held - who.held + size > self._server.room:
-            victim = policy.make_way(who, now)
-            if victim is None:
-                return not policy.running
-            policy.drop(victim)
-        return True
-
-
-def known_ahead(agent: Agent, coming: int) -> list[float]:
-    """The certain sizes of *agent* at its coming turns, from number *coming* from now on."""
-    size, found = float(agent.size), list[float]()
-    for added, answer, _ in agent.turns[agent.turn :]:
-        size += added + answer
-        found.append(size)
-    return found[coming:]
+        self._frames[agent].end()
 
 
 # -- loads
@@ -422,40 +544,6 @@ def history(fleets: Sequence[Sequence[Agent]]) -> KindHistory:
     return found
 
 
-def play(agents: list[Agent], server: Server, policy: Any) -> dict[str, float]:
-    """The figures of one run."""
-
-    def ready(agent: Agent) -> None:
-        agent.ready = server.now
-        policy.ready(agent)
-
-    def over(agent: Agent) -> None:
-        agent.waits.append(server.now - agent.ready)
-        added, answer, gap = agent.turns[agent.turn]
-        agent.size += added + answer
-        agent.turn += 1
-        if agent.turn == len(agent.turns):
-            agent.done = server.now
-            policy.ended(agent)
-        else:
-            policy.answered(agent)
-            server.at(server.now + gap, lambda: ready(agent))
-
-    policy.send = lambda agent: server.ask(agent, lambda: over(agent))
-    for agent in agents:
-        server.at(agent.begins, lambda agent=agent: ready(agent))
-    server.play()
-    later = sorted(wait for agent in agents for wait in agent.waits[1:])
-    return {
-        "makespan": max(agent.done for agent in agents),
-        "mean": statistics.mean(agent.done - agent.begins for agent in agents),
-        "p50": statistics.median(wait for agent in agents for wait in agent.waits),
-        "p99": later[int(0.99 * len(later))],
-        "longest": later[-1],
-        "cached": server.hits / 1e6,
-    }
-
-
 def measured_load() -> list[Agent]:
     """24 agents of 8 turns, as they were measured on an H200."""
     dice = random.Random(5)
@@ -491,8 +579,7 @@ LONG: dict[str, tuple[dict[str, Any], float]] = {
     "3 to 30 turns, 40%": ({"turns": (3, 30), "spread": 0.3}, 0.4),
 }
 CAPS = (4, 8, 12, 16, 10**6)
-Kind = tuple[bool, bool]
-OURS: dict[str, Kind] = {"known": (True, False), "recorded": (False, True), "first": (False, False)}
+OURS = ("recorded", "graph", "first")
 
 
 def room_for(agents: Sequence[Agent], share: float) -> int:
@@ -506,27 +593,32 @@ def means(rows: Sequence[dict[str, float]]) -> dict[str, float]:
     return {key: statistics.geometric_mean([row[key] + 1e-6 for row in rows]) for key in rows[0]}
 
 
-def measured(name: str, seeds: Sequence[int]) -> dict[str, dict[str, float]]:
+def measured(name: str, seeds: Sequence[int], only: Sequence[str]) -> dict[str, dict[str, float]]:
     """The figures of a load by who decides."""
     options, share = (LOADS | LONG)[name]
 
-    def runs(policy: Callable[[int, Server], Any]) -> dict[str, float]:
+    def runs(act: Callable[[int, list[Agent], Server], None]) -> dict[str, float]:
         rows = []
         for seed in seeds:
             agents = fleet(seed, **options)
-            server = Server(room_for(agents, share))
-            rows.append(play(agents, server, policy(seed, server)))
+            server = Server(room_for(agents, share), VirtualClock())
+            act(seed, agents, server)
+            rows.append(figures(agents, server))
         return means(rows)
 
-    def ours(kind: Kind) -> Callable[[int, Server], Any]:
-        def made(seed: int, server: Server) -> Ours:
-            told = [fleet(1000 + seed, **options), fleet(2000 + seed, **options)]
-            return Ours(server, kind[0], history(told) if kind[1] else None)
+    def recorded(seed: int, agents: list[Agent], server: Server) -> None:
+        told = [fleet(1000 + seed, **options), fleet(2000 + seed, **options)]
+        play(agents, server, Ours(server, any_turns, history(told)))
 
-        return made
-
-    found = {f"cap {cap}": runs(lambda _, __, cap=cap: Cap(cap)) for cap in CAPS}
-    return found | {name: runs(ours(kind)) for name, kind in OURS.items()}
+    says = SAYS_ITS_TURNS[options.get("turns", (8, 8))]
+    arms: dict[str, Callable[[int, list[Agent], Server], None]] = {
+        f"cap {cap}": lambda _, agents, server, cap=cap: play(agents, server, Cap(cap))
+        for cap in CAPS
+    }
+    arms["recorded"] = recorded
+    arms["graph"] = lambda _, agents, server: play(agents, server, Ours(server, says))
+    arms["first"] = lambda _, agents, server: play(agents, server, Ours(server, any_turns))
+    return {name: runs(act) for name, act in arms.items() if not only or name in only}
 
 
 def compared(rows: dict[str, dict[str, float]], name: str) -> dict[str, float]:
@@ -598,6 +690,8 @@ def _decide(
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--loads", default="", help="their names, with ; between them")
+    parser.add_argument("--arms", default="", help="'first,graph', say: only these")
     parser.add_argument("--decisions", action="store_true")
     parser.add_argument("--agents", type=int, default=10_000)
     parser.add_argument("--servers", type=int, default=8)
@@ -608,16 +702,19 @@ def main() -> None:
             seconds = decisions(options.agents, servers)
             print(f"{options.agents} agents, {servers} servers: {seconds * 1e6:.0f} us a call")
         return
-    found = {}
+    found, only = {}, options.arms.split(",") if options.arms else []
     for name in LOADS | LONG:
-        found[name] = measured(name, range(10, 10 + options.seeds))
+        if options.loads and name not in options.loads.split(";"):
+            continue
+        found[name] = measured(name, range(10, 10 + options.seeds), only)
         print(name)
         for who, row in found[name].items():
             figures = "  ".join(f"{key} {value:7.2f}" for key, value in row.items())
             print(f"    {who:12} {figures}", flush=True)
     for title, loads in (("each load", LOADS), ("each load of many turns", LONG)):
         print(f"geometric mean over the best number of agents of {title}, and the worst")
-        for name, ratios in summary({load: found[load] for load in loads}).items():
+        rows = {load: found[load] for load in loads if load in found}
+        for name, ratios in (summary(rows) if rows and not options.arms else {}).items():
             print(f"    {name:12} " + "  ".join(f"{key} {value}" for key, value in ratios.items()))
     write(options.json, "python benchmarks/fleet.py", found)
 

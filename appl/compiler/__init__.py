@@ -1,6 +1,6 @@
 """The compiler: from a decorated ``def`` to a call graph and to code over the runtime's hooks."""
 
-from appl.compiler.ir import Graph, Hooks
+from appl.compiler.ir import CallCounts, Graph, Hooks
 from appl.compiler.names import program_of
 from appl.compiler.passes import (
     CompilerOptions,
@@ -14,6 +14,7 @@ from appl.compiler.passes import (
 from appl.compiler.refusals import require_function
 
 __all__ = [
+    "CallCounts",
     "CompilerOptions",
     "Graph",
     "Hooks",

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 
 from appl.compiler.bindings import Survey
+from appl.compiler.ir import CallCounts
 from appl.compiler.names import UNKNOWN, FunctionNames, is_ppl, origin, outer_names, program_of
 from appl.compiler.reach import may_reach
 from appl.compiler.source import Module
@@ -91,6 +92,21 @@ class Callees:
         if name in _KEEPS or name in _HOLDERS:
             return "keeps"
         return "unknown" if may_ask(value) else "plain"
+
+    def may_ask(self, call: ast.Call) -> bool:
+        """True if *call* is of a function that may ask a model, or gets one and may call it."""
+        kind = self.kind(call.func)
+        if kind != "plain" or self.name(call.func) == "partial":
+            return kind == "unknown"
+        values = [*call.args, *(keyword.value for keyword in call.keywords)]
+        named = (value for value in values if isinstance(value, ast.Name | ast.Attribute))
+        return any(self.kind(value) in (*ASKING, "program") for value in named)
+
+    def counts(self, func: ast.expr) -> CallCounts | None:
+        """The calls of a prompt function on its caller's prompt; ``None`` if they are not known."""
+        program = program_of(self.names.object_of(func))
+        at_once = program is not None and program.kind in ("sync", "async")
+        return program.translated.calls if at_once and not program.told.parallel else None
 
     def name(self, func: ast.expr) -> str:
         """The name under which appl publishes the callee, else the name in the source."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from appl.compiler.bindings import survey
-from appl.compiler.callee import ASKING, Callees
+from appl.compiler.call_counts import count_calls
+from appl.compiler.callee import Callees
 from appl.compiler.dedent import parts_of, text_of
 from appl.compiler.flow import NOTHING, FlowState, Provenance, Sketch
 from appl.compiler.ir import Graph, verify
@@ -52,7 +54,7 @@ def build(
     graph = builder.sketch.frozen(
         node.name, found.source.file, node.lineno, node.end_lineno or node.lineno, kind, rebound
     )
-    return verify(graph)
+    return replace(verify(graph), calls=count_calls(node, callees))
 
 
 class _Builder:
@@ -497,7 +499,7 @@ class _Builder:
         values = [*node.args, *(keyword.value for keyword in node.keywords)]
         if kind in _CALLS:
             return self._started(kind, node, self._union(values))
-        if kind == "unknown" or (kind == "plain" and self._hands_on(node, values)):
+        if self.callees.may_ask(node):
             return self._unknown(node, values)
         if kind == "grow":
             self._add("say", node, _code(node), self._union(values))
@@ -543,12 +545,6 @@ class _Builder:
         func = node.func
         base = self.value(func) if isinstance(func, ast.Attribute) else NOTHING
         return base | self.wait(self._union(values), node, f"argument of {_code(func)}()")
-
-    def _hands_on(self, node: ast.Call, values: list[ast.expr]) -> bool:
-        """True if an ordinary function gets another that asks a model, and may call it."""
-        named = (operand for operand in values if isinstance(operand, ast.Name | ast.Attribute))
-        asked = any(self.callees.kind(operand) in (*ASKING, "program") for operand in named)
-        return asked and self.callees.name(node.func) != "partial"
 
     def _unknown(self, node: ast.Call, values: list[ast.expr]) -> Provenance:
         """A call of a function that may ask a model."""

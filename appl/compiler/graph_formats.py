@@ -17,8 +17,9 @@ _SHAPES = {"gen": ("([", "])"), "select": ("([", "])"), "wait": ("{{", "}}"), "p
 def text(graph: Graph) -> str:
     """One node a line, indented by region: ``%id op label (inputs) after prompt``."""
     parameters = [node.label for node in graph.nodes if node.op == "param"]
-    head = f"{graph.kind} {graph.name}({', '.join(parameters)})  {graph.file}:{graph.line}"
-    lines = [head]
+    head = f"{graph.kind} {graph.name}({', '.join(parameters)})"
+    calls = f", {graph.calls.total.in_words} on its own prompt" * bool(graph.calls.models)
+    lines = [f"{head}{calls}  {graph.file}:{graph.line}"]
 
     def enter(region: GraphRegion, depth: int) -> None:
         lines.append("  " * depth + f"{region.kind} {region.label}".rstrip() + f"  :{region.line}")

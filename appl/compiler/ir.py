@@ -7,10 +7,10 @@ runtime through the methods of ``Hooks`` and in no other way.
 from __future__ import annotations
 
 import html
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import asdict, dataclass
-from typing import Protocol
+from dataclasses import asdict, dataclass, field
+from typing import NamedTuple, Protocol
 
 from appl.compiler import graph_formats
 
@@ -205,11 +205,53 @@ class Node:
     ctx: str = ""
 
 
+class CallBounds(NamedTuple):
+    """The least and the most calls of something; ``most`` is ``None`` if nobody knows."""
+
+    least: int
+    most: int | None
+
+    @property
+    def in_words(self) -> str:
+        """The same for reading: ``exactly 6 calls``, ``at least 1 call``, ``1 to 24 calls``."""
+        least, most = self
+        noun = "call" if least == 1 and most in (1, None) else "calls"
+        if most is None:
+            return f"at least {least} {noun}"
+        return f"exactly {least} {noun}" if least == most else f"{least} to {most} calls"
+
+
+_UNKNOWN = CallBounds(0, None)
+
+
+@dataclass(frozen=True, slots=True)
+class CallCounts:
+    """The calls that an activation makes on its own prompt: each has those before it before it.
+
+    ``after`` are those that come after a call in a line of the function. ``models`` are the models
+    that are asked, as they are written.
+    """
+
+    total: CallBounds = _UNKNOWN
+    after: Mapping[int, CallBounds] = field(default_factory=dict, hash=False)
+    models: frozenset[str] = frozenset()
+
+    def left(self, made: int, line: int | None) -> CallBounds:
+        """The calls to come after the latest of *made* calls, which stands in *line*, if known."""
+        least, most = self.after.get(line or 0, _UNKNOWN)
+        least = max(least, self.total.least - made)
+        if self.total.most is not None:
+            rest = max(0, self.total.most - made)
+            most = rest if most is None else min(rest, most)
+        return CallBounds(least if most is None else min(least, most), most)
+
+
 @dataclass(frozen=True, slots=True)
 class Graph:
     """The call graph of a prompt function, made before it runs.
 
-    ``rebound`` are the parameters that the body binds again.
+    ``rebound`` are the parameters that the body binds again. ``calls`` are the calls that an
+    activation makes on its own prompt.
     """
 
     name: str
@@ -220,6 +262,7 @@ class Graph:
     regions: tuple[GraphRegion, ...]
     nodes: tuple[Node, ...]
     rebound: tuple[str, ...] = ()
+    calls: CallCounts = field(default_factory=CallCounts)
 
     def text(self) -> str:
         """The graph for reading in a terminal."""

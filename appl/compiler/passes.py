@@ -21,7 +21,7 @@ from appl.compiler import code as coding
 from appl.compiler.bindings import survey
 from appl.compiler.callee import Callees, lasting_names, static_names
 from appl.compiler.graph import build
-from appl.compiler.ir import HOOKS_NAME, PLACEHOLDER, Graph, Hooks
+from appl.compiler.ir import HOOKS_NAME, PLACEHOLDER, CallCounts, Graph, Hooks
 from appl.compiler.lost_text import notes_of
 from appl.compiler.lower import Lowered, docstring_of, lower
 from appl.compiler.names import FunctionNames, is_ppl, outer_names, program_of
@@ -80,7 +80,7 @@ class Translated:
         self.kind, self.docstring = compiled.kind, compiled.docstring
         self.file, self.line = compiled.found.source.file, compiled.found.node.lineno
         self.placed, self.notes = compiled.placed, compiled.notes
-        self._compiled, self._names = compiled, names
+        self._compiled, self._names, self._counting = compiled, names, False
 
     def __getstate__(self) -> dict[str, object]:
         """The state for another process: enough to run, without the module it was found in."""
@@ -92,6 +92,21 @@ class Translated:
         """The call graph, made when it is asked for."""
         known = self._compiled
         return graph_of_found(known.found, self._names, known.kind, known.either_docstring)
+
+    @property
+    def calls(self) -> CallCounts | None:
+        """The calls of an activation of it, from its graph; ``None`` if they are not known.
+
+        They are not known while they are being counted (of a function that calls itself), and in
+        a process that has got the code without its source.
+        """
+        if getattr(self, "_counting", True):
+            return None
+        self._counting = True
+        try:
+            return self.graph.calls
+        finally:
+            self._counting = False
 
 
 def graph_of_found(

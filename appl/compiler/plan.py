@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from appl.compiler.ir import OPS, Graph, Node
+from appl.compiler.rounds import rounds_over
 from appl.compiler.trees import expression_tree
 
 Size = Callable[[str], int]
@@ -364,30 +365,8 @@ def _rounds(key: tuple[object, ...], written: str, known: Mapping[str, object]) 
         node = expression_tree(iterated)
     except SyntaxError:  # a label that was cut
         return Factor(key, f"rounds of `{written}`", None)
-    count = _length(node, known)
+    count = rounds_over(node, known)
     return Factor(key, f"len({iterated})" if count is None else str(count), count)
-
-
-def _length(node: ast.expr, known: Mapping[str, object]) -> int | None:
-    if isinstance(node, ast.Name):
-        value = known.get(node.id)
-        return len(value) if isinstance(value, list | tuple | dict | set | str) else None
-    if isinstance(node, ast.List | ast.Tuple | ast.Set):
-        starred = any(isinstance(element, ast.Starred) for element in node.elts)
-        return None if starred else len(node.elts)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        if node.func.id in ("enumerate", "reversed", "sorted", "list", "tuple") and node.args:
-            return _length(node.args[0], known)
-        if node.func.id == "range":
-            values = [_integer(argument, known) for argument in node.args]
-            whole = [number for number in values if number is not None]
-            return len(range(*whole)) if len(whole) == len(values) in (1, 2, 3) else None
-    return None
-
-
-def _integer(node: ast.expr, known: Mapping[str, object]) -> int | None:
-    value = known.get(node.id) if isinstance(node, ast.Name) else getattr(node, "value", None)
-    return value if type(value) is int else None
 
 
 def _tree(sites: list[CallSite]) -> Prefix:

@@ -17,6 +17,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from appl.compiler.ir import CallCounts
 from appl.errors import RunError
 from appl.prompt import USER, ObservedPrompt, Prompt, PromptNode
 from appl.runtime.concurrency import structure
@@ -57,7 +58,7 @@ def enter(
     caller: Frame,
     name: str,
     mode: CallMode,
-    key: tuple[object, object],
+    key: tuple[Body, object],
     *,
     beside: bool,
     line: int | None,
@@ -79,7 +80,7 @@ def enter(
     if frame.depth > _recursion.reach:
         _recursion.extend(frame.depth)
     frame.shares = state is not None or prompt is around.prompt
-    frame.model, frame.block = mode.model, mode.block
+    frame.model, frame.block, frame.body = mode.model, mode.block, key[0]
     if mode.listener is not None:
         frame.prompt, frame.streams = ObservedPrompt(prompt, mode.listener), True
     turn = state.turn(caller, frame) if state is not None else None
@@ -180,6 +181,12 @@ class Body:
 
     body: Callable[..., Any]
     name: str
+    qualname: str
+    file: str | None
+
+    def counts(self) -> CallCounts | None:
+        """The calls that an activation makes on its own prompt; ``None`` if nobody knows."""
+        return None
 
     def begun(self, frame: Frame) -> None:
         """Called in *frame* before the first line of the code."""

@@ -19,7 +19,7 @@ from appl.runtime.prompts.writer import PromptWriter
 if TYPE_CHECKING:
     from appl.backend import Profile
     from appl.prompt.chain import Prompt, PromptNode
-    from appl.runtime.answers.call import Call
+    from appl.runtime.answers.call import Call, CallBody
     from appl.runtime.concurrency.promise import Promise
     from appl.runtime.dispatch import Dispatch
     from appl.runtime.outside import Outside
@@ -120,7 +120,8 @@ class Frame(PromptWriter):
     answers for, in program order; an open region takes its place while it lasts. ``regions`` are
     those around this frame, outer ones first. ``model`` is the name that its calls ask when they
     give none; ``account`` is what they are charged to, when there is a budget;
-    ``block`` is the block of text that all of it is said in, when there is one. ``streams`` is true
+    ``block`` is the block of text that all of it is said in, when there is one. ``body`` is the
+    function whose activation it is, where it is a prompt function. ``streams`` is true
     when all of its answers are streamed. ``asked_at`` is the
     user's line for calls that have none of their own. ``depth`` is the number of frames above.
     """
@@ -132,6 +133,7 @@ class Frame(PromptWriter):
         "account",
         "asked_at",
         "block",
+        "body",
         "counts",
         "depth",
         "end",
@@ -170,6 +172,7 @@ class Frame(PromptWriter):
         self.streams: bool = parent is not None and parent.streams
         self.asked_at: tuple[str, int] | None = None
         self.block: FrameVoice | None = None
+        self.body: CallBody | None = None
         self.started: list[Promise] = []
         self.thread = threading.get_ident()
         self._prune_at = _PRUNE

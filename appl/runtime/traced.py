@@ -32,7 +32,8 @@ class _Traced(Body):
     ) -> None:
         self.body, self.name, self._metadata = f, _component(name or f.__name__), metadata
         code = getattr(f, "__code__", None)
-        self._file = getattr(code, "co_filename", None)
+        self.qualname = getattr(f, "__qualname__", self.name)
+        self.file = getattr(code, "co_filename", None)
         self._line = getattr(code, "co_firstlineno", None)
 
     def enter(self, args: tuple[object, ...]) -> Frame:
@@ -41,7 +42,7 @@ class _Traced(Body):
         ctx = "same" if caller.parent is not None else "new"
         mode = CallMode(ctx, model=caller.model, metadata=self._metadata)
         frame, _ = activation.enter(
-            caller, self.name, mode, (self, None), beside=False, line=self._line, file=self._file
+            caller, self.name, mode, (self, None), beside=False, line=self._line, file=self.file
         )
         return frame
 

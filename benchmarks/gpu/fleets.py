@@ -19,7 +19,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -167,13 +167,15 @@ class EarlierRuns:
 
     def __init__(self, fleets: list[list[Agent]]) -> None:
         self._record = history(fleets).record()
+        self._kinds: Iterable[str] = ()
 
     def load(self) -> dict[str, dict[str, object]]:
         """What those runs have left."""
-        return {"/<lambda>/agent_program": self._record}
+        return {kind: self._record for kind in self._kinds if "agent_program" in kind}
 
-    def keep(self, kinds: object) -> None:
-        """Keep nothing: each run is to know the same."""
+    def keep(self, kinds: Iterable[str]) -> None:
+        """Note the names of the kinds; each run is to know the same of them."""
+        self._kinds = kinds
 
     def store(self) -> None:
         """Store nothing."""

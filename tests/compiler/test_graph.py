@@ -434,7 +434,7 @@ def example() -> Graph:
 
 def test_the_text_has_a_head_and_lines() -> None:
     lines = example().text().splitlines()
-    assert lines[0].startswith("sync f(a)  <module ")
+    assert lines[0].startswith("sync f(a), exactly 1 call on its own prompt  <module ")
     assert lines[2] == "  %1 text 'say \"hi\" <b>'  :2"
     assert lines[3] == "  with AIRole()  :3"
 

@@ -12,6 +12,7 @@ from appl import AIRole, gen, ppl
 from appl.prompt import UserMessage
 from appl.runtime.event import CallDispatched
 from appl.runtime.run import Run
+from appl.runtime.scheduling.placing import Placing
 from appl.runtime.scheduling.scheduler import Scheduler
 from appl.runtime.scheduling.turn_forecast import KindHistory
 from appl.testing import BackendEndpoint, Log, Model, Models, Policy, VirtualClock
@@ -48,7 +49,7 @@ def load(number: int, room: int, waits: bool, **policy: Any) -> tuple[RadixServe
 ROOM = SHARED + 8 * OWN
 
 
-def test_what_is_known_to_come_is_computed_once() -> None:
+def test_what_is_known_to_come_is_computed() -> None:
     least = load(24, 10**6, waits=False)[0].computed
     assert load(24, ROOM, waits=False)[0].computed <= 1.02 * least
     naive = load(24, ROOM, waits=False, warm=False, order="fifo")[0]
@@ -145,6 +146,105 @@ def test_the_turns_of_earlier_processes_are_known_where_room_is_short() -> None:
     assert memory.read == 2
     solved(server, turns=memory)
     assert memory.read == 2  # this process knows them already
+
+
+TURNS = 16
+CHAT = TURNS * (SEEN + ACTION + 2)
+
+
+@ppl
+def elsewhere(number: int) -> str:
+    return str(gen("tool", messages=[UserMessage("go")], max_tokens=1 + number % 4))
+
+
+@ppl(ctx="same")
+def one_turn(number: int, turn: int) -> str:
+    f"{said(f'seen{number}.{turn}', SEEN)}"
+    with AIRole():
+        answer = str(gen(max_tokens=ACTION))
+        f"{answer}"
+    return elsewhere(number)
+
+
+@ppl
+def tells_its_turns(number: int) -> None:
+    for turn in range(16):
+        _ = one_turn(number, turn)
+
+
+@ppl
+def tells_nothing(number: int) -> None:
+    turn = 0
+    while turn < TURNS:
+        _ = one_turn(number, turn)
+        turn += 1
+
+
+def run_with_tool(room: int, **policy: Any) -> tuple[Run, RadixServer]:
+    """A run on a server with *room*, and another that is the tool."""
+    clock = VirtualClock()
+    server, tool = RadixServer(clock, room), RadixServer(clock, 10**6)
+    names = {"near": Model("a", None), "tool": Model("b", None)}
+    models = Models(server.profile, None, names, "a", {"b": tool.profile})
+    chosen = Policy(clock=clock, **policy)
+    places = {"b": BackendEndpoint(tool, chosen)}
+    return Run(server, policy=chosen, models=models, places=places), server
+
+
+def computed(program: Any, room: int, **policy: Any) -> int:
+    """The tokens that the first run of six activations of *program* has computed."""
+    run, server = run_with_tool(room, **policy)
+    with run:
+        list(appl.map(program, range(6), progress=False))
+    return server.computed
+
+
+def test_the_first_run_of_a_loop_that_says_its_rounds_computes_little_again() -> None:
+    room = int(2.5 * CHAT)
+    assert computed(tells_its_turns, room) < 0.6 * computed(tells_nothing, room)
+
+
+def test_room_is_given_back_after_the_last_call_that_the_graph_knows() -> None:
+    there = list[bool]()
+
+    def note(number: int) -> None:
+        assert isinstance(run.dispatch.scheduler, Placing)
+        ahead = next(iter(run.dispatch.scheduler.schedulers.values())).ahead
+        assert ahead is not None
+        there.append(f"/works_on.{number}" in ahead.queue.activations)
+
+    @ppl
+    def works_on(number: int) -> None:
+        _ = one_turn(number, 0)
+        _ = elsewhere(number)
+        note(number)
+
+    with run_with_tool(3 * SEEN)[0] as run:
+        list(appl.map(works_on, range(6), progress=False))
+    assert there == [False] * 6
+
+
+def test_two_functions_of_one_name_are_remembered_apart() -> None:
+    def programs(turns: int) -> Any:
+        @ppl
+        def solver(number: int) -> None:
+            for turn in range(turns):
+                _ = one_turn(number, turn)
+
+        return solver
+
+    class Other:
+        @ppl
+        @staticmethod
+        def solver(number: int) -> None:
+            _ = one_turn(number, 0)
+
+    memory = Memory()
+    for program in (programs(3), Other.solver):
+        computed(program, int(0.3 * CHAT), turns=memory)
+        memory.store()
+    names = [each for each in memory.load() if each.startswith("/solver#")]
+    assert len(names) == 2
 
 
 def test_records_of_turns_that_are_none_are_left_out() -> None:

@@ -339,6 +339,19 @@ def test_a_server_that_only_paused_runs_are_with_is_idle() -> None:
     assert room.idle
 
 
+def test_a_call_that_is_cancelled_while_it_waits_for_room_is_not_counted() -> None:
+    clock = VirtualClock()
+    server = RadixServer(clock, 12 * SEEN)
+    with Run(server, policy=Policy(clock=clock)) as run:
+        first = single("one", 9 * SEEN)
+        waiting = [single(f"{at}", 9 * SEEN) for at in range(3)]
+        clock.at(0.05, waiting[2].cancel)
+        clock.at(0.06, lambda: left.append(len(ahead_of(run.dispatch.scheduler).queue)))
+        left: list[int] = []
+        assert all([str(each) for each in (first, *waiting[:2])])
+        assert left == [2]
+
+
 # -- two places
 
 
@@ -436,6 +449,7 @@ class Prompt:
             request = SimpleNamespace(messages=SimpleNamespace(size=100, parent=None))
             sampling = SimpleNamespace(max_tokens=10)
             node, priority = self.nodes[parts - 1], 0
+            file, identity = None, ("gen", number, None, None)
 
             def frame(self) -> None:
                 """Its activation is over."""

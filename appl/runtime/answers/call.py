@@ -73,12 +73,34 @@ class CallRun(Protocol):
         """Send *call* on its way; on the I/O loop."""
 
 
+class CallsToCome(Protocol):
+    """The calls of a function, as its graph counts them: see ``CallCounts``."""
+
+    @property
+    def models(self) -> frozenset[str]:
+        """The models that it asks, as they are written."""
+
+    def left(self, made: int, line: int | None) -> tuple[int, int | None]:
+        """The least and the most calls after the latest of *made* calls, which is in *line*."""
+
+
+class CallBody(Protocol):
+    """The function that issues calls, as far as the scheduler needs it: see ``Body``."""
+
+    file: str | None
+    qualname: str
+
+    def counts(self) -> CallsToCome | None:
+        """The calls that an activation makes on its prompt; ``None`` if nobody knows."""
+
+
 class CallFrame(Protocol):
     """The activation that issues a call, as far as the call needs it."""
 
     address: str
     generations: int
     account: Account | None
+    body: CallBody | None
     ended: bool
 
     @property

@@ -1,8 +1,8 @@
 """The conversation queue: one run's calls that wait for room in a server's cache.
 
 It tells the policy (see ``Residency``) what its conversations do, and what is known of their turns:
-the prompts that wait for answers already show how they go on, and an activation that has ended
-asks no more.
+the prompts that wait for answers already show how they go on, an activation that has ended asks no
+more, and where room may be short, the graph of its function tells how many calls there will be.
 
 Invariant: everything here runs on the I/O loop, but for the note that an activation has ended; a
 prompt that was admitted is released once, at the latest when its run leaves.
@@ -13,22 +13,25 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
+from zlib import crc32
 
 from appl.backend import PrefixCaching
 from appl.runtime.concurrency.loop_thread import io_thread
+from appl.runtime.concurrency.promise import Promise, on_finish
 from appl.runtime.scheduling.arrivals import Arrivals, conversation_of
 from appl.runtime.scheduling.cache_room import Room, RoomTurn
 from appl.runtime.scheduling.order import program_of
 from appl.runtime.scheduling.prefixes import Footprint
 from appl.runtime.scheduling.residency import CachedConversation, WaitingLine
 from appl.runtime.scheduling.timers import Clock, LoopClock, Timer
-from appl.runtime.scheduling.turn_forecast import TurnMemory
+from appl.runtime.scheduling.turn_forecast import UNTOLD, TurnMemory, Turns
 
 if TYPE_CHECKING:
-    from appl.runtime.answers.call import Call
+    from appl.runtime.answers.call import Call, CallBody, CallsToCome
 
 _MOST = 65_536
 _ANSWER = 256
@@ -56,10 +59,13 @@ class _AskingActivation:
 
     Shorter prompts to come are first; ``come`` is the longest of those that have come. Of its
     ``calls`` without an answer so many are ``underway``; ``shared`` tokens of it are not its own.
+    ``body`` is its function. It has ``made`` so many calls, the latest in ``line`` of that function
+    (``None``: elsewhere); the graph says that at most ``left`` follow.
     """
 
     address: str
     who: CachedConversation
+    body: CallBody | None = None
     coming: list[_Coming] = field(default_factory=list)
     come: _Coming = _NOTHING
     waiting: deque[tuple[Call, Footprint]] = field(default_factory=deque)
@@ -67,11 +73,14 @@ class _AskingActivation:
     underway: int = 0
     shared: int = 0
     watched: bool = False
+    made: int = 0
+    line: int | None = None
+    left: int | None = None
 
     @property
     def over(self) -> bool:
-        """True if it has ended, and nothing of it is to come."""
-        return self.who.last and not self.calls
+        """True if nothing of it is to come: it has ended, or its graph has no further call."""
+        return (self.who.last or self.left == 0) and not self.calls
 
 
 class ConversationQueue:
@@ -100,13 +109,15 @@ class ConversationQueue:
         self._programs: OrderedDict[str, int] = OrderedDict()
         self._of: dict[CachedConversation, _AskingActivation] = {}
         self._by_call: dict[Call, _AskingActivation] = {}
+        self._gone: deque[Call] = deque()
+        self._counts: dict[str, CallsToCome | None] | None = None
         self._letters = self._tokens = 0
         self._lapse: Timer | None = None
         self.admitted = 0
         self.paused = self._left = False
 
     def __len__(self) -> int:
-        return len(self._line)
+        return len(self._line) + len(self._gone)
 
     def __iter__(self) -> Iterator[Call]:
         """The calls that wait for room."""
@@ -177,8 +188,48 @@ class ConversationQueue:
         whole = len(each.ids) + each.answers
         activation.shared = whole - own
         who.known, who.priority = self._known(activation), call.priority
+        self._note(activation, call)
         self._room.measure(tokens)
         self._room.residency.ask(who, own, whole, self._clock.now())
+
+    def _note(self, activation: _AskingActivation, call: Call) -> None:
+        """Note which of its calls *call* is."""
+        body, frame = activation.body, call.frame()
+        own = frame is not None and frame.body is body
+        ordinal, file, line = call.identity[1:]
+        activation.made = max(activation.made + 1, own * (ordinal + 1))
+        activation.line = line if own and body is not None and file == body.file else None
+        if self._counts is not None:
+            self._tell_turns(activation, self._counts)
+
+    def _look_at_graphs(self) -> None:
+        """Ask from now on what graphs tell: so many turns may come that room is short."""
+        if self._counts is not None or not self._foresees:
+            return
+        self._counts = {}
+        for activation in self.activations.values():
+            if activation.made:
+                self._tell_turns(activation, self._counts)
+
+    def _tell_turns(
+        self, activation: _AskingActivation, known: dict[str, CallsToCome | None]
+    ) -> None:
+        """Tell the policy the turns of *activation*, where its graph knows its calls."""
+        who, body = activation.who, activation.body
+        if who.kind not in known:
+            known[who.kind] = None
+            with suppress(Exception):  # no graph can be made of it: it is not known, as others
+                known[who.kind] = body.counts() if body is not None else None
+        counts = known[who.kind]
+        if counts is None:
+            return
+        least, most = counts.left(activation.made, activation.line)
+        activation.left = most
+        present = who.turn + (not who.running)
+        if len(counts.models) > 1:
+            least = 0  # other servers may be asked
+        told = Turns(present + least, UNTOLD.most if most is None else present + most)
+        self._room.residency.tell(who, told)
 
     def _watch(self, activation: _AskingActivation, call: Call) -> None:
         """Measure its first prompt, and note it when the activation ends."""
@@ -237,9 +288,25 @@ class ConversationQueue:
         activation = self._activation(call)
         activation.waiting.append((call, each))
         self._line.add(activation.who, self._clock.now())
+        on_finish(call, self._has_no_need)
+
+    def _has_no_need(self, call: Promise) -> None:
+        """Hand out a call that has ended while it waited, so that nothing of it is counted."""
+        activation = self._by_call.get(cast("Call", call))
+        if activation is None:
+            return
+        left = [(one, each) for one, each in activation.waiting if one is not call]
+        if len(left) < len(activation.waiting):
+            activation.waiting = deque(left)
+            if not left:
+                self._line.remove(activation.who)
+            self._gone.append(cast("Call", call))
+            self._go()
 
     def take(self) -> Call | None:
         """The next call that waited; ``None`` if there is none, or no room for it."""
+        if self._gone:
+            return self._gone.popleft()
         activation = self._next()
         if activation is None:
             return None
@@ -294,6 +361,8 @@ class ConversationQueue:
         # would be one too many when they come back. Kept room lapses, so that it waits in the end
         # for nobody.
         if who.rank is None and not (room.idle and residency.next_lapse() is None):
+            if residency.held > 0 and (residency.held + own) * _FAR > residency.tokens:
+                self._look_at_graphs()
             decisive = who in self._line and self._line.decisive(now) is who
             if not residency.admits(who, own, used, decisive):
                 if self._memory is not None:
@@ -364,6 +433,7 @@ class ConversationQueue:
             self._forget(activation, finished=False)
         self._left = True
         self._by_call.clear()
+        self._gone.clear()
         self.admitted = 0
         if self._lapse is not None:
             self._lapse.cancel()
@@ -392,9 +462,12 @@ class ConversationQueue:
             if len(self._programs) > _MOST:
                 self._programs.popitem(last=False)
         age = self._programs[program], next(numbers)
-        return _AskingActivation(
-            address, CachedConversation(_kind_of(address), age, rank=self._rank(address))
-        )
+        frame = call.frame()
+        body = frame.root_of_prompt().body if frame is not None else None
+        file, function = (body.file, body.qualname) if body is not None else (call.file, "")
+        kind = _kind_of(address, file, function)
+        who = CachedConversation(kind, age, rank=self._rank(address))
+        return _AskingActivation(address, who, body)
 
     def _rank(self, address: str) -> int | None:
         """The rank of the nearest conversation around *address* that was let in."""
@@ -417,6 +490,10 @@ def _parts(coming: _Coming) -> int:
     return coming.parts
 
 
-def _kind_of(activation: str) -> str:
-    """The kind of an activation: ``/main/agent`` for ``/main.0/agent.7``."""
-    return "/".join(each.rpartition(".")[0] for each in activation.split("/"))
+def _kind_of(activation: str, file: str | None, function: str) -> str:
+    """The kind of an activation: ``/main/agent#1b7f3a9c`` for ``/main.0/agent.7``.
+
+    Behind it is a digest of the *function* and its *file*: others may have the same names.
+    """
+    names = "/".join(each.rpartition(".")[0] for each in activation.split("/"))
+    return f"{names}#{crc32(f'{file}:{function}'.encode()):08x}"

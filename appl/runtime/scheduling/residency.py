@@ -21,7 +21,7 @@ from math import log2
 from typing import Any
 
 from appl.runtime.scheduling.context_profile import Ahead, ContextProfile
-from appl.runtime.scheduling.turn_forecast import LINGER, KindHistory
+from appl.runtime.scheduling.turn_forecast import LINGER, UNTOLD, KindHistory, Turns
 
 ROOM = 0.95
 """The share of the cache that newcomers are let in for."""
@@ -52,7 +52,8 @@ class CachedConversation:
 
     ``turn`` is the number of turns begun, ``rank`` its place in the order of letting in; it is
     known before where a conversation around it was let in. ``known`` are the sizes at coming turns
-    where the program has said them, and ``last`` is true where none comes after them. ``held``
+    where the program has said them, and ``last`` is true where none comes after them. ``told`` are
+    the turns that it takes in all, as far as its graph tells. ``held``
     tokens are held for it; ``whole`` is its size with what it shares, ``growth`` what its latest
     turn has added. ``kept`` is the time until which tokens are held while it is busy elsewhere,
     ``since`` the time of its latest change. ``ahead`` is what is expected of it, ``coming`` its
@@ -69,6 +70,7 @@ class CachedConversation:
     turn: int = 0
     known: Sequence[float] = ()
     last: bool = False
+    told: Turns = UNTOLD
     running: bool = False
     held: float = 0.0
     kept: float | None = None
@@ -140,7 +142,7 @@ class Residency:
         if who.is_told:
             return _said([size, *(max(size, each) for each in who.known)])
         history, growth = self.kind(who.kind), self._growth(who, size)
-        turns = history.course(who.turn - who.running).turns
+        turns = history.course(who.turn - who.running, who.told).turns
         return [(size + growths * growth, chance) for growths, chance in turns]
 
     def _growth(self, who: CachedConversation, size: float) -> float:
@@ -155,7 +157,7 @@ class Residency:
         if who.is_told:
             expected = sum(size * chance for size, chance in self.ahead(who, who.size))
         else:
-            course = self.kind(who.kind).course(0)
+            course = self.kind(who.kind).course(0, who.told)
             expected = who.size * course.chances + self._growth(who, who.size) * course.growths
         return max(1.0, expected * self.turn_s(who))
 
@@ -164,7 +166,7 @@ class Residency:
         if who.is_told:
             turns = 1.0 + len(who.known)
         else:
-            turns = self.kind(who.kind).course(0).chances - LINGER
+            turns = self.kind(who.kind).course(0, who.told).chances - LINGER
         return turns * self.turn_s(who)
 
     def turn_s(self, who: CachedConversation) -> float:
@@ -278,6 +280,13 @@ class Residency:
         who.known = known
         if who.ahead is not None:
             self._plan_again(who)
+
+    def tell(self, who: CachedConversation, told: Turns) -> None:
+        """Note the turns that *who* takes in all, as its graph tells them."""
+        if told != who.told:
+            who.told = told
+            if who.ahead is not None:
+                self._plan_again(who)
 
     def shrink(self, who: CachedConversation, tokens: float) -> None:
         """Note that *tokens* fewer are held for *who*, of which other calls are under way."""

@@ -2,7 +2,8 @@
 
 A turn is a question of an activation, with what went into its prompt since the one before. How
 many are to come is estimated as survival is in medicine (the product-limit estimate): from all
-activations of the kind, also those that still go on, in this run and in recorded ones.
+activations of the kind, also those that still go on, in this run and in recorded ones. What the
+graph of a program says of its calls is sure, and is kept to.
 
 Invariant: nothing here reads a clock or does I/O; the scheduler and a simulator use it alike.
 """
@@ -26,6 +27,17 @@ _MOST_RECORDED = 1000
 
 LINGER = 0.8
 """The chance that one that ends keeps its room for one turn of the others more."""
+
+
+class Turns(NamedTuple):
+    """The least and the most turns of a conversation."""
+
+    least: int
+    most: int
+
+
+UNTOLD = Turns(0, 1 << 30)
+"""The turns of a program that tells nothing of them."""
 
 
 class Course(NamedTuple):
@@ -81,7 +93,7 @@ class KindHistory:
         self.gaps: deque[float] = deque(maxlen=_GAPS)
         self._pause, self._pauses = 0.0, 0
         self._events = self._drift = self._ends = self._news = 0
-        self._courses: dict[int, Course] = {}
+        self._courses: dict[tuple[int, Turns], Course] = {}
         self._keep: tuple[int, float, float] = 0, 0.0, 0.0
 
     def begin(self, turn: int, growth: float) -> bool:
@@ -125,22 +137,32 @@ class KindHistory:
         self._pause += seconds
         self._pauses += 1
 
-    def course(self, turn: int) -> Course:
-        """The course of one that is certain to take *turn*, from there on."""
-        found = self._courses.get(turn)
+    def course(self, turn: int, told: Turns = UNTOLD) -> Course:
+        """The course of one that is certain to take *turn*, from there on.
+
+        *told* are the turns that its program takes in all, as far as its graph tells.
+        """
+        found = self._courses.get((turn, told))
         if found is None:
-            found = self._courses[turn] = _course(self.survival(turn))
+            found = self._courses[turn, told] = _course(self.survival(turn, told))
         return found
 
-    def survival(self, turn: int) -> Sequence[float]:
-        """The chances that *turn*, which is certain, and each of those behind it come."""
-        if not self._ends:  # nobody has ended: far more may come than anybody has taken
-            return [1.0] * min(_FAR, max(_FIRST_TURNS, _LONGER * len(self.began)) - turn)
+    def survival(self, turn: int, told: Turns = UNTOLD) -> Sequence[float]:
+        """The chances that *turn*, which is certain, and each of those behind it come.
+
+        What the graph is sure of holds; in between count those that have taken turns, and before
+        anybody has ended, far more may come than anybody has taken.
+        """
+        least, most = told
+        most = min(turn + _FAR, max(most, turn + 1))
+        if not self._ends:
+            guess = max(_FIRST_TURNS, _LONGER * len(self.began), least)
+            return [1.0] * (min(guess, most) - turn)
         found, chance = list[float](), 1.0
-        while chance > _UNLIKELY and len(found) < _FAR:
+        while chance > _UNLIKELY and turn < most:
             found.append(chance)
-            chance *= 1 - self._hazard(turn)
             turn += 1
+            chance *= 1.0 if turn < least else 1 - self._hazard(turn - 1)
         return found
 
     def _hazard(self, turn: int) -> float:
