@@ -239,7 +239,7 @@ def at_rest(scheduler: Scheduler, ahead: PrefixFirst | None, clock: VirtualClock
             assert queue.admitted == 0 and not (len(queue) or queue.activations or queue._by_call)
             room = ahead.room
             assert ahead.prefixes.empty and room.cache.empty
-            assert not (room.users or room._waiting or room._kept or room.residency.held)
+            assert not (room.users or room.waiting or room._kept or room.residency.held)
 
     arrived = Event()
     io_thread().send(arrived.set)  # behind what the ends of runs have sent

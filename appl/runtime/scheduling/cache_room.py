@@ -49,7 +49,7 @@ class RoomUser(Protocol):
 class Room:
     """The room in the cache of *whose* server, by *clock*, and the runs that wait for it.
 
-    *foresees* is the switch of ``Residency``.
+    *foresees* is the switch of ``Residency``; ``waiting`` are the runs whose next call has no room.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Room:
         self._kept: dict[CachedConversation, Footprint] = {}
         self.numbers: Iterator[int] = count()
         self.users: WeakSet[RoomUser] = WeakSet()
-        self._waiting: dict[RoomUser, None] = {}
+        self.waiting: dict[RoomUser, None] = {}
 
     def join(self, user: RoomUser) -> None:
         """Add *user*, which asks for room from now on."""
@@ -71,7 +71,7 @@ class Room:
     def leave(self, user: RoomUser) -> None:
         """Remove *user*, which has given back its room; the last one forgets the server."""
         self.users.discard(user)
-        self._waiting.pop(user, None)
+        self.waiting.pop(user, None)
         if not self.users:
             _forget(self)  # the server may have been restarted when it is asked the next time
         self.tell()
@@ -126,11 +126,11 @@ class Room:
 
     def wait(self, user: RoomUser) -> None:
         """Note that the next call of *user* has no room."""
-        self._waiting[user] = None
+        self.waiting[user] = None
 
     def is_turn(self, user: RoomUser, turn: RoomTurn) -> bool:
         """True if *user* goes next; if not, the one that does is woken."""
-        if not self._waiting.keys() - {user}:
+        if not self.waiting.keys() - {user}:
             return True
         # Those before it are asked to look. If none of them can at present (a paused run, say),
         # this one goes: otherwise all would wait for a run that does nothing.
@@ -139,15 +139,15 @@ class Room:
 
     def tell(self) -> None:
         """Wake the run whose turn it is: there may be room."""
-        if self._waiting:  # ``any`` ends at the first that can look
+        if self.waiting:  # ``any`` ends at the first that can look
             any(each.look() for _, each in self._turns())
 
     def _turns(self) -> list[tuple[RoomTurn, RoomUser]]:
         """The runs that wait for room, each with its turn, the next one first."""
-        if not self._waiting:
+        if not self.waiting:
             return []
-        turns = [(user.turn(), user) for user in self._waiting]
-        self._waiting = {user: None for turn, user in turns if turn is not None}
+        turns = [(user.turn(), user) for user in self.waiting]
+        self.waiting = {user: None for turn, user in turns if turn is not None}
         found = [(turn, user) for turn, user in turns if turn is not None]
         return sorted(found, key=lambda each: each[0])
 

@@ -159,7 +159,7 @@ class PrefixFirst:
             call = self._take()
         # Other runs wait for their turn, and this one has had its own; if it waits too, somebody's
         # end wakes the first of all.
-        if self.joined and not (self.prints and len(self.queue)):
+        if self.joined and self.room.waiting and not (self.prints and len(self.queue)):
             self.room.tell()
         return call
 
