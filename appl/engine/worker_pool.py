@@ -130,7 +130,7 @@ class WorkerPool:
         return [hired for hired in self.present() if hired.ready or self.why is None]
 
     def _busy(self, hired: HiredWorker) -> tuple[bool, bool, int]:
-        """How busy *hired* is: first come those that are ready and have room."""
+        """A key to order workers by: first come those that are ready and have room."""
         alone = any(item.alone for item in hired.units.values())
         full = alone or len(hired.units) >= self._engine.at_once
         return full, not hired.ready, len(hired.units)

@@ -15,7 +15,7 @@ from appl.runtime.scheduling.residency import (
     Residency,
     WaitingLine,
 )
-from appl.runtime.scheduling.turn_forecast import LINGER, KindHistory, Turns, best_stop
+from appl.runtime.scheduling.turn_forecast import LINGER, KindHistory, TurnBounds, best_stop
 
 
 def contexts(dice: random.Random) -> list[Ahead]:
@@ -118,28 +118,30 @@ def test_only_those_that_have_decided_tell_how_many_go_on() -> None:
 
 def test_what_the_graph_is_sure_of_is_kept_to() -> None:
     history = KindHistory()
-    assert history.survival(0, Turns(24, 24)) == [1.0] * 24
-    assert history.survival(20, Turns(24, 24)) == [1.0] * 4
-    assert len(history.survival(0, Turns(2, 5))) == 5  # nine are expected of an unknown program
-    assert len(history.survival(0, Turns(40, 10**9))) == 40
+    assert history.survival(0, TurnBounds(24, 24)) == [1.0] * 24
+    assert history.survival(20, TurnBounds(24, 24)) == [1.0] * 4
+    assert (
+        len(history.survival(0, TurnBounds(2, 5))) == 5
+    )  # nine are expected of an unknown program
+    assert len(history.survival(0, TurnBounds(40, 10**9))) == 40
     for _ in range(40):  # others of the kind have ended after two turns
         history.begin(0, 100)
         history.begin(1, 100)
         history.end(2)
-    assert history.survival(0, Turns(24, 24)) == [1.0] * 24
+    assert history.survival(0, TurnBounds(24, 24)) == [1.0] * 24
     assert len(history.survival(0)) == 2
-    assert history.survival(0, Turns(4, 10**9))[:4] == [1.0] * 4
-    assert len(history.survival(0, Turns(1, 1))) == 1
+    assert history.survival(0, TurnBounds(4, 10**9))[:4] == [1.0] * 4
+    assert len(history.survival(0, TurnBounds(1, 1))) == 1
 
 
 def test_a_conversation_is_counted_on_by_what_its_graph_tells() -> None:
     residency = Residency(100_000)
-    who = CachedConversation("agent", told=Turns(3, 3))
+    who = CachedConversation("agent", told=TurnBounds(3, 3))
     residency.ask(who, 1000, 1000, 0.0)
     assert [size for size, _ in residency.ahead(who, 1000)] == [1000, 2000, 3000, 3000]
     residency.begin(who, 1000, 0.0)
     before = residency.profile.total
-    residency.tell(who, Turns(6, 6))
+    residency.tell(who, TurnBounds(6, 6))
     assert residency.profile.total > before
 
 

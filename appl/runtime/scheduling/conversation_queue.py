@@ -28,7 +28,7 @@ from appl.runtime.scheduling.order import program_of
 from appl.runtime.scheduling.prefixes import Footprint
 from appl.runtime.scheduling.residency import CachedConversation, WaitingLine
 from appl.runtime.scheduling.timers import Clock, LoopClock, Timer
-from appl.runtime.scheduling.turn_forecast import UNTOLD, TurnMemory, Turns
+from appl.runtime.scheduling.turn_forecast import UNTOLD, TurnMemory, TurnBounds
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call, CallBody, CallsToCome
@@ -228,7 +228,7 @@ class ConversationQueue:
         present = who.turn + (not who.running)
         if len(counts.models) > 1:
             least = 0  # other servers may be asked
-        told = Turns(present + least, UNTOLD.most if most is None else present + most)
+        told = TurnBounds(present + least, UNTOLD.most if most is None else present + most)
         self._room.residency.tell(who, told)
 
     def _watch(self, activation: _AskingActivation, call: Call) -> None:

@@ -21,7 +21,7 @@ from math import log2
 from typing import Any
 
 from appl.runtime.scheduling.context_profile import Ahead, ContextProfile
-from appl.runtime.scheduling.turn_forecast import LINGER, UNTOLD, KindHistory, Turns
+from appl.runtime.scheduling.turn_forecast import LINGER, UNTOLD, KindHistory, TurnBounds
 
 ROOM = 0.95
 """The share of the cache that newcomers are let in for."""
@@ -70,7 +70,7 @@ class CachedConversation:
     turn: int = 0
     known: Sequence[float] = ()
     last: bool = False
-    told: Turns = UNTOLD
+    told: TurnBounds = UNTOLD
     running: bool = False
     held: float = 0.0
     kept: float | None = None
@@ -281,7 +281,7 @@ class Residency:
         if who.ahead is not None:
             self._plan_again(who)
 
-    def tell(self, who: CachedConversation, told: Turns) -> None:
+    def tell(self, who: CachedConversation, told: TurnBounds) -> None:
         """Note the turns that *who* takes in all, as its graph tells them."""
         if told != who.told:
             who.told = told

@@ -29,14 +29,14 @@ LINGER = 0.8
 """The chance that one that ends keeps its room for one turn of the others more."""
 
 
-class Turns(NamedTuple):
+class TurnBounds(NamedTuple):
     """The least and the most turns of a conversation."""
 
     least: int
     most: int
 
 
-UNTOLD = Turns(0, 1 << 30)
+UNTOLD = TurnBounds(0, 1 << 30)
 """The turns of a program that tells nothing of them."""
 
 
@@ -93,7 +93,7 @@ class KindHistory:
         self.gaps: deque[float] = deque(maxlen=_GAPS)
         self._pause, self._pauses = 0.0, 0
         self._events = self._drift = self._ends = self._news = 0
-        self._courses: dict[tuple[int, Turns], Course] = {}
+        self._courses: dict[tuple[int, TurnBounds], Course] = {}
         self._keep: tuple[int, float, float] = 0, 0.0, 0.0
 
     def begin(self, turn: int, growth: float) -> bool:
@@ -137,7 +137,7 @@ class KindHistory:
         self._pause += seconds
         self._pauses += 1
 
-    def course(self, turn: int, told: Turns = UNTOLD) -> Course:
+    def course(self, turn: int, told: TurnBounds = UNTOLD) -> Course:
         """The course of one that is certain to take *turn*, from there on.
 
         *told* are the turns that its program takes in all, as far as its graph tells.
@@ -147,7 +147,7 @@ class KindHistory:
             found = self._courses[turn, told] = _course(self.survival(turn, told))
         return found
 
-    def survival(self, turn: int, told: Turns = UNTOLD) -> Sequence[float]:
+    def survival(self, turn: int, told: TurnBounds = UNTOLD) -> Sequence[float]:
         """The chances that *turn*, which is certain, and each of those behind it come.
 
         What the graph is sure of holds; in between count those that have taken turns, and before

@@ -97,7 +97,7 @@ def unpack_one(data: bytes, allowance: DecodingAllowance) -> Any:
 
 
 def bounds(data: bytes) -> array[int]:
-    """Where each record of *data* begins, and where the last one ends."""
+    """The places in *data* where each record begins, and where the last one ends."""
     unpacker = msgpack.Unpacker(max_buffer_size=MAX_RAW)
     unpacker.feed(data)
     found = array("I", [0])

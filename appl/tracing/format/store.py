@@ -204,7 +204,7 @@ class TraceScan:
 
     @property
     def position(self) -> tuple[int, int]:
-        """Where the last block that was read ends in the file, and its checksum."""
+        """The end of the last block that was read, in the file, and its checksum."""
         return self._found.good, self._found.last
 
     def block_again(self, number: int, start: int, previous: int, end: int) -> bytes:

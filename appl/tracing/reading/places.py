@@ -147,7 +147,7 @@ class Entries:
         return bisect_left(self._begun, place)
 
     def ended_at(self, entry: int) -> int:
-        """Where *entry* ends, -1 if it does not. Raises ``ValueError`` if it does several times."""
+        """The place where *entry* ends, or -1. Raises ``ValueError`` if it ends several times."""
         if self._ended[entry] == _SEVERAL:
             raise ValueError(f"{self.addresses[entry]} ends several times")
         return self._ended[entry]
@@ -185,7 +185,7 @@ class Places:
         return self._addresses[bisect_left(self.scopes, place)]
 
     def process_around(self, place: int) -> tuple[int, int]:
-        """Where the process began to write whose record stands at *place*, and where the next."""
+        """The places where the process of the record at *place*, and the next one, began."""
         after = bisect_right(self._processes, place)
         since = self._processes[after - 1] if after else 0
         return since, self._processes[after] if after < len(self._processes) else FAR
