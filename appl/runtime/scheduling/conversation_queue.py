@@ -28,7 +28,7 @@ from appl.runtime.scheduling.order import program_of
 from appl.runtime.scheduling.prefixes import Footprint
 from appl.runtime.scheduling.residency import CachedConversation, WaitingLine
 from appl.runtime.scheduling.timers import Clock, LoopClock, Timer
-from appl.runtime.scheduling.turn_forecast import UNTOLD, TurnMemory, TurnBounds
+from appl.runtime.scheduling.turn_forecast import UNTOLD, TurnBounds, TurnMemory
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call, CallBody, CallsToCome
