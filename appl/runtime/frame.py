@@ -203,6 +203,7 @@ class Frame(PromptWriter):
     def finish(self) -> None:
         """End the activation: its part of the prompt is settled."""
         self.end, self.ended = self.prompt.tip, True
+        self.body = None  # a prompt that is kept holds its frame, and would hold the function
         if self._at_end is not None:
             self._tell_end()
 

@@ -504,13 +504,15 @@ def changed(copy: Path) -> Iterator[Path]:
     before = {name: (copy / "appl" / name).read_text() for name in files}
     yield copy
     for name, text in before.items():
-        (copy / "appl" / name).write_text(text)
+        if (copy / "appl" / name).read_text() != text:
+            (copy / "appl" / name).write_text(text)
 
 
 def outcome(folder: Path, *tests: str) -> tuple[int, str]:
     """pytest's exit code for *tests* in the copy, and what it said."""
     path = os.pathsep.join(str(each) for each in (folder, folder / "backends", ROOT / "backends"))
-    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": path}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process compiles all of it
     words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [*words, *(f"tests/{test}" for test in tests)], cwd=folder, env=environment,

@@ -527,7 +527,7 @@ def hunt(mutant: Mutant, folder: Path, seeds: int = 600, limit: float = 90) -> i
 
 def verdict(mutant: Mutant, copy: Path, module: list[str], limit: float) -> int | None:
     """What *module*, with its arguments, says of the *copy* with *mutant*, as ``hunt`` returns."""
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
     command = [sys.executable, "-m", *module]
     try:
         done = subprocess.run(
@@ -544,9 +544,8 @@ def verdict(mutant: Mutant, copy: Path, module: list[str], limit: float) -> int 
 
 def mutated(mutant: Mutant, folder: Path, suites: tuple[str, ...] = ("equivalence",)) -> Path:
     """A copy of the package and of the *suites* with the bug in it."""
-    ignored = shutil.ignore_patterns("__pycache__")
     for name in ("appl", *(f"tests/{suite}" for suite in suites)):
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        shutil.copytree(ROOT / name, folder / name)
     path = folder / "appl" / mutant.file
     text = path.read_text()
     assert text.count(mutant.old) == 1, f"{mutant.name}: its place in {mutant.file} has changed"

@@ -38,8 +38,9 @@ def serve() -> Iterator[Serve]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    """A browser, for the tests of one file: beside its thread the replays of others wait longer."""
     with closing(Chromium(tmp_path_factory.mktemp("chromium"))) as browser:
         yield browser
 
