@@ -15,7 +15,7 @@ from appl.tracing import Resumer, Trace
 from appl.tracing.explaining.tally import Tally
 from appl.tracing.replaying.resumer import seen_in_part
 
-SEEDS = 120
+SEEDS = 80
 ORDERED = 60
 
 
