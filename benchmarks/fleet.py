@@ -30,6 +30,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
+from weakref import ref
 
 from report import write
 
@@ -414,7 +415,7 @@ class FleetFrame:
     """The activation of one agent, whose function is *program*."""
 
     def __init__(self, number: int, program: Any) -> None:
-        self.address, self.body = f"/main.0/agent.{number}", program.__appl__
+        self.address, self.body = f"/main.0/agent.{number}", ref(program.__appl__)
         self._at_end: list[Callable[[], None]] = []
 
     def root_of_prompt(self) -> FleetFrame:

@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, Literal, cast
+from weakref import ref
 
 from appl.compiler.ir import CallCounts
 from appl.errors import RunError
@@ -80,7 +81,7 @@ def enter(
     if frame.depth > _recursion.reach:
         _recursion.extend(frame.depth)
     frame.shares = state is not None or prompt is around.prompt
-    frame.model, frame.block, frame.body = mode.model, mode.block, key[0]
+    frame.model, frame.block, frame.body = mode.model, mode.block, ref(key[0])
     if mode.listener is not None:
         frame.prompt, frame.streams = ObservedPrompt(prompt, mode.listener), True
     turn = state.turn(caller, frame) if state is not None else None

@@ -12,6 +12,7 @@ from asyncio import Task as AsyncTask
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol
+from weakref import ReferenceType
 
 from appl.prompt.voice import USER, Voice
 from appl.runtime.prompts.writer import PromptWriter
@@ -120,10 +121,11 @@ class Frame(PromptWriter):
     answers for, in program order; an open region takes its place while it lasts. ``regions`` are
     those around this frame, outer ones first. ``model`` is the name that its calls ask when they
     give none; ``account`` is what they are charged to, when there is a budget;
-    ``block`` is the block of text that all of it is said in, when there is one. ``body`` is the
-    function whose activation it is, where it is a prompt function. ``streams`` is true
-    when all of its answers are streamed. ``asked_at`` is the
-    user's line for calls that have none of their own. ``depth`` is the number of frames above.
+    ``block`` is the block of text that all of it is said in, when there is one. ``body`` refers
+    weakly to the function whose activation it is, where it is a prompt function: a prompt that is
+    kept holds its frame, and would hold the function. ``streams`` is true when all of its answers
+    are streamed. ``asked_at`` is the user's line for calls that have none of their own. ``depth``
+    is the number of frames above.
     """
 
     __slots__ = (
@@ -172,7 +174,7 @@ class Frame(PromptWriter):
         self.streams: bool = parent is not None and parent.streams
         self.asked_at: tuple[str, int] | None = None
         self.block: FrameVoice | None = None
-        self.body: CallBody | None = None
+        self.body: ReferenceType[CallBody] | None = None
         self.started: list[Promise] = []
         self.thread = threading.get_ident()
         self._prune_at = _PRUNE
@@ -203,7 +205,6 @@ class Frame(PromptWriter):
     def finish(self) -> None:
         """End the activation: its part of the prompt is settled."""
         self.end, self.ended = self.prompt.tip, True
-        self.body = None  # a prompt that is kept holds its frame, and would hold the function
         if self._at_end is not None:
             self._tell_end()
 

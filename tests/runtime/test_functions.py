@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
+import gc
 import inspect
 import pickle
 import traceback
@@ -13,6 +14,7 @@ import pytest
 
 from appl import AIRole, SystemRole, call, gen, grow, ppl
 from appl.errors import CallCancelled, DeadlockError, RunClosed
+from appl.runtime.frame import FRAME
 from appl.testing import Echo, Held, Scripted, Seeded, running
 
 
@@ -31,6 +33,26 @@ def test_names_signature_and_pickling():
     assert module_level.__name__ == "module_level" and module_level.__doc__ == "Documented."
     assert str(inspect.signature(module_level)) == "(x: 'int', *, y: 'str' = 'd') -> 'str'"
     assert pickle.loads(pickle.dumps(module_level)) is module_level
+
+
+def test_a_function_is_known_by_its_calls_after_it_has_returned_but_not_held():
+    """Its turns are counted by it, also where a call is asked when it has returned."""
+    with running(Echo()):
+
+        def local():
+            @ppl
+            def asks():
+                "x"
+                frames.append(FRAME.get())
+                return gen()
+
+            str(asks())
+            assert frames[0].ended and frames[0].body().qualname == asks.__qualname__
+
+        frames = []
+        local()
+        gc.collect()
+        assert frames[0].body() is None
 
 
 class Base:

@@ -10,7 +10,7 @@ import time
 from asyncio import Task as AsyncTask
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-from weakref import ref
+from weakref import ReferenceType, ref
 
 from appl.backend import Chunk, Profile, Request, Response, Sampling, check_media
 from appl.errors import CallCancelled, MalformedResponse
@@ -100,7 +100,7 @@ class CallFrame(Protocol):
     address: str
     generations: int
     account: Account | None
-    body: CallBody | None
+    body: ReferenceType[CallBody] | None
     ended: bool
 
     @property

@@ -31,7 +31,7 @@ from appl.runtime.scheduling.timers import Clock, LoopClock, Timer
 from appl.runtime.scheduling.turn_forecast import UNTOLD, TurnBounds, TurnMemory
 
 if TYPE_CHECKING:
-    from appl.runtime.answers.call import Call, CallBody, CallsToCome
+    from appl.runtime.answers.call import Call, CallBody, CallFrame, CallsToCome
 
 _MOST = 65_536
 _ANSWER = 256
@@ -195,7 +195,7 @@ class ConversationQueue:
     def _note(self, activation: _AskingActivation, call: Call) -> None:
         """Note which of its calls *call* is."""
         body, frame = activation.body, call.frame()
-        own = frame is not None and frame.body is body
+        own = frame is not None and _body_of(frame) is body
         ordinal, file, line = call.identity[1:]
         activation.made = max(activation.made + 1, own * (ordinal + 1))
         activation.line = line if own and body is not None and file == body.file else None
@@ -463,7 +463,7 @@ class ConversationQueue:
                 self._programs.popitem(last=False)
         age = self._programs[program], next(numbers)
         frame = call.frame()
-        body = frame.root_of_prompt().body if frame is not None else None
+        body = _body_of(frame and frame.root_of_prompt())
         file, function = (body.file, body.qualname) if body is not None else (call.file, "")
         kind = _kind_of(address, file, function)
         who = CachedConversation(kind, age, rank=self._rank(address))
@@ -488,6 +488,11 @@ class ConversationQueue:
 
 def _parts(coming: _Coming) -> int:
     return coming.parts
+
+
+def _body_of(frame: CallFrame | None) -> CallBody | None:
+    """The function whose activation *frame* is, while somebody holds it."""
+    return frame.body() if frame is not None and frame.body is not None else None
 
 
 def _kind_of(activation: str, file: str | None, function: str) -> str:
