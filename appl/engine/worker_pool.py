@@ -113,14 +113,14 @@ class WorkerPool:
         """The worker with the fewest items; one by itself for an item that may kill its worker."""
         if all(hired.units for hired in self._usable()) and self._may_hire():
             self._hire()
-        fewest = min(self._usable(), key=self._busy, default=None)
-        if fewest is None or len(fewest.units) >= (1 if unit.alone else self._engine.at_once):
+        fewest = min(self._usable(), key=self._order, default=None)
+        if fewest is None or self._full(fewest) or (unit.alone and fewest.units):
             return None
-        return None if any(item.alone for item in fewest.units.values()) else fewest
+        return fewest
 
     def unsent(self) -> WorkItem | None:
         """Take an item from a worker that has not started, if one that is ready has room."""
-        if any(hired.ready and not self._busy(hired)[0] for hired in self.present()):
+        if any(hired.ready and not self._full(hired) for hired in self.present()):
             for hired in self.present():
                 if not hired.ready and hired.units:
                     return hired.units.pop(min(hired.units))
@@ -129,11 +129,14 @@ class WorkerPool:
     def _usable(self) -> list[HiredWorker]:
         return [hired for hired in self.present() if hired.ready or self.why is None]
 
-    def _busy(self, hired: HiredWorker) -> tuple[bool, bool, int]:
-        """A key to order workers by: first come those that are ready and have room."""
+    def _full(self, hired: HiredWorker) -> bool:
+        """True if *hired* has no room for another item."""
         alone = any(item.alone for item in hired.units.values())
-        full = alone or len(hired.units) >= self._engine.at_once
-        return full, not hired.ready, len(hired.units)
+        return alone or len(hired.units) >= self._engine.at_once
+
+    def _order(self, hired: HiredWorker) -> tuple[bool, bool, int]:
+        """A key that puts workers first that are ready and have room."""
+        return self._full(hired), not hired.ready, len(hired.units)
 
     def _may_hire(self) -> bool:
         """True if one more worker may start; after a loss only one at a time, which may fail."""
