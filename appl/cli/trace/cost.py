@@ -5,7 +5,6 @@ Invariant: traces are only read. Amounts are integers in millionths; an unknown 
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable
 
@@ -63,7 +62,7 @@ def _spent(run: Trace, by: str) -> tuple[Costs, dict[str, Costs]]:
     whole, groups = _summed(run, _KEYS[by], terms)
     if not whole.estimated.calls and not whole.in_doubt.calls:
         return whole, groups
-    for call in itertools.chain(run.earlier, run.calls):
+    for call in run.every_call():
         terms.density.learn(call)
     return _summed(run, _KEYS[by], terms)
 
@@ -73,7 +72,7 @@ def _summed(
 ) -> tuple[Costs, dict[str, Costs]]:
     groups: dict[str, Costs] = {}
     whole = Costs(terms)
-    for call in itertools.chain(run.earlier, run.calls):
+    for call in run.every_call():
         whole.add(call)
         name = key(call)
         if name not in groups:

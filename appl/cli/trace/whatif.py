@@ -108,13 +108,13 @@ def _costs(run: Trace, changes: object, prices: dict[str, Price]) -> _Sums:
 def _summed(run: Trace, changes: Any, prices: dict[str, Price], *, learn: bool) -> _Sums:
     known = costs.terms_of(run.header)
     if learn:
-        for call in itertools.chain(run.earlier, run.calls):
+        for call in run.every_call():
             known.density.learn(call)
     models = {""}
     other = replace(known, prices={**known.prices, **prices})
     sums = _Sums(costs.Costs(known), costs.Costs(other))
     earlier = len(run.earlier)
-    for number, call in enumerate(itertools.chain(run.earlier, run.calls)):
+    for number, call in enumerate(run.every_call()):
         sums.before.add(call)
         models |= {call.model, call.response.model if call.response else ""}
         if number >= earlier:

@@ -235,7 +235,7 @@ def of(trace: Trace, prices: Prices | None = None) -> Costs:
     """
     terms = terms_of(trace.header, opened=trace.opened)
     terms.prices = {**terms.prices, **(prices or {})}
-    return of_calls((*trace.earlier, *trace.calls), terms)
+    return of_calls([*trace.every_call()], terms)
 
 
 def of_calls(calls: Sequence[RecordedCall], terms: Terms | None = None) -> Costs:

@@ -154,7 +154,7 @@ def _judge(trace: Trace, verdict: Verdict) -> None:
 def _contents(trace: Trace, verdict: Verdict) -> Iterator[str]:
     """Yields a complaint for each call whose content does not match its digest."""
     known: dict[Messages, bytes] = {}
-    for call in (*trace.earlier, *trace.calls):
+    for call in trace.every_call():
         if call.masked or trace.private:
             verdict.masked += 1
         elif call.started is not None:

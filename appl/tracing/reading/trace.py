@@ -382,10 +382,14 @@ class Trace:
         first = self.incarnations[0] if self.incarnations else None
         return datetime.fromtimestamp(first.wall / 1e9, UTC) if first else None
 
+    def every_call(self) -> Iterator[RecordedCall]:
+        """All records of calls: first of those that a later process began again."""
+        return itertools.chain(self.earlier, self.calls)
+
     def seconds(self) -> float:
         """From the first start to the last end, as far as recorded; of each process by itself."""
         elapsed = Elapsed()
-        for call in (*self.calls, *self.earlier):
+        for call in self.every_call():
             elapsed.add(call)
         return elapsed.seconds
 

@@ -275,5 +275,4 @@ def in_doubt(used: ToolUse, reason: str = "") -> bool:
 def seen_in_part(trace: Trace) -> list[RecordedCall]:
     """The calls in flight when a process that wrote *trace* was broken off of which its program had
     seen a part; a later process may have asked them again."""
-    every = (*trace.earlier, *trace.calls)
-    return [call for call in every if call.outcome is None and call.shown]
+    return [call for call in trace.every_call() if call.outcome is None and call.shown]
