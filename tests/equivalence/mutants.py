@@ -544,8 +544,9 @@ def verdict(mutant: Mutant, copy: Path, module: list[str], limit: float) -> int 
 
 def mutated(mutant: Mutant, folder: Path, suites: tuple[str, ...] = ("equivalence",)) -> Path:
     """A copy of the package and of the *suites* with the bug in it."""
+    ignored = shutil.ignore_patterns("*.pyc.*")  # other processes write them, and take them away
     for name in ("appl", *(f"tests/{suite}" for suite in suites)):
-        shutil.copytree(ROOT / name, folder / name)
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     path = folder / "appl" / mutant.file
     text = path.read_text()
     assert text.count(mutant.old) == 1, f"{mutant.name}: its place in {mutant.file} has changed"

@@ -20,7 +20,7 @@ sys.exit(len(sys.argv) > 1 and int(sys.argv[1]))
 
 
 def test_a_script_on_this_python(newcomer: Newcomer) -> None:
-    """``.ci/pythons`` runs this on the other supported Pythons that the machine has."""
+    """``.ci/pythons`` runs this on the newest other Python that the machine has."""
     newcomer.writes("script.py", SCRIPT)
     out, told = newcomer.types("python script.py")
     assert out == "Mira Holt\n" and "Traceback" not in told
