@@ -471,7 +471,7 @@ def test_a_thread_that_has_not_looked_for_deliveries_does_not_rest_yet() -> None
 
     hub.inbox = Inbox()
     hub.on_sleep.append(lambda: seen.append(hub.rests()))
-    hub.on_sleep.append(lambda: release(hub._bell))
+    hub.on_sleep.append(lambda: release(hub._wakeup))
     hub._sleep()
     assert seen == [False, True]
 

@@ -226,8 +226,8 @@ class Hub:
         self.on_sleep: list[Callable[[], None]] = []
         self.blocking: Callable[[bool], None] | None = None
         self.thread = threading.current_thread()
-        self._bell = threading.Lock()
-        self._bell.acquire()
+        self._wakeup = threading.Lock()
+        self._wakeup.acquire()
         self._outer: Strand | None = None
         self._interrupt: BaseException | None = None
         self._steps = LoopSteps()
@@ -250,9 +250,9 @@ class Hub:
             # still both come here; the second release of the lock does nothing.
             self.asleep = False
             if self.loop is None:
-                io_thread().wake(self._bell)
+                io_thread().wake(self._wakeup)
             else:
-                release(self._bell)
+                release(self._wakeup)
         elif self.loop is not None and not self._steps.scheduled:
             self._steps.scheduled = True
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
@@ -500,7 +500,7 @@ class Hub:
                 # A signal just before the main thread sleeps does not wake it: Python looks when
                 # the thread wakes, so that one wakes now and then.
                 patience = GLANCE if self.thread is threading.main_thread() else FOREVER
-                while not self._bell.acquire(timeout=patience):
+                while not self._wakeup.acquire(timeout=patience):
                     continue
             else:
                 # A blocking wait under a running loop. Its task can be cancelled from another
@@ -508,7 +508,7 @@ class Hub:
                 # all the same: who looks for idleness would take each new one for a move, and
                 # would never have seen long enough that nobody moves.
                 io_thread().recall()
-                while not self.ready and not self._bell.acquire(timeout=SLICE):
+                while not self.ready and not self._wakeup.acquire(timeout=SLICE):
                     self._check_cancelled()
         finally:
             self._saw_inbox = self.asleep = False

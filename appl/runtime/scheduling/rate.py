@@ -28,7 +28,7 @@ class Rate:
         self._window = _Window(limits.requests, limits.period_s, clock) if limits.requests else None
         self._bucket = _Bucket(limits.tokens_per_minute) if limits.tokens_per_minute else None
         self._turn = asyncio.Lock()
-        self._bell: asyncio.Future[None] | None = None
+        self._wakeup: asyncio.Future[None] | None = None
         self.by_tokens = self._bucket is not None
 
     async def take(self, tokens: int) -> None:
@@ -38,8 +38,8 @@ class Rate:
             while (ready := self._ready_at(tokens)) > self._clock.now():
                 # Rung when tokens are given back: then it may be ready earlier than thought, and
                 # the loop looks again.
-                self._bell = asyncio.get_running_loop().create_future()
-                await wait_for(self._clock, ready, self._bell)
+                self._wakeup = asyncio.get_running_loop().create_future()
+                await wait_for(self._clock, ready, self._wakeup)
             if self._window is not None:
                 await self._window.begin()
             self._book(tokens)
@@ -62,8 +62,8 @@ class Rate:
         """Correct the count: of the tokens that were *asked* for, so many have been *used*."""
         if self._bucket is not None:
             self._bucket.take(self._clock.now(), used - asked)
-            if self._bell is not None:
-                ring(self._bell)
+            if self._wakeup is not None:
+                ring(self._wakeup)
 
     def _book(self, tokens: int) -> None:
         if self._bucket is not None:

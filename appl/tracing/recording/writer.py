@@ -93,24 +93,24 @@ class GroupTimer:
     def __init__(self) -> None:
         # The thread waits in this lock, which whoever wakes it opens: an ``Event`` makes a lock for
         # each wait. If it is open already, the next wait ends at once.
-        self._bell = threading.Lock()
-        self._bell.acquire()
+        self._wakeup = threading.Lock()
+        self._wakeup.acquire()
         self.awake = self.hurry = False
         self.since, self.late = time.monotonic(), 0.0
 
     def start_group(self) -> None:
         """Wake the thread for the first item of a group."""
         self.awake, self.since = True, time.monotonic()
-        self._ring()
+        self._wake()
 
     def rush(self) -> None:
         """Have the group that gathers written now."""
         self.hurry = self.awake = True
-        self._ring()
+        self._wake()
 
-    def _ring(self) -> None:
-        with contextlib.suppress(RuntimeError):  # it has rung already
-            self._bell.release()
+    def _wake(self) -> None:
+        with contextlib.suppress(RuntimeError):  # it is open already
+            self._wakeup.release()
 
     def due(self) -> float:
         """The time at which a group is complete though it is small.
@@ -124,7 +124,7 @@ class GroupTimer:
         """Wait until a group is large, or its first item old, or somebody waits for it."""
         due = self.due()
         left = 0.0 if self.hurry else max(due - time.monotonic(), 0.0)
-        self._bell.acquire(timeout=left)
+        self._wakeup.acquire(timeout=left)
         if left and not self.hurry:
             late = time.monotonic() - due - _SLACK
             self.late = min(max(late, 0.0), GROUP_SECONDS / (2 * _LOCKS))
@@ -133,12 +133,12 @@ class GroupTimer:
     def sleep(self, until: float, listed: Sized) -> None:
         """Wait for an item until the time *until*, if nobody is *listed* who has one.
 
-        Whoever queues an item after ``awake`` is false rings, and who queued one before is listed.
-        So that is looked at in between, or an item could lie unwritten until *until*.
+        Whoever queues an item after ``awake`` is false wakes it, and who queued one before is
+        listed. So that is looked at in between, or an item could lie unwritten until *until*.
         """
         self.awake = False
         if not listed:
-            self._bell.acquire(timeout=max(until - time.monotonic(), 0.0))
+            self._wakeup.acquire(timeout=max(until - time.monotonic(), 0.0))
         self.awake = True
 
 
