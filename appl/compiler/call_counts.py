@@ -297,14 +297,9 @@ class _Counter:
     def _note(self, node: ast.Call, left: _Left) -> None:
         """Note the calls that come after a call of a model; an error may skip some."""
         given = [*node.args[:1], *(each.value for each in node.keywords if each.arg == "model")]
-        models = [each for each in given if not isinstance(each, ast.Constant)]
-        self.models.add(
-            f"{self._name}: {ast.unparse(models[0])}"
-            if models
-            else str(getattr(given[0], "value", ""))
-            if given
-            else ""
-        )
+        unknown = [each for each in given if not isinstance(each, ast.Constant)]
+        names = [str(each.value) for each in given if isinstance(each, ast.Constant)]
+        self.models.add(f"{self._name}: {ast.unparse(unknown[0])}" if unknown else (*names, "")[0])
         if self._far > _FAR or left.never:
             return
         for handled in self._handlers:
