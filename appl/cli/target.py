@@ -8,8 +8,9 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.machinery import SOURCE_SUFFIXES, SourceFileLoader
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 
 from appl.errors import ApplError, nearest
 from appl.session.entry import Entry
@@ -122,6 +123,17 @@ def _by_name(name: str) -> ModuleType:
         raise UsageError(f"there is no module {name!r}; write a file as path/file.py:f") from None
 
 
+class _UncachedLoader(SourceFileLoader):
+    """Compiles a program each time, as ``python file.py`` does, and leaves no bytecode beside it.
+
+    Bytecode is told from its source by size and second: of two edits within a second, the first
+    one would be run again.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def _from_file(path: Path) -> ModuleType:
     file = path.resolve()
     if file.is_dir():
@@ -130,13 +142,15 @@ def _from_file(path: Path) -> ModuleType:
         raise UsageError(f"there is no file {path}")
     sys.path.insert(0, str(file.parent))  # as `python file.py` does
     name = file.stem if file.stem.isidentifier() and not _taken(file) else f"_appl_{file.stem}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
+    if file.suffix not in SOURCE_SUFFIXES:
         raise UsageError(f"{path} is not a Python file")
+    loader = _UncachedLoader(name, str(file))
+    spec = importlib.util.spec_from_file_location(name, file, loader=loader)
+    assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise

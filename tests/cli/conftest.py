@@ -106,8 +106,7 @@ class Project:
         return subprocess.Popen(
             [sys.executable, *words],
             cwd=self.folder,
-            # A file that is written twice within a second would else be run as it was first.
-            env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", **environment},
+            env={**os.environ, "PYTHONPATH": path, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -27,6 +28,16 @@ def test_lists_are_printed_line_by_line(project: Project) -> None:
     assert len(project.run("many", "--n", "4").out.split()) == 4
     assert len(project.run("lines", "--n", "3").out.split()) == 3
     assert len(project.run("pair", "--first", "one").out.split()) == 2
+
+
+def test_a_file_is_run_as_it_is_though_it_was_edited_within_the_same_second(
+    project: Project,
+) -> None:
+    for answer in (1, 2):
+        file = project.write("edited.py", f"def main():\n    return {answer}\n")
+        os.utime(file, (1_700_000_000, 1_700_000_000))
+        assert project.appl("run", "edited.py").out.strip() == str(answer)
+    assert not (project.folder / "__pycache__").exists()
 
 
 def test_a_coroutine_function_is_run_on_a_loop(project: Project) -> None:
