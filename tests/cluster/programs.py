@@ -18,10 +18,16 @@ FEATURES = frozenset({"n", "prefill", "seed", "stream", "tools"})
 
 
 class Ledger:
-    """Answers with the last message in capitals, and writes down in *file* what it was asked."""
+    """Answers with the last message in capitals, and writes down in *file* what it was asked.
 
-    def __init__(self, file: str, seconds: float = 0.0, hold: str = "\0") -> None:
+    Nothing is answered before *together* calls have been asked.
+    """
+
+    def __init__(
+        self, file: str, seconds: float = 0.0, hold: str = "\0", together: int = 0
+    ) -> None:
         self._file, self._seconds, self._hold = Path(file), seconds, hold
+        self._missing, self._all_asked = together, asyncio.Event()
         self.profile = Profile("ledger", FEATURES)
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
@@ -30,6 +36,10 @@ class Ledger:
         self._note(request.address, begun, None)
         if self._hold in said:
             await asyncio.get_running_loop().create_future()
+        self._missing -= 1
+        if self._missing <= 0:
+            self._all_asked.set()
+        await self._all_asked.wait()
         await asyncio.sleep(self._seconds)
         self._note(request.address, begun, time.monotonic())
         return Response((Sample(said.upper(), "stop"),), Usage(len(said.split()), 1))

@@ -36,9 +36,9 @@ def cluster(tmp_path_factory):
     del os.environ["APPL_TEST_FLAG"]
 
 
-def recording(folder, *, seconds=0.0, hold="\0", **settings):
+def recording(folder, *, seconds=0.0, hold="\0", together=0, **settings):
     """A run that asks the ledger in *folder*."""
-    table = {"file": str(folder / "ledger"), "seconds": seconds, "hold": hold}
+    table = {"file": str(folder / "ledger"), "seconds": seconds, "hold": hold, "together": together}
     return appl.record(folder / "run.trace", backend=LEDGER, backends={LEDGER: table}, **settings)
 
 
@@ -65,8 +65,8 @@ def test_a_map_over_processes_is_one_run_and_replays_without_them(cluster, tmp_p
 
 
 def test_items_run_on_workers_and_the_calling_process_asks(cluster, tmp_path):
-    with recording(tmp_path):
-        appl.map(ask_noted, range(40), engine="ray")
+    with recording(tmp_path, together=40):  # which takes both workers
+        appl.map(ask_noted, range(40), engine=Ray(workers=2, at_once=20))
     workers = noted(cluster)
     assert len(workers) == 2 and os.getpid() not in workers
     assert {entry.pid for entry in ledger(tmp_path / "ledger")} == {os.getpid()}
