@@ -251,8 +251,9 @@ class Backend(Protocol):
     """Answers requests. ``complete`` runs on the I/O loop; cancelling it aborts the work behind it.
 
     If answers come at once, the waiting thread may run that loop. The profile lists further
-    features. The optional protocols below, ``PrefixCaching``, ``Connects``, ``Pricing`` and
-    ``CountsTokens``, are found by ``isinstance``, and a backend around a backend passes them on.
+    features. The optional protocols below, ``PrefixCaching``, ``SharesCache``, ``Connects``,
+    ``Pricing`` and ``CountsTokens``, are found by ``isinstance``, and a backend around a backend
+    passes them on.
     ``complete`` raises a :class:`~appl.errors.BackendError`; any other exception is a bug of the
     backend.
     """
@@ -288,6 +289,18 @@ class PrefixCaching(Protocol):
 
         It runs on the I/O loop. The caller goes on if it fails.
         """
+
+
+@runtime_checkable
+class SharesCache(Protocol):
+    """A backend with ``PrefixCaching`` whose server's cache other processes use as well.
+
+    Those of one user on one machine take a share of it each.
+    """
+
+    @property
+    def cache_address(self) -> str:
+        """The address of that cache, the same in all processes that use it."""
 
 
 @runtime_checkable

@@ -2,10 +2,14 @@
 
 Run: python benchmarks/fleet.py [--seeds 3] [--loads "24 turns, 25%"] [--json FILE]
      python benchmarks/fleet.py --decisions [--agents 10000] [--servers 8]
+     python benchmarks/fleet.py --processes [--seeds 3]
 
 The last tables compare with the better of the numbers of agents, chosen by hindsight for each load;
 the second of them is of programs of many more turns than an unknown one is expected to take.
-``--decisions`` measures the CPU time of the policy alone.
+``--decisions`` measures the CPU time of the policy alone. ``--processes`` has two processes ask one
+server: with one account of its cache for both (``one``), with a share of it for each by the
+client's own leases (``leases``), and with all of it counted by each (``each all``). The second one
+begins 50 ms after the first, or later where the load says so.
 
 Agents take turns: a question, an answer, then a gap in which a tool runs. The server is modelled
 after SGLang's: a step computes waiting prompts (up to 8,192 tokens, the longest cached beginning
@@ -25,7 +29,7 @@ import asyncio
 import random
 import statistics
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -299,7 +303,7 @@ class Cap:
             self.send(self._queue.popleft())
 
 
-def play(agents: list[Agent], server: Server, policy: Cap | Ours) -> None:
+def play(agents: list[Agent], server: Server, policy: Cap | Ours | Processes) -> None:
     """Have *policy* decide when the turns of *agents* are sent."""
     clock = server.clock
 
@@ -451,16 +455,40 @@ class FleetCall:
         return True
 
 
+class Lease:
+    """The lease of one process; *wanted* is what each process wants."""
+
+    def __init__(self, wanted: dict[object, float]) -> None:
+        self._all = wanted
+
+    async def exchange(self, wanted: float) -> list[float]:
+        """Tell the others that *wanted* tokens are wanted; returns what they want."""
+        self._all[self] = wanted
+        return [each for lease, each in self._all.items() if lease is not self]
+
+    def give_back(self) -> None:
+        """Want nothing any more."""
+        self._all.pop(self, None)
+
+
 class Ours:
     """The client's queue before *server*, for agents that are activations of *program*."""
 
-    def __init__(self, server: Server, program: Any, recorded: KindHistory | None = None) -> None:
+    def __init__(
+        self,
+        server: Server,
+        program: Any,
+        recorded: KindHistory | None = None,
+        lease: Lease | None = None,
+    ) -> None:
         self._clock, self._program, self._recorded = server.clock, program, recorded
         caching: Any = SimpleNamespace(cache_tokens=server.room)
         unseen: Any = SimpleNamespace(holds=lambda _: False)
         self._room = Room(None, server.clock)
         self._queue = ConversationQueue(self._room, caching, server.clock, self._look, True, unseen)
         self._room.join(self._queue)
+        if lease is not None:
+            self._room.divide(lease)
         self._looks = False
         self._frames: dict[Agent, FleetFrame] = {}
         self._calls: dict[Agent, Any] = {}
@@ -501,6 +529,43 @@ class Ours:
     def ended(self, agent: Agent) -> None:
         """*agent* has ended."""
         self._frames[agent].end()
+
+    def leave(self) -> None:
+        """End the process."""
+        self._queue.leave()
+
+
+class Processes:
+    """Several processes, each with agents of its own, that ask one server."""
+
+    def __init__(self, agents: dict[Agent, Ours]) -> None:
+        self._of, self._left = agents, Counter(agents.values())
+
+    @property
+    def send(self) -> Callable[[Agent], None]:
+        """Send the next turn of an agent."""
+        return next(iter(self._of.values())).send
+
+    @send.setter
+    def send(self, send: Callable[[Agent], None]) -> None:
+        for each in self._of.values():
+            each.send = send
+
+    def ready(self, agent: Agent) -> None:
+        """The next turn of *agent* is ready."""
+        self._of[agent].ready(agent)
+
+    def answered(self, agent: Agent) -> None:
+        """*agent* was answered."""
+        self._of[agent].answered(agent)
+
+    def ended(self, agent: Agent) -> None:
+        """*agent* has ended; the process of the last one ends."""
+        process = self._of[agent]
+        process.ended(agent)
+        self._left[process] -= 1
+        if not self._left[process]:
+            process.leave()
 
 
 # -- loads
@@ -644,6 +709,62 @@ def summary(found: dict[str, dict[str, dict[str, float]]]) -> dict[str, dict[str
     return result
 
 
+PAIRS: dict[str, tuple[int, int, float]] = {
+    "16 and 16 agents": (16, 16, 0.05),
+    "24 and 24 agents": (24, 24, 0.05),
+    "20 and 4 agents": (20, 4, 0.05),
+    "24 and 24 agents, 10 s later": (24, 24, 10.0),
+}
+"""The agents of the first process and of the second, and the seconds after which it begins."""
+
+
+def two_processes(seed: int, pair: tuple[int, int, float], share: float, arm: str) -> Any:
+    """The figures of two processes that ask a server whose cache holds *share* of their agents."""
+    first, second, after = pair
+    agents = fleet(seed, agents=first + second)
+    server = Server(room_for(agents, share), VirtualClock())
+    told = history([fleet(1000 + seed), fleet(2000 + seed)])
+    wanted = dict[object, float]()
+    made = [
+        Ours(server, any_turns, told, Lease(wanted) if arm == "leases" else None)
+        for _ in range(1 if arm == "one" else 2)
+    ]
+    of = {}
+    for number, agent in enumerate(agents):
+        is_second = (number + 1) * second // (first + second) > number * second // (first + second)
+        agent.begins = after if is_second else 0.0
+        of[agent] = made[-1 if is_second else 0]
+    play(agents, server, Processes(of))
+    return figures(agents, server)
+
+
+def processes(seeds: Sequence[int]) -> dict[str, dict[str, dict[str, float]]]:
+    """Measure and print two processes that ask one server."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for name, pair in PAIRS.items():
+        for share in (0.25, 0.4, 0.8):
+            load = f"{name}, {share:.0%}"
+            found[load] = rows = {
+                arm: means([two_processes(seed, pair, share, arm) for seed in seeds])
+                for arm in ("one", "leases", "each all")
+            }
+            print(load)
+            for arm, row in rows.items():
+                numbers = "  ".join(f"{key} {value:7.2f}" for key, value in row.items())
+                over = "  ".join(f"{row[key] / rows['one'][key]:.3f}" for key in _COMPARED)
+                print(f"    {arm:9} {numbers}   over one: {over}", flush=True)
+    for arm in ("leases", "each all"):
+        ratios = [
+            [rows[arm][key] / rows["one"][key] for rows in found.values()] for key in _COMPARED
+        ]
+        shown = [f"{statistics.geometric_mean(each):.3f} ({max(each):.2f})" for each in ratios]
+        print(f"{arm} over one, {', '.join(_COMPARED)}: geometric mean (worst) {'  '.join(shown)}")
+    return found
+
+
+_COMPARED = ("makespan", "mean", "p99")
+
+
 def decisions(agents: int, servers: int, calls: int = 20_000) -> float:
     """The CPU seconds for one call, of *agents* that take turns on *servers*."""
     dice = random.Random(0)
@@ -694,20 +815,25 @@ def main() -> None:
     parser.add_argument("--loads", default="", help="their names, with ; between them")
     parser.add_argument("--arms", default="", help="'first,graph', say: only these")
     parser.add_argument("--decisions", action="store_true")
+    parser.add_argument("--processes", action="store_true")
     parser.add_argument("--agents", type=int, default=10_000)
     parser.add_argument("--servers", type=int, default=8)
     parser.add_argument("--json")
     options = parser.parse_args()
+    seeds = range(10, 10 + options.seeds)
     if options.decisions:
         for servers in sorted({1, options.servers}):
             seconds = decisions(options.agents, servers)
             print(f"{options.agents} agents, {servers} servers: {seconds * 1e6:.0f} us a call")
         return
+    if options.processes:
+        write(options.json, "python benchmarks/fleet.py --processes", processes(seeds))
+        return
     found, only = {}, options.arms.split(",") if options.arms else []
     for name in LOADS | LONG:
         if options.loads and name not in options.loads.split(";"):
             continue
-        found[name] = measured(name, range(10, 10 + options.seeds), only)
+        found[name] = measured(name, seeds, only)
         print(name)
         for who, row in found[name].items():
             figures = "  ".join(f"{key} {value:7.2f}" for key, value in row.items())

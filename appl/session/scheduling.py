@@ -24,6 +24,7 @@ from appl.runtime.scheduling.policy import (
 )
 from appl.runtime.scheduling.traffic import Traffic
 from appl.session.backend_settings import EMBEDDED, TYPE
+from appl.session.cache_leases import StoredLeases
 from appl.session.kept import kept
 from appl.session.tool_memory import name_of
 from appl.session.turn_memory import StoredTurns
@@ -50,6 +51,7 @@ def policy_of(config: Config, backend: str) -> Policy:
         retries=Retries(**parts["retries"]),
         deadlines=Deadlines(**parts["deadlines"]),
         turns=StoredTurns(name_of("turns", config.home)) if config.trace else None,
+        leases=StoredLeases(),
         **schedule,
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from appl import AIRole, gen, ppl, select
-from appl.backend import Chunk, PrefixCaching, Request, Response, Sampling
+from appl.backend import Chunk, PrefixCaching, Request, Response, Sampling, SharesCache
 from appl.errors import (
     AuthenticationFailed,
     BackendRefused,
@@ -102,6 +102,15 @@ async def test_a_warmed_prompt_is_in_the_cache(open_client: Make) -> None:
     answer = await backend.complete(question)
     assert answer.usage.cached_tokens == len(ids) - 1
     assert backend.cache_tokens == 16384
+
+
+async def test_a_cache_has_one_address_however_this_machine_is_called() -> None:
+    urls = ("http://localhost:30000", "http://127.0.0.1:30000/", "HTTP://LOCALHOST:30000")
+    clients = [SGLang(url=url, api_key="a-secret-key") for url in urls]
+    assert all(isinstance(each, SharesCache) for each in clients)
+    assert {each.cache_address for each in clients} == {"127.0.0.1:30000"}
+    assert SGLang(url="http://gpu:80/b").cache_address != SGLang(url="http://gpu:80").cache_address
+    assert not isinstance(Embedded(), SharesCache)
 
 
 async def test_a_salt_keeps_the_cache_apart(open_client: Make) -> None:

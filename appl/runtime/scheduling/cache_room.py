@@ -16,13 +16,17 @@ import contextvars
 import os
 from collections.abc import Iterator
 from itertools import count
+from math import inf
 from typing import Protocol
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
+from appl.backend import PrefixCaching, SharesCache, offers
 from appl.runtime.concurrency.loop_thread import LoopThread, io_thread
+from appl.runtime.scheduling.cache_share import CacheLease, CacheShare
+from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.prefixes import Cache, Footprint
 from appl.runtime.scheduling.residency import CachedConversation, Place, Residency
-from appl.runtime.scheduling.timers import Clock
+from appl.runtime.scheduling.timers import Clock, LoopClock
 from appl.runtime.scheduling.turn_forecast import KindHistory, TurnMemory
 
 RoomTurn = tuple[bool, int, Place]
@@ -63,6 +67,8 @@ class Room:
         self.numbers: Iterator[int] = count()
         self.users: WeakSet[RoomUser] = WeakSet()
         self.waiting: dict[RoomUser, None] = {}
+        self._tokens = 0
+        self._share: CacheShare | None = None
 
     def join(self, user: RoomUser) -> None:
         """Add *user*, which asks for room from now on."""
@@ -74,11 +80,48 @@ class Room:
         self.waiting.pop(user, None)
         if not self.users:
             _forget(self)  # the server may have been restarted when it is asked the next time
+            share, self._share = self._share, None
+            if share is not None:
+                share.give_back()
         self.tell()
 
     def measure(self, tokens: int) -> None:
-        """Note that the cache has *tokens*."""
-        self.residency.tokens = tokens
+        """Note that the cache has *tokens*, a share of which is for this process."""
+        self._tokens = tokens
+        self._fit()
+        self._touch()
+
+    # -- beside other processes
+
+    def divide(self, lease: CacheLease) -> None:
+        """Take but a share of the cache from now on, under *lease*."""
+        clock = self._shared[1] or LoopClock()
+        self._share = CacheShare(lease, clock, self._wanted, self._changed)
+
+    @property
+    def looks(self) -> bool:
+        """True while newcomers wait until it is known who else asks the server."""
+        return self._share is not None and self._share.looks
+
+    def _wanted(self) -> float:
+        """The tokens that are wanted of the cache; all of them while somebody waits."""
+        return inf if self.waiting else max(self.residency.held, self.residency.profile.peak)
+
+    def _changed(self) -> None:
+        self._fit()
+        self._wake()
+        if self.waiting:
+            self._touch()  # another process may leave, or be killed, of which nobody tells
+
+    def _fit(self) -> None:
+        share = self._share
+        self.residency.tokens = self._tokens if share is None else share.of(self._tokens)
+
+    def _touch(self) -> None:
+        if self._share is not None:
+            self._share.touch()
+
+    # -- beside other runs
 
     def keep(self, who: CachedConversation, each: Footprint, now: float) -> None:
         """Keep the prompt *each* of *who*, which is busy elsewhere, as long as that pays."""
@@ -127,6 +170,7 @@ class Room:
     def wait(self, user: RoomUser) -> None:
         """Note that the next call of *user* has no room."""
         self.waiting[user] = None
+        self._touch()
 
     def is_turn(self, user: RoomUser, turn: RoomTurn) -> bool:
         """True if *user* goes next; if not, the one that does is woken."""
@@ -138,7 +182,11 @@ class Room:
         return not any(each.look() for each in before)
 
     def tell(self) -> None:
-        """Wake the run whose turn it is: there may be room."""
+        """Wake the run whose turn it is: there may be room, for other processes as well."""
+        self._touch()
+        self._wake()
+
+    def _wake(self) -> None:
         if self.waiting:  # ``any`` ends at the first that can look
             any(each.look() for _, each in self._turns())
 
@@ -178,16 +226,21 @@ def _watch_forks() -> None:
         os.register_at_fork(after_in_child=open_rooms.clear)
 
 
-def room_of(whose: object, clock: Clock | None, foresees: bool) -> Room:
-    """The room shared by all runs that ask *whose* server and measure time with *clock*.
+def room_of(caching: PrefixCaching, policy: Policy, whose: object) -> Room:
+    """The room in the cache of *caching*, shared by all runs that ask *whose* server.
 
-    *foresees* counts for the run that asks the server first.
+    It is shared by runs of one clock only. The *policy* counts of the run that asks first.
     """
+    clock, leases = policy.clock, policy.leases
+    if whose is None:
+        return Room(None, clock, policy.foresee)
     key = _key(whose, clock, io_thread())
     found = open_rooms.get(key)
     if found is None:
         _watch_forks()
-        found = open_rooms[key] = Room(whose, clock, foresees)
+        found = open_rooms[key] = Room(whose, clock, policy.foresee)
+        if leases is not None and offers(caching, SharesCache):
+            found.divide(leases.lease(caching.cache_address))
     return found
 
 

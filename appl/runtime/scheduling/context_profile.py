@@ -30,6 +30,11 @@ class ContextProfile:
         self._mean: list[float] = []
         self._variance: list[float] = []
 
+    @property
+    def peak(self) -> float:
+        """The largest expected sum at any coming turn."""
+        return max(self._mean, default=0.0)
+
     def add(self, ahead: Ahead, sign: int = 1) -> None:
         """Add the context *ahead*; with *sign* -1 it is taken out."""
         mean, variance = self._mean, self._variance

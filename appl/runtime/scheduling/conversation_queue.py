@@ -357,6 +357,8 @@ class ConversationQueue:
             return True
         room.sweep(now)
         residency, used = room.residency, room.cache.used
+        if who.rank is None and room.looks:
+            return False
         # While nothing is with the server, those that were let in are busy elsewhere: a newcomer
         # would be one too many when they come back. Kept room lapses, so that it waits in the end
         # for nobody.

@@ -15,6 +15,7 @@ from appl.errors import InvalidOption
 
 if TYPE_CHECKING:
     from appl.price import Price
+    from appl.runtime.scheduling.cache_share import CacheLeases
     from appl.runtime.scheduling.timers import Clock
     from appl.runtime.scheduling.turn_forecast import TurnMemory
 
@@ -148,7 +149,8 @@ class Policy:
     number of calls at once shrinks when the backend is busy. With ``warm``, ``foresee`` keeps room
     in a server's cache for the answers that waiting calls will get, not only for what was learned,
     and ``share`` counts that room once for all runs of the process that ask the server. ``turns``
-    remembers the turns of the conversations of earlier runs. ``clock`` is for tests.
+    remembers the turns of the conversations of earlier runs. With ``share`` and ``leases`` a
+    process takes but a share of that room where others ask the server, too. ``clock`` is for tests.
     """
 
     order: Literal["program", "prefix", "fifo"] = "program"
@@ -156,6 +158,7 @@ class Policy:
     foresee: bool = True
     share: bool = True
     turns: TurnMemory | None = field(default=None, repr=False, compare=False)
+    leases: CacheLeases | None = field(default=None, repr=False, compare=False)
     gather_s: float = 0.001
     limits: Limits = Limits()
     slow_start: bool = False

@@ -210,14 +210,12 @@ class PrefixFirst:
 
     def _join(self) -> None:
         """Ask for room together with the other runs that ask the same server."""
-        self.joined, whose, clock = True, self._whose, self._policy.clock
-        foresees = self._policy.foresee
-        shared = whose is not None
-        self.room = room_of(whose, clock, foresees) if shared else Room(None, clock, foresees)
-        self.prefixes = Prefixes(self._caching, self.room.cache)
-        memory = self._policy.turns if foresees else None
+        self.joined, caching, policy = True, self._caching, self._policy
+        self.room = room_of(caching, policy, self._whose)
+        self.prefixes = Prefixes(caching, self.room.cache)
+        foresees, memory = policy.foresee, policy.turns if policy.foresee else None
         self.queue = ConversationQueue(
-            self.room, self._caching, clock, self._go, foresees, self.arrivals, memory
+            self.room, caching, policy.clock, self._go, foresees, self.arrivals, memory
         )
         self.room.join(self.queue)
 

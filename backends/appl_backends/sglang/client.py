@@ -147,6 +147,11 @@ class SGLang:
         """The capacity of the server's prefix cache in tokens; ``None`` when it is not known."""
         return self._known.server.cache_tokens if self._known is not None else None
 
+    @property
+    def cache_address(self) -> str:
+        """The address of the server, of whose cache each process that asks it takes a share."""
+        return self._wire.place
+
     def prompt_tokens(self, request: Request) -> Sequence[int]:
         """The ids of the prompt of *request*; none before the server was asked what it is."""
         if self._known is None:

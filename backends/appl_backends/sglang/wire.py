@@ -17,6 +17,7 @@ from appl.backend_http import (
     asked_of,
     check_url,
     error_of_payload,
+    host_of,
     not_json,
     read_json,
 )
@@ -54,6 +55,12 @@ class Wire:
         self._secrets = tuple(each for each in (key, admin) if each)
         self._heads: dict[tuple[str, str], bytes] = {}
         self._http = HttpClient(url, connect=connect, limit=connections, secrets=self._secrets)
+
+    @property
+    def place(self) -> str:
+        """Host, port and path of the server: the same, however this machine is called."""
+        host, path = host_of(self.url), urlsplit(self.url).path
+        return host.replace("localhost", "127.0.0.1") + path
 
     @property
     def learned(self) -> dict[object, object]:
