@@ -84,7 +84,7 @@ class Stream:
         if not posted:
             self.home.post(self)
         if self._news is not None:  # looked at after posting, as in ``Promise.finish``
-            self.home.ring()
+            self.home.notify()
         if arrival is not None:
             arrival.settle(_DONE)
 

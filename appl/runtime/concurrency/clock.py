@@ -76,7 +76,7 @@ class TimedWait:
             return
         io, detection = io_thread(), self._run.outside.idle_detection
 
-        def ring() -> None:
+        def expire() -> None:
             if detection is not None:
                 detection.timers -= 1
             self.first.reached()
@@ -85,7 +85,7 @@ class TimedWait:
         # the action is sent, so that nobody sees the run without both.
         if detection is not None:
             detection.timers += 1
-        io.send(lambda: void(io.loop.call_later(max(seconds, 0.0), ring)))
+        io.send(lambda: void(io.loop.call_later(max(seconds, 0.0), expire)))
         if pending is not None and not pending.subscribe(self.first.reached):
             self.first.reached()
 
@@ -113,10 +113,10 @@ class TimedWait:
 
 
 class Alarm:
-    """Calls *ring* on the I/O loop in *seconds*, unless it is turned off before."""
+    """Calls *act* on the I/O loop in *seconds*, unless it is turned off before."""
 
-    def __init__(self, run: FrameRun, seconds: float, ring: Callable[[], None]) -> None:
-        self._detection, self._ring = run.outside.idle_detection, ring
+    def __init__(self, run: FrameRun, seconds: float, act: Callable[[], None]) -> None:
+        self._detection, self._act = run.outside.idle_detection, act
         self._handle: TimerHandle | None = None
         if self._detection is not None:
             self._detection.timers += 1
@@ -124,7 +124,7 @@ class Alarm:
         io.send(lambda: setattr(self, "_handle", io.loop.call_later(max(seconds, 0.0), self._go)))
 
     def off(self) -> None:
-        """Do not ring any more; on any thread."""
+        """Call nothing any more; on any thread."""
         # By the queue, which keeps the order: the timer was made by an action that was sent before.
         io_thread().send(self._stop)
 
@@ -135,7 +135,7 @@ class Alarm:
 
     def _go(self) -> None:
         self._over()
-        self._ring()
+        self._act()
 
     def _over(self) -> None:
         if self._handle is not None and self._detection is not None:

@@ -243,10 +243,10 @@ class Hub:
         """Put *item* into the inbox, to be taken out when this thread next waits."""
         self.inbox.append(item)  # before any look at ``asleep``: see ``_sleep``
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """See that what was posted is taken out soon."""
         if self.asleep:
-            # Cleared by who rings: the others of a burst need not ring again. Two threads may
+            # Cleared by who notifies: the others of a burst need not do so again. Two threads may
             # still both come here; the second release of the lock does nothing.
             self.asleep = False
             if self.loop is None:
@@ -261,9 +261,9 @@ class Hub:
             watchdog.begin()  # an answer waits, and the thread does something else: for how long?
 
     def tell(self, item: Deliverable) -> None:
-        """Post *item* and ring."""
+        """Post *item* and notify the thread of it."""
         self.inbox.append(item)
-        self.ring()
+        self.notify()
 
     # -- on the hub's thread
 
@@ -297,8 +297,8 @@ class Hub:
             if not self._saw_inbox:
                 return None
             return "timed" if self.loop is not None and self._timers() else "quiet"
-        # A step that is to come delivers something. Who rings sets this flag, and the loop's thread
-        # sets ``rest``, perhaps later: so neither may be overwritten by the other.
+        # A step that is to come delivers something. Who notifies sets this flag, and the loop's
+        # thread sets ``rest``, perhaps later: so neither may be overwritten by the other.
         return None if self._steps.scheduled else self._steps.rest
 
     def settle(self) -> None:
@@ -311,7 +311,7 @@ class Hub:
         """
         moved = self.rest() == "timed" and not self.asleep and not self._timers()
         if moved and self.runs():
-            self.ring()
+            self.notify()
 
     def alive(self) -> bool:
         """True if programs of this hub can still go on."""
@@ -326,7 +326,7 @@ class Hub:
         return self.asleep or not (getattr(self.loop, "_ready", True) or not polls(self.thread))
 
     def sleeps(self, frame: FrameType) -> bool:
-        """True if its thread, which is at *frame*, waits in a lock until somebody rings."""
+        """True if its thread, which is at *frame*, waits in a lock until somebody notifies it."""
         return self.asleep and self.loop is None and frame.f_code is Hub._sleep.__code__
 
     def next_timer(self) -> float:
@@ -483,7 +483,7 @@ class Hub:
     def _sleep(self) -> None:
         # First the flag, then the look at the inbox; another thread posts first and then looks at
         # the flag. So either it is seen here what was posted, or the other thread sees that this
-        # one sleeps and rings. The other way round a wake-up could be lost.
+        # one sleeps and notifies it. The other way round a wake-up could be lost.
         self.asleep = True
         if self.inbox:
             self.asleep = False
@@ -496,7 +496,7 @@ class Hub:
         try:
             if self.loop is None:
                 io_thread().run_while_asleep(self)
-                # It may have been rung during that: then the lock is open already.
+                # It may have been notified during that: then the lock is open already.
                 # A signal just before the main thread sleeps does not wake it: Python looks when
                 # the thread wakes, so that one wakes now and then.
                 patience = GLANCE if self.thread is threading.main_thread() else FOREVER
@@ -504,7 +504,7 @@ class Hub:
                     continue
             else:
                 # A blocking wait under a running loop. Its task can be cancelled from another
-                # thread, which does not ring: so it sleeps in slices and looks. It is one sleep
+                # thread, which notifies nobody: so it sleeps in slices and looks. It is one sleep
                 # all the same: who looks for idleness would take each new one for a move, and
                 # would never have seen long enough that nobody moves.
                 io_thread().recall()
@@ -708,7 +708,7 @@ async def arrive(pending: Promise) -> None:
     arrived = _Arrived(future := asyncio.get_running_loop().create_future())
     if pending.home is hub:
         pending.await_with(arrived)
-        # An outcome that nobody awaited was posted without a ring. Nobody else would ring for it.
+        # An outcome that nobody awaited was posted without a notice. Nobody else would give one.
         if hub.inbox:
             hub.poke()
     else:

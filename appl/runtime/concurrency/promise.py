@@ -85,7 +85,7 @@ class Home(Protocol):
     def post(self, item: Deliverable) -> None:
         """Hand over *item*, to be delivered on the home's own thread."""
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Have what was handed over delivered soon."""
 
 
@@ -183,13 +183,13 @@ class Promise:
         return True
 
     def finish(self, outcome: Outcome) -> bool:
-        """Settle from any thread, and have the home hub deliver it; rung only if it is awaited."""
+        """Settle from any thread; the home hub delivers it, at once only if it is awaited."""
         if not self.settle(outcome):
             return False
         if self.home is not None:
             self.home.post(self)
             if self.waiters:  # looked at after posting: who adds himself later finds it posted
-                self.home.ring()
+                self.home.notify()
         return True
 
     def conclude(self, outcome: Outcome) -> bool:

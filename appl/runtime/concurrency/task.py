@@ -123,7 +123,7 @@ class Task(Promise):
             outcome = Error(outcome.error.stop)
         if self.settle(outcome) and self.home is not None:
             self.home.post(self)
-            self.home.ring()
+            self.home.notify()
         # After the post: whoever sees this hub at rest finds the outcome on its way.
         if detection is not None:
             hub.leaves()

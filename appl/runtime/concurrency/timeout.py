@@ -86,21 +86,21 @@ class timeout:
         self._limit.enter()
         self._ordinal = self._frame.run.outside.next_observation(self._frame.address)
 
-        # The timer rings on the I/O loop. The strike goes through the hub's inbox, among the
+        # The timer expires on the I/O loop. The strike goes through the hub's inbox, among the
         # answers: at that place it is recorded, and comes again in a replay.
-        def ring() -> None:
-            run_on(hub, lambda: self._ring(strike))
+        def expire() -> None:
+            run_on(hub, lambda: self._time_is_up(strike))
 
         self._frame.run.outside.expect(
-            self._moment(), lambda _: ring(), lambda: io_thread().send(lambda: self._arm(ring))
+            self._moment(), lambda _: expire(), lambda: io_thread().send(lambda: self._arm(expire))
         )
 
-    def _arm(self, ring: Callable[[], None]) -> None:
+    def _arm(self, expire: Callable[[], None]) -> None:
         """On the I/O loop: the time begins."""
         if not self._over:
-            self._timer = io_thread().loop.call_later(self._seconds, ring)
+            self._timer = io_thread().loop.call_later(self._seconds, expire)
 
-    def _ring(self, strike: Callable[[], object]) -> None:
+    def _time_is_up(self, strike: Callable[[], object]) -> None:
         """On the program's own thread: its time is up, which a replay must know."""
         # Left in time while the strike was on its way: then it has not happened, and the record
         # has nothing of it. A rerun may have two strikes on their way, a recorded one and a live.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from appl.runtime.scheduling.accounts import Account, Amounts, BudgetLedger, Reservation
-from appl.runtime.scheduling.timers import ring, sleep_until
+from appl.runtime.scheduling.timers import sleep_until, wake
 from appl.runtime.scheduling.traffic import Loan, Traffic
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ class Admission:
         """Let attempts in again."""
         # First the flag: a paused attempt that runs again looks at it.
         self.paused, unpaused, self._unpaused = False, self._unpaused, []
-        for bell in unpaused:
-            ring(bell)
+        for waiter in unpaused:
+            wake(waiter)
 
     async def _take(self, loan: Loan, wanted: Wanted, waiting: Waiting) -> None:
         traffic = self._traffic
@@ -128,6 +128,6 @@ class Admission:
 
     async def _resumed(self) -> None:
         while self.paused:  # it may be paused again before this task runs
-            bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._unpaused.append(bell)
-            await bell
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._unpaused.append(waiter)
+            await waiter

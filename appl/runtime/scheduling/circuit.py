@@ -10,7 +10,7 @@ import asyncio
 
 from appl.errors import BackendError, BackendTimeout, BackendUnavailable, CircuitOpen
 from appl.runtime.scheduling.policy import Circuit
-from appl.runtime.scheduling.timers import Clock, ring, wait_for
+from appl.runtime.scheduling.timers import Clock, wait_for, wake
 
 OPEN = float("-inf")
 """The time until which an open gate is closed."""
@@ -123,7 +123,7 @@ class Breaker:
     def _tell(self) -> None:
         waiting, self._waiting = self._waiting, {}  # those that wait again wait for the next news
         for news in waiting:
-            ring(news)
+            wake(news)
 
     def _error(self) -> CircuitOpen:
         return CircuitOpen(

@@ -22,7 +22,7 @@ from appl.runtime.scheduling.call_status import Waiting
 from appl.runtime.scheduling.circuit import Breaker
 from appl.runtime.scheduling.deadlines import Deadline
 from appl.runtime.scheduling.policy import ATTEMPT_S, Deadlines
-from appl.runtime.scheduling.timers import Clock, LoopClock, ring, wait_for
+from appl.runtime.scheduling.timers import Clock, LoopClock, wait_for, wake
 
 
 class Connecting:
@@ -57,10 +57,10 @@ class Connecting:
         """Wait until it was tried, at most *until* then; a failure is left to the calls."""
         if not self.needed:
             return
-        bell = asyncio.get_running_loop().create_future()
+        waiter = asyncio.get_running_loop().create_future()
         with self._there():
-            self._trying().add_done_callback(lambda _: ring(bell))
-            await (bell if until == math.inf else wait_for(self._clock, until, bell))
+            self._trying().add_done_callback(lambda _: wake(waiter))
+            await (waiter if until == math.inf else wait_for(self._clock, until, waiter))
 
     async def _connected(self, probe: bool) -> None:
         task = self._trying()

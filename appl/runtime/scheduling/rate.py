@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from appl.runtime.scheduling.policy import Limits
-from appl.runtime.scheduling.timers import Clock, ring, sleep_until, wait_for
+from appl.runtime.scheduling.timers import Clock, sleep_until, wait_for, wake
 
 _MINUTE = 60.0
 _SHORTER = 1 - 1e-6
@@ -63,7 +63,7 @@ class Rate:
         if self._bucket is not None:
             self._bucket.take(self._clock.now(), used - asked)
             if self._wakeup is not None:
-                ring(self._wakeup)
+                wake(self._wakeup)
 
     def _book(self, tokens: int) -> None:
         if self._bucket is not None:

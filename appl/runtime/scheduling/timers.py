@@ -39,10 +39,10 @@ class LoopClock:
         return asyncio.get_running_loop().call_at(when, action)
 
 
-def ring(bell: asyncio.Future[None]) -> None:
-    """End the wait for *bell*, if there is one still."""
-    if not bell.done():  # it is done if the waiting task was cancelled, or rung by another
-        bell.set_result(None)
+def wake(waiter: asyncio.Future[None]) -> None:
+    """End the wait for *waiter*, if there is one still."""
+    if not waiter.done():  # it is done if the waiting task was cancelled, or woken by another
+        waiter.set_result(None)
 
 
 async def sleep_until(clock: Clock, when: float) -> None:
@@ -50,10 +50,10 @@ async def sleep_until(clock: Clock, when: float) -> None:
     await wait_for(clock, when, asyncio.get_running_loop().create_future())
 
 
-async def wait_for(clock: Clock, when: float, bell: asyncio.Future[None]) -> None:
-    """Wait until it is *when*, or *bell* is rung."""
-    timer = clock.at(when, partial(ring, bell))
+async def wait_for(clock: Clock, when: float, waiter: asyncio.Future[None]) -> None:
+    """Wait until it is *when*, or *waiter* is woken."""
+    timer = clock.at(when, partial(wake, waiter))
     try:
-        await bell
+        await waiter
     finally:
         timer.cancel()

@@ -267,14 +267,14 @@ class ToolRun(EffectTask):
         run = self.run
         self._ordinal = run.outside.next_observation(self.address)
         moment = Moment(self.address, "deadline", self._ordinal)
-        run.outside.expect(moment, lambda _: self._ring(), self._set_alarm)
+        run.outside.expect(moment, lambda _: self._expire(), self._set_alarm)
 
     def _set_alarm(self) -> None:
         assert self.timeout is not None
         if not self._over:
-            self._alarm = Alarm(self.run, self.timeout, self._ring)
+            self._alarm = Alarm(self.run, self.timeout, self._expire)
 
-    def _ring(self) -> None:
+    def _expire(self) -> None:
         assert isinstance(self.home, Hub)
         run_on(self.home, self._late)
 
