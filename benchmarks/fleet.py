@@ -1,6 +1,7 @@
 """Fleets of agents on a simulated server whose cache is smaller than their conversations.
 
 Run: python benchmarks/fleet.py [--seeds 3] [--loads "24 turns, 25%"] [--json FILE]
+     python benchmarks/fleet.py --speeds [--seeds 3] [--loads "25%;40%;80%"]
      python benchmarks/fleet.py --decisions [--agents 10000] [--servers 8]
      python benchmarks/fleet.py --processes [--seeds 3]
 
@@ -9,7 +10,8 @@ the second of them is of programs of many more turns than an unknown one is expe
 ``--decisions`` measures the CPU time of the policy alone. ``--processes`` has two processes ask one
 server: with one account of its cache for both (``one``), with a share of it for each by the
 client's own leases (``leases``), and with all of it counted by each (``each all``). The second one
-begins 50 ms after the first, or later where the load says so.
+begins 50 ms after the first, or later where the load says so. ``--speeds`` has servers of other
+speeds: the client's queue measures the speed, or takes it for that of the server below.
 
 Agents take turns: a question, an answer, then a gap in which a tool runs. The server is modelled
 after SGLang's: a step computes waiting prompts (up to 8,192 tokens, the longest cached beginning
@@ -42,14 +44,16 @@ from appl import AIRole, gen, ppl
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.scheduling.cache_room import Room
 from appl.runtime.scheduling.conversation_queue import ConversationQueue
-from appl.runtime.scheduling.prefixes import BLOCK, Footprint
+from appl.runtime.scheduling.prefixes import BLOCK, Footprint, Prefixes
 from appl.runtime.scheduling.residency import CachedConversation, Residency, WaitingLine
+from appl.runtime.scheduling.server_times import ServerTimes
 from appl.runtime.scheduling.turn_forecast import KindHistory
 from appl.testing import VirtualClock
 
 CHUNK, ROWS = 8192, 64
 STEP_S, ROW_S, TOKEN_S, LONGEST_S = 0.0034, 1e-5, 3e-8, 3e-7
 BATCH_S, PREFILL, DEPTH_S = 0.028, 60_000, 2.3e-9
+USUAL = 35_000
 TRIP_S, SAID_S = 0.1, 1.5e-6
 
 
@@ -68,12 +72,16 @@ class Agent:
 
 @dataclass(eq=False)
 class Asked:
-    """A request at the server; ``own`` tokens are its alone."""
+    """A request at the server; ``own`` tokens are its alone.
+
+    ``cached`` of its prompt were in the cache when it was let in first.
+    """
 
     agent: object
     prompt: int
     answer: int
-    over: Callable[[], None]
+    over: Callable[[int], None]
+    cached: int = 0
     made: int = 0
     own: int = 0
     todo: int = 0
@@ -85,10 +93,10 @@ class Asked:
 
 
 class Server:
-    """One server with *room* tokens of cache, by *clock*."""
+    """One server with *room* tokens of cache, by *clock*; it computes *prefill* tokens a second."""
 
-    def __init__(self, room: int, clock: VirtualClock) -> None:
-        self.room, self.clock = room, clock
+    def __init__(self, room: int, clock: VirtualClock, prefill: float = USUAL) -> None:
+        self.room, self.clock, self._slower = room, clock, USUAL / prefill
         self._cached: OrderedDict[object, list[int]] = OrderedDict()
         self._tokens: dict[object, int] = {}
         self._locked: set[object] = set()
@@ -102,8 +110,8 @@ class Server:
         self._decoding: tuple[float, float, int, Any] | None = None
         self.computed = self.hits = 0
 
-    def ask(self, agent: object, prompt: int, answer: int, over: Callable[[], None]) -> None:
-        """Send *prompt* tokens of *agent*; *over* is called when *answer* tokens have come."""
+    def ask(self, agent: object, prompt: int, answer: int, over: Callable[[int], None]) -> None:
+        """Send *prompt* tokens of *agent*; *over* is told its cached ones at the end."""
         asked = Asked(agent, prompt, answer, over)
         when = self.clock.now() + TRIP_S / 2 + SAID_S * prompt
         self.clock.at(when, lambda: self._arrive(asked))
@@ -184,7 +192,7 @@ class Server:
         if not batch:
             return False
         seconds = BATCH_S + (CHUNK - budget) / PREFILL + DEPTH_S * self._depth
-        self.clock.at(self.clock.now() + seconds, lambda: self._computed(batch))
+        self.clock.at(self.clock.now() + seconds * self._slower, lambda: self._computed(batch))
         return True
 
     def _take(self, asked: Asked, budget: int) -> int:
@@ -209,6 +217,8 @@ class Server:
         asked.own = asked.todo = fresh
         self._held += fresh
         self.hits += asked.whole - fresh
+        if not asked.made:
+            asked.cached = asked.whole - fresh
         return True
 
     def _computed(self, batch: Sequence[Asked]) -> None:
@@ -269,7 +279,7 @@ class Server:
         self._running.remove(asked)
         self._keep(asked.agent, asked.own)
         self._unlock(asked.agent)
-        self.clock.at(self.clock.now() + TRIP_S / 2, asked.over)
+        self.clock.at(self.clock.now() + TRIP_S / 2, lambda: asked.over(asked.cached))
 
 
 # -- fixed numbers of agents
@@ -292,7 +302,7 @@ class Cap:
         else:
             self._queue.append(agent)
 
-    def answered(self, agent: Agent) -> None:
+    def answered(self, agent: Agent, cached: int) -> None:
         """*agent* was answered."""
 
     def ended(self, agent: Agent) -> None:
@@ -313,12 +323,12 @@ def play(agents: list[Agent], server: Server, policy: Cap | Ours | Processes) ->
 
     def send(agent: Agent) -> None:
         added, answer, _ = agent.turns[agent.turn]
-        server.ask(agent, agent.size + added, answer, lambda: over(agent))
+        server.ask(agent, agent.size + added, answer, lambda cached: over(agent, cached))
 
-    def over(agent: Agent) -> None:
+    def over(agent: Agent, cached: int) -> None:
         agent.waits.append(clock.now() - agent.ready)
         added, answer, gap = agent.turns[agent.turn]
-        policy.answered(agent)
+        policy.answered(agent, cached)
         agent.size += added + answer
         agent.turn += 1
         if agent.turn == len(agent.turns):
@@ -472,7 +482,10 @@ class Lease:
 
 
 class Ours:
-    """The client's queue before *server*, for agents that are activations of *program*."""
+    """The client's queue before *server*, for agents that are activations of *program*.
+
+    It measures the speed of the server, or is told that it computes *prefill* tokens a second.
+    """
 
     def __init__(
         self,
@@ -480,15 +493,19 @@ class Ours:
         program: Any,
         recorded: KindHistory | None = None,
         lease: Lease | None = None,
+        prefill: float | None = None,
     ) -> None:
         self._clock, self._program, self._recorded = server.clock, program, recorded
         caching: Any = SimpleNamespace(cache_tokens=server.room)
         unseen: Any = SimpleNamespace(holds=lambda _: False)
-        self._room = Room(None, server.clock)
+        self._room, self._measures = Room(None, server.clock), prefill is None
+        if prefill is not None:
+            self._room.residency.times = ServerTimes(prompt_s=1 / prefill)
         self._queue = ConversationQueue(self._room, caching, server.clock, self._look, True, unseen)
         self._room.join(self._queue)
         if lease is not None:
             self._room.divide(lease)
+        self._prefixes, self._most = Prefixes(caching, self._room.cache), server.room
         self._looks = False
         self._frames: dict[Agent, FleetFrame] = {}
         self._calls: dict[Agent, Any] = {}
@@ -506,7 +523,7 @@ class Ours:
             self._room.residency.recall({kind: self._recorded.record()})
             self._recorded = None
         if self._queue.enters(call, call.each):
-            self.send(agent)
+            self._begin(call)
         else:
             self._look()  # it may go before those that wait
 
@@ -519,12 +536,21 @@ class Ours:
     def _take(self) -> None:
         self._looks = False
         while (call := self._queue.take()) is not None:
-            self.send(cast("Any", call).agent)
+            self._begin(cast("Any", call))
 
-    def answered(self, agent: Agent) -> None:
+    def _begin(self, call: Any) -> None:
+        now, times = self._clock.now(), self._room.residency.times
+        call.each.sent = times.send(now, self._prefixes.cold(call.each))
+        self.send(call.agent)
+
+    def answered(self, agent: Agent, cached: int) -> None:
         """*agent* was answered."""
         call = self._calls.pop(agent)
-        self._queue.over(call, call.each, True)
+        times, each = self._room.residency.times, call.each
+        if self._measures:
+            times.learn(each.sent, self._clock.now(), len(each.ids) - cached, each.answers)
+        self._room.cache.warmed(each.blocks, self._most)
+        self._queue.over(call, each, True)
 
     def ended(self, agent: Agent) -> None:
         """*agent* has ended."""
@@ -555,9 +581,9 @@ class Processes:
         """The next turn of *agent* is ready."""
         self._of[agent].ready(agent)
 
-    def answered(self, agent: Agent) -> None:
+    def answered(self, agent: Agent, cached: int) -> None:
         """*agent* was answered."""
-        self._of[agent].answered(agent)
+        self._of[agent].answered(agent, cached)
 
     def ended(self, agent: Agent) -> None:
         """*agent* has ended; the process of the last one ends."""
@@ -765,6 +791,36 @@ def processes(seeds: Sequence[int]) -> dict[str, dict[str, dict[str, float]]]:
 _COMPARED = ("makespan", "mean", "p99")
 
 
+SPEEDS = (5000, 12_000, 35_000, 90_000)
+
+
+def by_speed(name: str, seeds: Sequence[int]) -> dict[str, dict[str, float]]:
+    """What measuring a server's speed is worth, against taking it for 35,000 tokens a second.
+
+    The figures of the one over those of the other, by the true speed.
+    """
+    options, share = (LOADS | LONG)[name]
+
+    def run(seed: int, speed: int, recorded: bool, told: float | None) -> dict[str, float]:
+        agents = fleet(seed, **options)
+        server = Server(room_for(agents, share), VirtualClock(), speed)
+        before = history([fleet(at + seed, **options) for at in (1000, 2000)]) if recorded else None
+        play(agents, server, Ours(server, any_turns, before, told))
+        return figures(agents, server)
+
+    found = {}
+    for speed in SPEEDS:
+        for recorded in (False, True):
+            one, other = (
+                means([run(seed, speed, recorded, told) for seed in seeds])
+                for told in (None, USUAL)
+            )
+            ratios = {f"{key} over": one[key] / other[key] for key in ("makespan", "mean", "p99")}
+            who = "recorded" if recorded else "first"
+            found[f"{speed} {who}"] = {**one, **ratios}
+    return found
+
+
 def decisions(agents: int, servers: int, calls: int = 20_000) -> float:
     """The CPU seconds for one call, of *agents* that take turns on *servers*."""
     dice = random.Random(0)
@@ -814,6 +870,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--loads", default="", help="their names, with ; between them")
     parser.add_argument("--arms", default="", help="'first,graph', say: only these")
+    parser.add_argument("--speeds", action="store_true", help="measured against 35,000 a second")
     parser.add_argument("--decisions", action="store_true")
     parser.add_argument("--processes", action="store_true")
     parser.add_argument("--agents", type=int, default=10_000)
@@ -833,12 +890,23 @@ def main() -> None:
     for name in LOADS | LONG:
         if options.loads and name not in options.loads.split(";"):
             continue
-        found[name] = measured(name, seeds, only)
+        found[name] = by_speed(name, seeds) if options.speeds else measured(name, seeds, only)
         print(name)
         for who, row in found[name].items():
             figures = "  ".join(f"{key} {value:7.2f}" for key, value in row.items())
             print(f"    {who:12} {figures}", flush=True)
-    for title, loads in (("each load", LOADS), ("each load of many turns", LONG)):
+    for speed in SPEEDS if options.speeds else ():
+        rows = [
+            row
+            for each in found.values()
+            for key, row in each.items()
+            if key.startswith(f"{speed} ")
+        ]
+        ratios = {key: f"{value:.3f}" for key, value in means(rows).items() if "over" in key}
+        print(f"geometric mean of all loads at {speed} tokens a second: {ratios}")
+    for title, loads in (
+        () if options.speeds else (("each load", LOADS), ("each load of many turns", LONG))
+    ):
         print(f"geometric mean over the best number of agents of {title}, and the worst")
         rows = {load: found[load] for load in loads if load in found}
         for name, ratios in (summary(rows) if rows and not options.arms else {}).items():

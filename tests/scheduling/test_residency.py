@@ -11,10 +11,12 @@ import pytest
 from appl.runtime.scheduling.context_profile import DEVIATIONS, Ahead, ContextProfile
 from appl.runtime.scheduling.residency import (
     PATIENCE,
+    QUICKEST_S,
     CachedConversation,
     Residency,
     WaitingLine,
 )
+from appl.runtime.scheduling.server_times import ServerTimes
 from appl.runtime.scheduling.turn_forecast import LINGER, KindHistory, TurnBounds, best_stop
 
 
@@ -272,6 +274,16 @@ def test_the_worst_ranked_gives_way_and_what_lapses_is_dropped() -> None:
     assert residency.next_lapse() == pytest.approx(1.0 + residency.recompute_s)
     assert list(residency.lapsed(100.0)) == [those[1]]
     assert residency.held == 100 and residency.next_lapse() is None
+
+
+@pytest.mark.parametrize("speed", [1000, 35_000, 10**6])
+def test_prompts_are_kept_as_long_as_the_server_needs_to_compute_them(speed: int) -> None:
+    residency = Residency(10_000, times=ServerTimes(prompt_s=1 / speed))
+    who = CachedConversation("agent", (0,))
+    arrive(residency, WaitingLine(residency), who, 100, 0.0)
+    residency.begin(who, 100, 0.0)
+    residency.rest(who, 100, 1.0)
+    assert residency.next_lapse() == pytest.approx(1.0 + 10_000 * max(1 / speed, QUICKEST_S))
 
 
 def test_one_that_has_waited_for_too_long_takes_the_place_of_the_one_that_gives_way() -> None:

@@ -10,7 +10,8 @@ import pytest
 from appl import gen, ppl
 from appl.backend import Request
 from appl.runtime.run import Run
-from appl.runtime.scheduling.warming_cost import ServerTimes, SharedBeginning, times_of
+from appl.runtime.scheduling.server_times import ServerTimes
+from appl.runtime.scheduling.warming_cost import SharedBeginning, pays
 from appl.testing import Policy, VirtualClock
 from appl.testing.radix import RadixServer
 
@@ -118,31 +119,14 @@ def test_never_and_always_are_its_twins() -> None:
 
 
 def test_the_decision_can_be_checked_by_hand() -> None:
-    times = ServerTimes()
-    times.request_s, times.prompt_s = 0.05, 0.000025
+    times = ServerTimes(request_s=0.05, prompt_s=0.000025)
     # Four share 1,000 tokens: 3,000 computed again take 75 ms, and those four wait for 50 ms.
-    assert times.pays(SharedBeginning(32, 1000, 4), 4)
+    assert pays(SharedBeginning(32, 1000, 4), 4, times)
     # Three share them: 2,000 computed again take 50 ms, and that is what the three wait.
-    assert not times.pays(SharedBeginning(32, 1000, 3), 3)
+    assert not pays(SharedBeginning(32, 1000, 3), 3, times)
     # Beside 27 others: 50 ms for 30 are 1.5 s; 50 ms for three and 25 ms for 27 are 0.825 s.
-    assert times.pays(SharedBeginning(32, 1000, 3), 30)
+    assert pays(SharedBeginning(32, 1000, 3), 30, times)
     # However many share it, no more than half a batch of 8,192 tokens is computed again.
-    assert times.pays(SharedBeginning(7, 200, 64), 64)
-    times.request_s = 0.11
-    assert not times.pays(SharedBeginning(7, 200, 64), 64)
-
-
-def test_a_time_above_the_expected_one_raises_its_parts_by_their_shares() -> None:
-    times = ServerTimes()
-    times.request_s, times.prompt_s = 0.05, 0.00005
-    times.learn(0.2, before=0, own=1000)  # 0.1 s were expected: half for it, half for its tokens
-    assert times.request_s == pytest.approx(0.055)
-    assert times.prompt_s == pytest.approx(0.000055)
-    assert times.computed == 1000
-
-
-def test_the_times_of_a_server_are_kept_for_its_later_runs() -> None:
-    first, second = Server(trip_s=0.04), Server(trip_s=0.04)
-    first.seconds(lambda: groups(8, 2048, 10))
-    assert times_of(first).computed
-    assert times_of(second).computed == 0
+    assert pays(SharedBeginning(7, 200, 64), 64, times)
+    times = ServerTimes(request_s=0.11, prompt_s=0.000025)
+    assert not pays(SharedBeginning(7, 200, 64), 64, times)

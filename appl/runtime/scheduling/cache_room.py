@@ -26,6 +26,7 @@ from appl.runtime.scheduling.cache_share import CacheLease, CacheShare
 from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.prefixes import Cache, Footprint
 from appl.runtime.scheduling.residency import CachedConversation, Place, Residency
+from appl.runtime.scheduling.server_times import times_of
 from appl.runtime.scheduling.timers import Clock, LoopClock
 from appl.runtime.scheduling.turn_forecast import KindHistory, TurnMemory
 
@@ -62,7 +63,7 @@ class Room:
         self._shared = whose, clock, io_thread()  # as long as this is there, so is what it is for
         self.cache = Cache()
         self._histories = _histories_of(whose)
-        self.residency = Residency(kinds=self._histories, foresees=foresees)
+        self.residency = Residency(kinds=self._histories, foresees=foresees, times=times_of(whose))
         self._kept: dict[CachedConversation, Footprint] = {}
         self.numbers: Iterator[int] = count()
         self.users: WeakSet[RoomUser] = WeakSet()

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from appl.backend import PrefixCaching, Request
+from appl.runtime.scheduling.server_times import SentRequest
 from appl.runtime.scheduling.warming_cost import SharedBeginning
 
 BLOCK = 32
@@ -28,9 +29,8 @@ class Footprint:
     """The prompt of one call: its tokens, the blocks of them, and the tokens of its answers.
 
     The first ``ahead`` blocks have been sent ahead of it, whether or not they are still known.
-    ``own`` tokens were not held for others when it was admitted. It was sent at ``sent_at``, when
-    the server had computed ``before`` tokens, and ``leads`` the prompts with that block, which the
-    server had not computed.
+    ``own`` tokens were not held for others when it was admitted. It was ``sent``, and ``leads`` the
+    prompts with that block, which the server had not computed.
     """
 
     ids: Sequence[int]
@@ -38,8 +38,7 @@ class Footprint:
     answers: int
     own: int = 0
     ahead: int = 0
-    sent_at: float | None = None
-    before: int = 0
+    sent: SentRequest | None = None
     leads: int | None = None
     admitted: bool = False
     counted: bool = field(default=True, repr=False)
@@ -176,13 +175,17 @@ class Prefixes:
                 if self._latest.get(block) is each:
                     del self._latest[block]
 
-    def lead(self, each: Footprint, now: float) -> None:
-        """Note that *each* is sent *now*; it leads if nothing cold of it has been sent before."""
+    def lead(self, each: Footprint, now: float) -> int:
+        """Note that *each* is sent *now*; it leads if nothing cold of it has been sent before.
+
+        Returns the number of its tokens from the first cold block on.
+        """
         self.sent(each)
         cold = self._first_cold(each)
         if cold < len(each.blocks) and each.blocks[cold] not in self._led:
             each.leads = each.blocks[cold]
             self._led[each.leads] = now
+        return len(each.ids) - BLOCK * cold
 
     def over(self, each: Footprint) -> None:
         """Note that *each* is answered, or given up."""

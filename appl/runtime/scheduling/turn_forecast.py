@@ -180,7 +180,8 @@ class KindHistory:
         if count < _FEW_GAPS:
             return recompute_s
         known, limit, seconds = self._keep
-        if limit != recompute_s or self._pauses - known > (_NEWS - 1) * count:
+        near = limit / _NEWS <= recompute_s <= limit * _NEWS
+        if not near or self._pauses - known > (_NEWS - 1) * count:
             seconds = best_stop(sorted(self.gaps), recompute_s)
             self._keep = self._pauses, recompute_s, seconds
         return seconds

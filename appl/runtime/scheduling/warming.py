@@ -25,8 +25,9 @@ from appl.runtime.scheduling.conversation_queue import ConversationQueue
 from appl.runtime.scheduling.order import Order
 from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.prefixes import Footprint, Prefixes
+from appl.runtime.scheduling.server_times import ServerTimes
 from appl.runtime.scheduling.timers import LoopClock
-from appl.runtime.scheduling.warming_cost import SharedBeginning, times_of
+from appl.runtime.scheduling.warming_cost import SharedBeginning, pays
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -51,7 +52,7 @@ class PrefixFirst:
     Calls that arrive together are looked at together (see ``Arrivals``). Calls that go on from an
     answer are not waited for: hardly any other call has the same answer, and the server would be
     idle. Calls whose common beginning is cold wait until it has been sent and computed, where that
-    pays (see ``ServerTimes``).
+    pays (see ``warming_cost.py``).
 
     No more different prompts are handed out than the cache holds, together with those that go on
     (see ``Residency``); those of other runs that ask *whose* server are among them.
@@ -63,6 +64,7 @@ class PrefixFirst:
     room: Room
     prefixes: Prefixes
     queue: ConversationQueue
+    times: ServerTimes
 
     def __init__(
         self,
@@ -75,7 +77,6 @@ class PrefixFirst:
     ) -> None:
         self._caching, self._order, self._go, self._policy = caching, order, go, policy
         self._whose, self._clock = whose, policy.clock or LoopClock()
-        self.times = times_of(whose)
         self.joined = False
         self.arrivals = Arrivals(policy, probe, self._see, self._looked)
         self._passed: deque[weakref.ref[Call]] = deque(maxlen=_PASSED)
@@ -152,9 +153,8 @@ class PrefixFirst:
                 self._unsent = None
                 break
             elif self.queue.enters(call, each) and not self._hold(call, each):
-                each.sent_at = self._clock.now()
-                each.before = self.times.computed
-                self.prefixes.lead(each, each.sent_at)
+                now = self._clock.now()
+                each.sent = self.times.send(now, self.prefixes.lead(each, now))
                 break
             call = self._take()
         # Other runs wait for their turn, and this one has had its own; if it waits too, somebody's
@@ -169,19 +169,23 @@ class PrefixFirst:
         if each is None:
             return
         self.prefixes.over(each)
-        answered = isinstance(call.outcome, Value)
+        usage, answered = Usage(), False
         if isinstance(call.outcome, Value):
-            self._learn(each, cast("Text", call.outcome.value).usage)
+            answered = True
+            usage = cast("Text", call.outcome.value).usage
             self.room.cache.warmed(each.blocks, self._caching.cache_tokens)
+        self._learn(each, usage)
         self.queue.over(call, each, answered)
 
     def _learn(self, each: Footprint, usage: Usage) -> None:
-        """Learn from the time of *each*, which was answered, if the server tells its tokens."""
-        prompt, cached, answer = usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens
-        if each.sent_at is None or prompt is None or cached is None or answer is None:
+        """Learn from the time of *each*, which is over, if the server tells its tokens."""
+        cached, answer = usage.cached_tokens, usage.completion_tokens
+        if each.sent is None:
             return
-        seconds = self._clock.now() - each.sent_at
-        self.times.learn(seconds, each.before, prompt - cached, answer)
+        if cached is None or answer is None:
+            self.times.forget(each.sent)
+        else:
+            self.times.learn(each.sent, self._clock.now(), max(0, len(each.ids) - cached), answer)
 
     # -- beside other runs
 
@@ -213,6 +217,7 @@ class PrefixFirst:
         self.joined, caching, policy = True, self._caching, self._policy
         self.room = room_of(caching, policy, self._whose)
         self.prefixes = Prefixes(caching, self.room.cache)
+        self.times = self.room.residency.times
         foresees, memory = policy.foresee, policy.turns if policy.foresee else None
         self.queue = ConversationQueue(
             self.room, caching, policy.clock, self._go, foresees, self.arrivals, memory
@@ -345,7 +350,7 @@ class PrefixFirst:
         computed = since is not None and (
             self._clock.now() >= since + self.times.expected(shared.tokens)
         )
-        return not computed and self.times.pays(shared, len(self.prints))
+        return not computed and pays(shared, len(self.prints), self.times)
 
     def _awaited(self, each: Footprint) -> int | None:
         if not self._held:
@@ -355,13 +360,13 @@ class PrefixFirst:
     async def _warm(self, call: Call, each: Footprint, shared: SharedBeginning) -> None:
         """Have the *shared* beginning computed, then release the calls that wait for it."""
         assert call.request is not None
-        end, since, before = shared.end, self._clock.now(), self.times.computed
+        end, sent = shared.end, self.times.send(self._clock.now(), shared.tokens)
         try:
             async with asyncio.timeout(_WARMING_S):
                 await self._caching.warm(call.request, self.prefixes.shared(each, end))
-            self.times.learn(self._clock.now() - since, before, shared.tokens)
-        except Exception:
-            pass  # the calls themselves will say what is wrong
+            self.times.learn(sent, self._clock.now(), shared.tokens)
+        except Exception:  # the calls themselves will say what is wrong
+            self.times.forget(sent)
         # In every case, or the calls would wait for ever: they are sent without it if need be.
         finally:
             self.room.cache.warmed(each.blocks[:end], self._caching.cache_tokens)
