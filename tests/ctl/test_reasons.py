@@ -281,9 +281,18 @@ def test_a_beginning_that_is_being_computed() -> None:
     def program() -> list[str]:
         return [str(each) for each in [programs.longer("a"), programs.longer("b")]]
 
-    with going(backend, program) as made:
+    still = policy()
+    clock = still.clock
+    assert isinstance(clock, VirtualClock)
+    with going(backend, program, policy=still) as made:
         held = {f"/longer.{i}/gen.0": ("queue", "prefix") for i in range(2)}
-        eventually(lambda: made.why() == held)
+        eventually(lambda: made.why().keys() == held.keys())
+
+        def all_wait() -> bool:
+            made.look(lambda run: clock.advance())
+            return made.why() == held
+
+        eventually(all_wait)
         said = "the beginning of its prompt is being computed, once for all"
         assert sentence(made, "/longer.1/gen.0") == said
         made.look(lambda run: backend.warming and backend.warming.set_result(None))

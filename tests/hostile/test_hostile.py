@@ -27,7 +27,7 @@ from .damage import DAMAGE, FORGERY, drawn
 from .judging import COMMANDS, MEMORY, READERS, Tail, command, judged, merged, parts, peak
 from .samples import GOLDEN, samples
 
-FILES, LONG_FILES = 2_500, 20_000
+FILES, LONG_FILES = 1_500, 20_000
 PACKAGE = "tests.hostile"
 ROOT = Path(__file__).parents[2]
 

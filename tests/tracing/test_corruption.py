@@ -51,9 +51,13 @@ def opened(data: bytes, path: Path) -> list[dict[str, Any]] | TraceError:
     return found
 
 
-def test_a_truncation_at_any_byte_gives_exactly_the_blocks_before_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
+def test_a_truncation_at_any_byte_gives_exactly_the_blocks_before_it(
+    step: int, tmp_path: Path
+) -> None:
     data, calls, ends = whole()
-    for size in range(len(data)):
+    around = {end + by for end in ends for by in (-1, 0, 1)}
+    for size in sorted({*range(0, len(data), step), *around} & {*range(len(data))}):
         found = opened(data[:size], tmp_path / "cut.trace")
         complete = sum(end <= size for end in ends[1:])
         assert found == calls[:complete], size
