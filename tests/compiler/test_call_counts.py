@@ -261,7 +261,7 @@ def test_executions_keep_to_the_bounds(body: str, seed: int) -> None:
     names: dict[str, Any] = {"flip": flip, "boom": flip, "some": flip, "quiet": quiet}
     helper = define(_HELPER, ppl=ppl, ask=gen)
     found = counts(ppl(define(text, ask=gen, helper=helper, **names)))
-    for number in range(40):
+    for number in range(20):
         dice = Dice(seed + number)
         own = {name: getattr(dice, name) for name in ("flip", "boom", "some", "ask")}
         plain = define(text, helper=define(_PLAIN, **own), quiet=quiet, **own)

@@ -10,7 +10,7 @@ import pytest
 from .mutants import MUTANTS, UNHURT, hunt
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.long)])
 def test_every_seeded_bug_is_found(
     every: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

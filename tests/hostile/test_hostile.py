@@ -67,7 +67,7 @@ def test_a_file_is_the_same_each_time_it_is_drawn(tmp_path: Path) -> None:
 # -- bombs: small files that want much
 
 
-EVERY = 36
+EVERY = 72
 
 
 def read_bombs(folder: Path, part: int, way: str = "") -> None:

@@ -13,7 +13,7 @@ from .census import FEATURES
 from .edits import EDITS
 from .spread import Judged, judged
 
-PROGRAMS, REPLAYS, CUTS, KILLS, EDITED = 500, 250, 100, 30, 100
+PROGRAMS, REPLAYS, CUTS, KILLS, EDITED = 240, 120, 60, 20, 60
 LONG = 20_000
 
 

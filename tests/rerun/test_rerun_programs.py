@@ -17,7 +17,7 @@ from appl.tracing import Predictor, Recorder, Rerunner, profile_data
 from appl.tracing.explaining.prediction import prediction_of
 from appl.tracing.explaining.rerun_report import RerunReport
 
-SEEDS = 80
+SEEDS = 50
 
 
 def rerun(seed: int, path: Path, into: Path, kind: type[Rerunner] = Rerunner) -> tuple[Any, ...]:

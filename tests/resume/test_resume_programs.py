@@ -15,7 +15,7 @@ from appl.tracing import Resumer, Trace
 from appl.tracing.explaining.tally import Tally
 from appl.tracing.replaying.resumer import seen_in_part
 
-SEEDS = 80
+SEEDS = 50
 ORDERED = 60
 
 

@@ -12,7 +12,7 @@ from rehearsal import record, replay
 
 from appl.tracing import Trace, tape
 
-PROGRAMS = 160
+PROGRAMS = 80
 _TOLD = "delivery", "chunks", "observation"
 
 
@@ -74,14 +74,15 @@ def _order(trace: Trace) -> list[tuple[str, int]]:
 def test_the_order_of_deliveries_on_a_tape_matters(tmp_path: Path) -> None:
     """Tapes whose last lines are in another order replay otherwise: they are not there in vain.
 
-    Only short ones: beside threads of others, each delivery that does not come is waited for.
+    Neither the shortest, nor long ones: beside threads of others, each delivery that does not come
+    is waited for.
     """
     folder, values = recorded()
     programs = wrong = 0
-    for seed in range(0, PROGRAMS, 8):
+    for seed in range(PROGRAMS):
         lines = (folder / f"{seed}.jsonl").read_text("utf-8").splitlines(keepends=True)
         told = [line for line in lines if any(f'"record": "{kind}"' in line for kind in _TOLD)]
-        if len(told) > 25:
+        if not 10 <= len(told) <= 25:
             continue
         programs += 1
         others = [line for line in lines if line not in told]
@@ -91,4 +92,4 @@ def test_the_order_of_deliveries_on_a_tape_matters(tmp_path: Path) -> None:
             wrong += replay(seed, path)[0] != values[seed]
         except Exception:
             wrong += 1
-    assert programs > 10 and wrong > programs // 4
+    assert programs > 8 and wrong > programs // 4
