@@ -44,6 +44,9 @@ class RoomUser(Protocol):
     admitted: int
     paused: bool
 
+    def __len__(self) -> int:
+        """The number of its calls that wait for room, or for their end to be noted."""
+
     def turn(self) -> RoomTurn | None:
         """The turn of its next call that had no room; ``None`` when there is none."""
 
@@ -173,10 +176,12 @@ class Room:
         self.waiting[user] = None
         self._touch()
 
+    def others_wait(self, user: RoomUser) -> bool:
+        """True if a run other than *user* waits for room."""
+        return len(self.waiting) > (user in self.waiting)
+
     def is_turn(self, user: RoomUser, turn: RoomTurn) -> bool:
         """True if *user* goes next; if not, the one that does is woken."""
-        if not self.waiting.keys() - {user}:
-            return True
         # Those before it are asked to look. If none of them can at present (a paused run, say),
         # this one goes: otherwise all would wait for a run that does nothing.
         before = [each for at, each in self._turns() if at < turn and each is not user]
@@ -188,13 +193,17 @@ class Room:
         self._wake()
 
     def _wake(self) -> None:
-        if self.waiting:  # ``any`` ends at the first that can look
-            any(each.look() for _, each in self._turns())
+        if len(self.waiting) == 1:  # nobody else's turn is compared with its own
+            (only,) = self.waiting
+            if len(only):
+                only.look()
+            else:
+                self.waiting = {}
+        else:
+            any(each.look() for _, each in self._turns())  # it ends at the first that can look
 
     def _turns(self) -> list[tuple[RoomTurn, RoomUser]]:
         """The runs that wait for room, each with its turn, the next one first."""
-        if not self.waiting:
-            return []
         turns = [(user.turn(), user) for user in self.waiting]
         self.waiting = {user: None for turn, user in turns if turn is not None}
         found = [(turn, user) for turn, user in turns if turn is not None]

@@ -328,8 +328,10 @@ class ConversationQueue:
         """True if there is room for *each*, which is taken; else ``go`` is called when there is."""
         room, who, now = self._room, activation.who, self._clock.now()
         room.release(who)  # first: it may need just the room that it kept
-        if not room.is_turn(self, (self.admitted > 0, -who.priority, self._line.place(who, now))):
-            return False
+        if room.others_wait(self):
+            turn = self.admitted > 0, -who.priority, self._line.place(who, now)
+            if not room.is_turn(self, turn):
+                return False
         own = room.cache.fresh(each)
         activation.shared = len(each.ids) + each.answers - own
         activation.who.known = self._known(activation)
