@@ -805,7 +805,7 @@ def by_speed(name: str, seeds: Sequence[int]) -> dict[str, dict[str, float]]:
         agents = fleet(seed, **options)
         server = Server(room_for(agents, share), VirtualClock(), speed)
         before = history([fleet(at + seed, **options) for at in (1000, 2000)]) if recorded else None
-        play(agents, server, Ours(server, any_turns, before, told))
+        play(agents, server, Ours(server, any_turns, before, prefill=told))
         return figures(agents, server)
 
     found = {}
