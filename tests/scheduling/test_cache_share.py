@@ -112,10 +112,11 @@ def test_one_more_is_reckoned_with_until_the_second_look() -> None:
     async def scenario() -> None:
         clock, board = VirtualClock(), Board()
         share = share_on(board, clock)
+        assert share.of(1000) == 1000
         share.touch()
-        assert share.looks
+        assert share.of(1000) == 500  # before the first look is over
         await settled()
-        assert not share.looks and share.of(1000) == 500
+        assert share.of(1000) == 500
         share.touch()  # too soon: it is looked again in time
         wait(clock, LOOK_S)
         await settled()
@@ -147,17 +148,17 @@ def test_nobody_is_looked_at_while_nothing_happens_or_where_nobody_is() -> None:
 
 def test_a_slow_disk_holds_up_nobody() -> None:
     async def scenario() -> None:
-        clock, board, changes = VirtualClock(), Board(inf), list[bool]()
-        share = share_on(board, clock, lambda: changes.append(share.looks))
+        clock, board, shares = VirtualClock(), Board(inf), list[float]()
+        share = share_on(board, clock, lambda: shares.append(share.of(1000)))
         board.slow = asyncio.get_running_loop().create_future()
         share.touch()
         await settled()
         wait(clock, LOOK_S)
-        assert changes == [False] and share.of(1000) == 1000  # as if it were alone
         share.touch()
+        assert share.of(1000) == 500 and not shares
         board.slow.set_result(None)
         await settled()
-        assert changes == [False, False] and share.of(1000) == pytest.approx(1000 / 3)
+        assert shares == [pytest.approx(1000 / 3)]
         assert len(board.told) == 1
 
     on_loop(scenario())

@@ -92,8 +92,8 @@ class Room:
     def measure(self, tokens: int) -> None:
         """Note that the cache has *tokens*, a share of which is for this process."""
         self._tokens = tokens
-        self._fit()
         self._touch()
+        self._fit()
 
     # -- beside other processes
 
@@ -101,11 +101,6 @@ class Room:
         """Take but a share of the cache from now on, under *lease*."""
         clock = self._shared[1] or LoopClock()
         self._share = CacheShare(lease, clock, self._wanted, self._changed)
-
-    @property
-    def looks(self) -> bool:
-        """True while newcomers wait until it is known who else asks the server."""
-        return self._share is not None and self._share.looks
 
     def _wanted(self) -> float:
         """The tokens that are wanted of the cache; all of them while somebody waits."""

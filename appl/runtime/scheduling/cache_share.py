@@ -4,8 +4,10 @@ Each tells the others what it wants: what its conversations are expected to take
 cache while some of them wait for room. Nobody gets more than he wants while another gets less: one
 that wants little leaves the rest to the others.
 
-Invariant: everything here runs on the I/O loop, and a look at the others holds up nobody for
-longer than ``LOOK_S``.
+Until it is known who else is there, one more that wants all is reckoned with, so nobody waits for a
+look at the others.
+
+Invariant: everything here runs on the I/O loop.
 """
 
 from __future__ import annotations
@@ -20,8 +22,7 @@ from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.scheduling.timers import Clock, Timer
 
 LOOK_S = 0.2
-"""The least seconds between two looks at the other processes, and the most that one is waited for.
-"""
+"""The least seconds between two looks at the other processes."""
 
 
 class CacheLease(Protocol):
@@ -57,8 +58,7 @@ def share_of(tokens: float, others: Iterable[float]) -> float:
 class CacheShare:
     """The share of this process under *lease*, looked at by *clock* as long as much happens.
 
-    *wanted* says what this process wants; *changed* is called after a look, and when those that
-    wait for a look need wait no longer.
+    *wanted* says what this process wants; *changed* is called after a look.
     """
 
     def __init__(
@@ -79,11 +79,6 @@ class CacheShare:
         """The share of a cache of so many *tokens*."""
         return share_of(tokens, self._others)
 
-    @property
-    def looks(self) -> bool:
-        """True while it is not known yet who else asks the server, unless that takes long."""
-        return self._task is not None and self._clock.now() < self._looked + LOOK_S
-
     def touch(self) -> None:
         """Look at the others, or soon if that was done lately and there are any."""
         if self._lease is None or self._task is not None:
@@ -101,16 +96,12 @@ class CacheShare:
     def _look(self, lease: CacheLease, first: bool) -> None:
         self._end_timer()
         self._looked = self._clock.now()
-        self._timer = self._clock.at(self._looked + LOOK_S, self._is_late)
+        if first:
+            self._others = [inf]
         io = io_thread()
         io.workers += 1  # which ``_exchange`` counts back
         exchange = self._exchange(lease, first)
         self._task = io.loop.create_task(exchange, context=contextvars.Context())
-
-    def _is_late(self) -> None:
-        """Let those go on that wait for a look: a slow disk holds them up no longer."""
-        self._timer = None
-        self._changed()
 
     async def _exchange(self, lease: CacheLease, first: bool) -> None:
         try:
@@ -121,7 +112,6 @@ class CacheShare:
         finally:
             io_thread().workers -= 1
             self._task = None
-            self._end_timer()
             self._changed()
 
     def give_back(self) -> None:

@@ -359,12 +359,11 @@ class ConversationQueue:
             return True
         room.sweep(now)
         residency, used = room.residency, room.cache.used
-        if who.rank is None and room.looks:
-            return False
         # While nothing is with the server, those that were let in are busy elsewhere: a newcomer
         # would be one too many when they come back. Kept room lapses, so that it waits in the end
         # for nobody.
-        if who.rank is None and not (room.idle and residency.next_lapse() is None):
+        idle = not (self.admitted and not self.paused) and room.idle
+        if who.rank is None and not (idle and residency.next_lapse() is None):
             if residency.held > 0 and (residency.held + own) * _FAR > residency.tokens:
                 self._look_at_graphs()
             decisive = who in self._line and self._line.decisive(now) is who

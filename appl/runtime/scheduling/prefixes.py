@@ -28,9 +28,10 @@ UNKNOWN_CACHE = 2_000_000
 class Footprint:
     """The prompt of one call: its tokens, the blocks of them, and the tokens of its answers.
 
-    The first ``ahead`` blocks have been sent ahead of it, whether or not they are still known.
-    ``own`` tokens were not held for others when it was admitted. It was ``sent``, and ``leads`` the
-    prompts with that block, which the server had not computed.
+    ``tail`` is the number of tokens that stand, or will stand, behind the last block. The first
+    ``ahead`` blocks have been sent ahead of it, whether or not they are still known. ``own`` tokens
+    were not held for others when it was admitted. It was ``sent``, and ``leads`` the prompts with
+    that block, which the server had not computed.
     """
 
     ids: Sequence[int]
@@ -42,11 +43,10 @@ class Footprint:
     leads: int | None = None
     admitted: bool = False
     counted: bool = field(default=True, repr=False)
+    tail: int = field(init=False, repr=False)
 
-    @property
-    def tail(self) -> int:
-        """The number of tokens that stand, or will stand, behind the last block."""
-        return len(self.ids) - BLOCK * len(self.blocks) + self.answers
+    def __post_init__(self) -> None:
+        self.tail = len(self.ids) - BLOCK * len(self.blocks) + self.answers
 
 
 class Cache:
