@@ -194,7 +194,7 @@ class Room:
                 only.look()
             else:
                 self.waiting = {}
-        else:
+        elif self.waiting:
             any(each.look() for _, each in self._turns())  # it ends at the first that can look
 
     def _turns(self) -> list[tuple[RoomTurn, RoomUser]]:
