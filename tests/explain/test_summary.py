@@ -12,6 +12,7 @@ from appl.errors import TraceError
 from appl.tracing import Trace
 from appl.tracing.explaining.run_summary import summary_of
 from appl.tracing.format import block, codec
+from tests.tracing.made import small_trace
 
 from .support import recorded
 
@@ -21,9 +22,7 @@ GOLDEN = sorted((Path(__file__).parents[1] / "traces").rglob("*.trace"))
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_a_summary_adds_up_to_the_whole(path: Path) -> None:
     whole, found = Trace.open(path, salvage=True), summary_of(path, 1000, salvage=True)
-    want, have = whole.totals().as_data(), found.totals.as_data()
-    if not whole.earlier:
-        assert have == want
+    assert found.totals.as_data() == whole.totals().as_data()
     assert {call.address for call in found.rows} == {*whole.by_address, *whole.tools}
     assert (found.trace.state, found.trace.reason) == (whole.state, whole.reason)
     open_calls = {call.address for call in whole.calls if call.outcome is None}
@@ -48,6 +47,19 @@ def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path) -> None:
     assert not found.waiting and not found.trace.calls and len(found.scopes) <= 40
     assert found.functions["/many/leaf/gen"].calls == 300
     assert found.sums["/many.0"].calls == 300
+
+
+@pytest.mark.parametrize("most", [0, 4, 1000])
+def test_what_a_resumed_run_has_begun_again_is_counted_once(tmp_path: Path, most: int) -> None:
+    path = small_trace(tmp_path / "a.trace", calls=3, close=False)
+    small_trace(path, calls=5, append=True, reason="resumed")
+    whole, found = Trace.open(path), summary_of(path, most)
+    assert len(whole.earlier) == 3
+    assert found.totals == whole.totals()
+    assert (found.count, len(found.rows)) == (5, min(most, 5))
+    assert {call.incarnation for call in found.rows} <= {1}
+    assert found.functions["/small/gen"].calls == 5
+    assert found.functions["/small/gen"].answer == whole.totals().tokens["completion_tokens"]
 
 
 WRONG = (None, -1, 0, 1 << 40, "", "x", b"", [], [[]], {}, {"$blob": [1, 2, True]}, True, 1.5)

@@ -1,18 +1,18 @@
 """A summary of a run, read once from a stream: sums, and the first of its calls.
 
-Invariant: memory does not grow with the length of the run, but for the addresses of its functions:
-a call is let go when it has ended, and no prompt is kept. What is kept is counted, as far as
-``Trace.open`` counts it.
+Invariant: memory does not grow with the length of the run, but for the addresses of its functions
+and calls, and how these ended: a call is let go when it has ended, and no prompt is kept. What is
+kept is counted, as far as ``Trace.open`` counts it.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from appl.errors import TraceCorrupt
 from appl.tracing.explaining import costs
@@ -57,6 +57,23 @@ _PLAIN = table.tags(
     ]
 )
 _CALL = 4 * RECORD  # bytes of a call that is under way, besides its address
+
+
+class _PastCall(NamedTuple):
+    """What is remembered of a call, should a later process begin it again."""
+
+    ended_as: str | None
+    attempts: Sequence[None]
+    model: str = ""
+    response: None = None
+    source: None = None
+
+
+_PAST = {
+    (ended_as, sent): _PastCall(ended_as, (None,) * sent)
+    for ended_as in (None, "answered", "failed", "cancelled")
+    for sent in (False, True)
+}
 
 
 @dataclass(slots=True)
@@ -107,6 +124,12 @@ class Sum:
         self.begin = call.started if self.begin is None else min(self.begin, call.started)
         self.end = end if self.end is None else max(self.end, end)
 
+    def forget(self, call: _PastCall) -> None:
+        """Note that *call* is begun again: what it took stays."""
+        self.calls -= 1
+        self.failed -= call.ended_as == "failed"
+        self.open -= call.ended_as is None
+
     def as_data(self) -> dict[str, object]:
         """The sums as JSON-ready data; a cost that no call says is null, not 0."""
         data = {name: getattr(self, name) for name in self.__slots__}
@@ -117,15 +140,15 @@ class Sum:
 class Summary:
     """A run in short. ``trace`` holds its header and state, and none of its calls.
 
-    ``rows`` are the first calls and tool calls, in the order in which they began, ``scopes`` the
-    activations around them with their sums. ``functions`` are the sums by function: addresses
-    without their numbers.
+    ``rows``, in ``shown`` by address, are the first calls and tool calls, in the order in which
+    they began, ``scopes`` the activations around them with their sums. ``functions`` are the sums
+    by function: addresses without their numbers.
     """
 
     trace: Trace
     most: int
     totals: Totals = field(default_factory=Totals)
-    rows: list[RecordedCall | ToolUse] = field(default_factory=list)
+    shown: dict[str, RecordedCall | ToolUse] = field(default_factory=dict)
     scopes: dict[str, Scope] = field(default_factory=dict)
     sums: dict[str, Sum] = field(default_factory=dict)
     functions: dict[str, Sum] = field(default_factory=dict)
@@ -157,16 +180,28 @@ class Summary:
         return found
 
     @property
+    def rows(self) -> list[RecordedCall | ToolUse]:
+        """The first calls and tool calls."""
+        return list(self.shown.values())
+
+    @property
     def more(self) -> int:
         """The number of calls and tool calls that are not among the rows."""
-        return self.count - len(self.rows)
+        return self.count - len(self.shown)
 
     def began(self, call: RecordedCall | ToolUse) -> None:
         """A call has begun."""
         self.count += 1
         self.waiting[call.address] = call
-        if len(self.rows) < self.most:
-            self.rows.append(call)
+        if len(self.shown) < self.most or call.address in self.shown:
+            self.shown[call.address] = call
+
+    def forget(self, address: str, past: _PastCall) -> None:
+        """Note that the call at *address*, which is *past*, is begun again: its cost stays."""
+        self.count -= 1
+        self.totals.forget(past)
+        for total in self._sums(address):
+            total.forget(past)
 
     def over(self, call: RecordedCall | ToolUse) -> None:
         """A call has ended, or nothing more is known of it."""
@@ -224,6 +259,7 @@ class _SummaryBuilder(Builder):
     def __init__(self, made: Summary, allowance: DecodingAllowance) -> None:
         self._summary = made
         self._takes: dict[Any, int] = {}
+        self._past: dict[str, _PastCall] = {}
         super().__init__(made.trace, allowance)
         for tag in _UNREAD:  # a masked one is inside another
             del self._handlers[tag]
@@ -269,11 +305,17 @@ class _SummaryBuilder(Builder):
     def _over(self, call: RecordedCall | ToolUse) -> None:
         before = len(self._summary.functions)
         self._summary.over(call)
+        if isinstance(call, RecordedCall):
+            self._allowance.spend(RECORD + _WIDEST * len(call.address))
+            self._past[call.address] = _PAST[call.ended_as, bool(call.attempts)]
         if len(self._summary.functions) > before:
             self._allowance.spend(RECORD + _WIDEST * len(call.address))
 
     def _begun(self, call: RecordedCall | ToolUse) -> None:
         self._allowance.spend(_CALL + _WIDEST * len(call.address))
+        past = self._past.pop(call.address, None)
+        if past is not None:
+            self._summary.forget(call.address, past)
         self._summary.began(call)
 
     def _message(self, message: table.MessageRecord) -> None:
@@ -321,9 +363,9 @@ class _SummaryBuilder(Builder):
         return None, ()
 
     def _start(self, start: table.StartRecord) -> None:
-        before, rows = self._allowance.taken, len(self._summary.rows)
+        before, rows = self._allowance.taken, len(self._summary.shown)
         super()._start(start)
-        if len(self._summary.rows) == rows:  # else it is shown, and so is never let go of
+        if len(self._summary.shown) == rows:  # else it is shown, and so is never let go of
             self._takes[start.id] = self._allowance.taken - before
 
     def _address(self, reference: object) -> str:
@@ -363,11 +405,11 @@ class _SummaryBuilder(Builder):
         self._summary.undelivered = max(self._summary.undelivered - 1, 0)
 
     def _tool(self, tool: table.ToolStartRecord) -> None:
-        before, rows = self._allowance.taken, len(self._summary.rows)
+        before, rows = self._allowance.taken, len(self._summary.shown)
         super()._tool(tool)
         _, used = self._tools.popitem()
         self._begun(used)
-        if len(self._summary.rows) == rows:
+        if len(self._summary.shown) == rows:
             self._takes[table.ToolStartRecord, tool.id] = self._allowance.taken - before
 
     def _result(self, result: table.ToolEndRecord) -> None:
