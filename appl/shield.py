@@ -1,7 +1,8 @@
 """A shield that delays signal handlers while the main thread does work that must not be broken off.
 
 Invariant: the handlers of all signals that came are called right after, in order of arrival, where
-they may raise. The shielded work takes microseconds, and waits for nothing but a disk.
+they may raise. The shielded work takes microseconds, and waits for nothing but a disk, or for an
+answer of a server that has been fast, for two milliseconds.
 """
 
 from __future__ import annotations

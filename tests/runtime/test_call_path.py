@@ -25,7 +25,8 @@ import appl_backends
 
 ROOTS = tuple(str(Path(package.__path__[0])) for package in (appl, appl_backends))
 THREADS = ("MainThread", "appl-io")
-POLLING = ("loop_thread.py", "watchdog.py", "collecting.py", "serial.py")  # run by time
+# These run by time: also the shield, where the program's thread, and not the I/O thread, runs the loop.
+POLLING = ("loop_thread.py", "shield.py", "watchdog.py", "collecting.py", "serial.py")
 LOOKS = ("watchdog.py", "collecting.py")  # and so does all that they call
 seen, on = [], [False]
 

@@ -1,4 +1,4 @@
-"""Who runs the I/O loop: answers that come at once need no other thread."""
+"""Who runs the I/O loop: answers that come at once, or nearly so, need no other thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from appl import call, gen, ppl
 from appl.runtime.concurrency.fiber import Hub, Stack
-from appl.runtime.concurrency.loop_thread import LoopThread, io_thread
+from appl.runtime.concurrency.loop_thread import FAST_S, LoopThread, io_thread
 from appl.runtime.scheduling.deadlines import CommonDeadline
 from appl.shield import Shield
 from appl.testing import Instant, Log, running
@@ -42,6 +42,30 @@ class Seen(Instant):
     def here(self):
         """Whether the program's thread was asked."""
         return self.threads[-1] == threading.main_thread().ident
+
+
+class Waits(Seen):
+    """Answers after a moment, in which the loop polls; keeps who was answered by whom, too.
+
+    The answer that comes after a *slow* one was asked for is slow.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.answered: list[int] = []
+        self.slow = False
+
+    async def complete(self, request, emit=None):
+        self.threads.append(threading.get_ident())
+        slow, self.slow = self.slow, False
+        await (asyncio.sleep(10 * FAST_S) if slow else asyncio.to_thread(lambda: None))
+        self.answered.append(threading.get_ident())
+        return await Instant.complete(self, request, emit)
+
+    def by(self):
+        """Whether the program's thread asked and waited for the last answer: one of each."""
+        main = threading.main_thread().ident
+        return self.threads[-1] == main, self.answered[-1] == main
 
 
 @ppl
@@ -87,12 +111,57 @@ assert len(set(backend.threads)) == 1 and not backend.here()
 def test_a_wait_in_the_backend_is_left_to_the_io_thread():
     async def waits():
         await asyncio.to_thread(lambda: None)
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(2 * FAST_S)
 
     backend = Seen(waits)
     with running(backend):
         until(lambda: backend.first is None)
     assert backend.finished
+
+
+def test_who_waits_for_an_answer_that_comes_soon_polls_for_it_himself():
+    backend = Waits()
+    with running(backend):
+        until(lambda: backend.answered and backend.by() == (True, True))
+
+
+def test_a_long_wait_for_an_answer_is_left_to_the_io_thread():
+    backend = Waits()
+
+    def slow_is_left():
+        if not backend.answered:
+            return False
+        begun, backend.slow = backend.slow, backend.by() == (True, True)
+        return not begun and backend.by() == (True, False)
+
+    with running(backend):
+        until(slow_is_left)
+
+
+def test_a_thread_is_heard_while_a_program_polls():
+    heard = threading.Event()
+
+    async def asks_a_thread():
+        # The other thread sends an action while the program's thread polls, or just before.
+        await asyncio.to_thread(lambda: (io_thread().send(heard.set), heard.wait(60)))
+
+    backend = Seen(asks_a_thread)
+    with running(backend):
+        until(lambda: backend.first is None)
+    assert backend.finished
+
+
+def test_ctrl_c_while_the_program_polls_ends_its_wait():
+    async def waits():
+        asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
+        await asyncio.sleep(600)
+
+    backend = Seen(waits)
+    with pytest.raises(KeyboardInterrupt), running(backend):
+        until(lambda: False)
+    assert backend.first is None
+    with running(Instant()):
+        assert sequence(10) == ["ok"] * 10
 
 
 def test_a_call_that_nobody_waits_for_goes_out_while_the_program_computes():

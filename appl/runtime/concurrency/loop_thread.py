@@ -5,11 +5,12 @@ never runs there. One thread at a time runs the loop: the I/O thread, or, while 
 loop, a program's thread that would only sleep until the loop wakes it.
 
 Waking a thread on another core costs more than a call. So the I/O thread lends the loop once it
-has answered a program's only call without waiting for anything: the next call is likely to be
-answered in the same way, and then the program that waits for it runs the loop itself, and no thread
-has to be woken. Nothing is under way while the loop is lent. The I/O thread looks every ``TICK``
-whether there is work or whether nobody runs the loop any more. A program that waits and cannot run
-the loop itself recalls the I/O thread.
+has answered a program's only call within ``FAST_S``: the next call is likely to be answered as
+fast, and then the program that waits for it runs the loop itself, and no thread has to be woken.
+It polls for ``FAST_S`` at most: longer waiting is the I/O thread's part. Nothing is under way while
+nobody runs the lent loop. The I/O thread looks every ``TICK`` whether there is work or whether
+nobody runs the loop any more. A program that waits and cannot run the loop itself recalls the I/O
+thread.
 """
 
 from __future__ import annotations
@@ -31,8 +32,7 @@ from typing import Protocol
 from appl import threads
 from appl.shield import Shield
 
-TICK = 0.001
-_FAST_NS = 1_000_000
+TICK = FAST_S = 0.002
 _MOST_ROUNDS = 100
 _HELPERS = 8
 _START = threading.Lock()
@@ -50,8 +50,7 @@ Ready = list[tuple[selectors.SelectorKey, int]]
 class LoopThread:
     """A daemon thread with an asyncio loop, which it lends to programs that wait.
 
-    ``workers`` counts what is under way on the loop, ``sleeps`` how often the loop has slept;
-    ``dead`` is true when the thread has ended.
+    ``workers`` counts what is under way on the loop; ``dead`` is true when the thread has ended.
     """
 
     def __init__(self) -> None:
@@ -67,10 +66,12 @@ class LoopThread:
         self._running_thread: int | None = None
         self._lent_to: Sleeper | None = None
         self._lending = False
+        self._may_sleep = True  # whoever runs the loop: who sends has to wake it
         self._may_lend = True
         self._recalled = threading.Lock()  # the I/O thread waits in it while it lends the loop
         self._recalled.acquire()
-        self._loans = self._rounds = self.sleeps = 0
+        self._loans = self._rounds = self._polls = 0
+        self._loan_ends = 0.0
         self._answered_fast = self._woke_program = False
         threads.start(self._serve, "appl-io")
 
@@ -97,10 +98,11 @@ class LoopThread:
     def send(self, action: Callable[[], object]) -> None:
         """Have *action* run on the loop; the first of a burst wakes the loop, if it sleeps."""
         # First the action, then the look at the flags: the loop clears its flag before it empties
-        # the queue, and looks at the queue after it has begun to lend. So either this thread sees
-        # that a wakeup is needed, or the loop's thread sees the action.
+        # the queue, and looks at the queue after it has begun to lend, and after a borrower has
+        # said that it may sleep. So either this thread sees that a wakeup is needed, or the loop's
+        # thread sees the action.
         self._actions.append(action)
-        if not self._wakeup_sent and not self._lending:
+        if self._may_sleep and not self._wakeup_sent:
             self._wakeup_sent = True  # and a Ctrl-C cannot come before the next call is done
             os.write(self._wakeup_end, b"!")
 
@@ -163,11 +165,9 @@ class LoopThread:
             self._wakeup_sent = True
             self.loop.call_soon(self._run_actions)
 
-    def answered(self, began_ns: int) -> None:
-        """A call that began then is answered, and the loop has not slept since."""
-        # The answer needed no network, and the next call of this program probably needs none
-        # either. Then it is worth lending the loop.
-        self._answered_fast = time.monotonic_ns() - began_ns < _FAST_NS
+    def answered(self, began: float) -> None:
+        """A call that began then, in seconds of the monotonic clock, is answered."""
+        self._answered_fast = time.monotonic() - began < FAST_S
 
     def _run_actions(self, pipe: int | None = None) -> None:
         if pipe is not None:
@@ -183,23 +183,50 @@ class LoopThread:
 
     def _poll(self, timeout: float | None) -> Ready:
         """Poll for *timeout* seconds, or for less where the loop is lent, or is to be."""
-        if self._to_release:
-            self._release_locks()
         if self._lent_to is not None:
-            # A borrowed loop runs what is ready and never polls: waiting is the I/O thread's part.
-            # It ends when nothing is ready, when the program is woken, or after many rounds, as a
-            # callback that schedules itself again would never let it end.
-            self._rounds += 1
-            if timeout != 0 or not self._lent_to.asleep or self._rounds > _MOST_ROUNDS:
-                self.loop.stop()
-            return []
+            return self._poll_on_loan(timeout, self._lent_to)
         if timeout != 0:
-            self.sleeps += 1
             lend = self._answered_fast and self._woke_program
             self._answered_fast = self._woke_program = False
             if lend and self._begin_to_lend():
-                timeout = 0
+                # Without a poll, in which another thread would run, and before the program is
+                # woken: so that it finds that nobody runs the loop.
+                return []
+        if self._to_release:
+            self._release_locks()
         return self._select(timeout)
+
+    def _poll_on_loan(self, timeout: float | None, sleeper: Sleeper) -> Ready:
+        """Run what is ready, and poll where an answer may come soon.
+
+        It ends when the program is woken, when nothing comes, or after many rounds, as a callback
+        that schedules itself again would never let it end.
+        """
+        self._rounds += 1
+        if not sleeper.asleep or not self._may_lend or self._rounds > _MOST_ROUNDS:
+            self.loop.stop()
+        elif timeout != 0:
+            # Counted from the first poll: this thread may have had to wait for a processor before.
+            now = time.monotonic()
+            self._loan_ends = self._loan_ends or now + FAST_S
+            left = self._loan_ends - now
+            if self.workers and left > 0:
+                return self._poll_for(left if timeout is None else min(timeout, left))
+            self.loop.stop()
+        return []
+
+    def _poll_for(self, seconds: float) -> Ready:
+        # First the flag, then the look at the queue; who sends does it the other way round. After
+        # the poll nobody need be woken: before a borrower goes on it looks at the queue once more.
+        self._polls += 1
+        self._may_sleep = True
+        try:
+            if not self._actions:
+                return self._select(seconds)
+        finally:
+            self._may_sleep = False
+        self.loop.call_soon(self._run_actions)
+        return []
 
     def _release_locks(self) -> None:
         locks, self._to_release = self._to_release, []
@@ -209,9 +236,9 @@ class LoopThread:
     def _begin_to_lend(self) -> bool:
         if self.workers or not self._may_lend:
             return False
-        self._lending = True
+        self._lending, self._may_sleep = True, False
         if self._actions:  # looked at after: who sends later finds that nobody sleeps there
-            self._lending = False
+            self._lending, self._may_sleep = False, True
             return False
         self.loop.stop()
         return True
@@ -223,27 +250,40 @@ class LoopThread:
         try:
             while True:
                 with self._run_lock:
-                    self._lending = self._answered_fast = False
+                    self._lending, self._may_sleep, self._answered_fast = False, True, False
                     self._run_loop()  # until ``_begin_to_lend`` stops it
-                # Borrowers never look at sockets, and at timers only while they run. So as long
-                # as somebody borrows, this thread runs one round of the loop every ``TICK``. When
-                # something is under way, or nobody borrows any more, it runs the loop for good.
-                while not self.workers and self._not_needed():
-                    with self._run_lock:
-                        self.loop.stop()  # after one round
-                        self._run_loop()
+                # Borrowers look at sockets and timers only while they run, and at sockets only
+                # where they wait for an answer. So as long as somebody borrows, and none polls,
+                # this thread runs one round of the loop every ``TICK``. When something is under way
+                # that no borrower waits for, or nobody borrows any more, it runs it for good.
+                polls = self._polls
+                while self._not_needed():
+                    if polls == self._polls and self._run_lock.acquire(blocking=False):
+                        try:
+                            self.loop.stop()  # after one round
+                            self._run_loop()
+                        finally:
+                            self._run_lock.release()
+                    polls = self._polls
         finally:
             self.dead = True
 
     def _not_needed(self) -> bool:
-        """Rest for a ``TICK``; true if nobody recalled this thread and somebody ran the loop."""
+        """Rest for a ``TICK``; true if nobody recalled this thread and others run the loop."""
         loans = self._loans
-        return not self._recalled.acquire(timeout=TICK) and self._loans != loans
+        if self._is_left or self._recalled.acquire(timeout=TICK) or self._is_left:
+            return False
+        return self._lent_to is not None or self._loans != loans
+
+    @property
+    def _is_left(self) -> bool:
+        """True if something is under way, and no borrower waits for it."""
+        return self.workers > 0 and self._lent_to is None
 
     def _borrow(self, sleeper: Sleeper) -> None:
         # Never wait for the lock: another thread runs the loop then, and will wake the sleeper.
         if self._run_lock.acquire(blocking=False):
-            self._lent_to, self._rounds = sleeper, 0
+            self._lent_to, self._rounds, self._loan_ends = sleeper, 0, 0.0
             try:
                 if self._lending and self._may_lend:  # it may have been recalled meanwhile
                     self._run_loop()

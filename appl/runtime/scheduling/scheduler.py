@@ -162,7 +162,7 @@ class Scheduler(Generic[Way]):
             del self._tasks[cast("asyncio.Task[None]", asyncio.current_task(io.loop))]
 
     async def _attempt(self, call: Call, io: LoopThread) -> None:
-        sleeps, began_ns, since = io.sleeps, time.monotonic_ns(), self._now()
+        began, since = time.monotonic(), self._now()
         call.worker = task = cast("asyncio.Task[None]", asyncio.current_task(io.loop))
         self._tasks[task] = call
         try:
@@ -174,8 +174,7 @@ class Scheduler(Generic[Way]):
         except BaseException as error:
             call.failed(error)
         else:
-            if io.sleeps == sleeps:
-                io.answered(began_ns)
+            io.answered(began)
         finally:
             # From here on a cancellation of the call cannot reach this task any more. Those that
             # came are taken back, or asyncio would hold the next call for a cancelled one.
