@@ -462,14 +462,22 @@ def block(name: str, repeats: int) -> dict[str, Any]:
 
 
 def row(name: str, costs: dict[str, list[float]]) -> dict[str, Any]:
-    """The table of a load, printed: medians, with the least and the most, and ratios."""
+    """The table of a load, printed: medians, with the least and the most, and ratios.
+
+    A ratio is the median of those of the rounds, as a machine may be slow for some of them.
+    """
     middle = {arm: statistics.median(rounds) for arm, rounds in costs.items()}
+    ratios = {arm: {bare: _ratio(costs[arm], costs[bare]) for bare in BARE} for arm in costs}
     print(name)
     for arm, rounds in costs.items():
         spread = f"({min(rounds):,.0f} to {max(rounds):,.0f})"
-        of = "".join(f"  {middle[arm] / middle[bare]:6.2f} × {bare}" for bare in BARE)
+        of = "".join(f"  {ratios[arm][bare]:6.2f} × {bare}" for bare in BARE)
         print(f"  {arm:22} {middle[arm]:10,.0f} µs a call  {spread:24}{of}", flush=True)
-    return {"load": name, "us_a_call": costs, "median": middle}
+    return {"load": name, "us_a_call": costs, "median": middle, "ratio": ratios}
+
+
+def _ratio(rounds: list[float], bare: list[float]) -> float:
+    return statistics.median(ours / theirs for ours, theirs in zip(rounds, bare, strict=True))
 
 
 def main() -> None:
