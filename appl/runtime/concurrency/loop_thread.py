@@ -47,6 +47,19 @@ class Sleeper(Protocol):
 Ready = list[tuple[selectors.SelectorKey, int]]
 
 
+class _Loan:
+    """One time for which the loop is lent to *sleeper*, who runs some ``rounds`` of it.
+
+    It polls until ``ends``, which is counted from the first poll: its thread may have had to wait
+    for a processor before.
+    """
+
+    __slots__ = ("ends", "rounds", "sleeper")
+
+    def __init__(self, sleeper: Sleeper) -> None:
+        self.sleeper, self.rounds, self.ends = sleeper, 0, 0.0
+
+
 class LoopThread:
     """A daemon thread with an asyncio loop, which it lends to programs that wait.
 
@@ -64,14 +77,13 @@ class LoopThread:
         self._to_release: list[threading.Lock] = []
         self._run_lock = threading.Lock()  # held by the thread that runs the loop
         self._running_thread: int | None = None
-        self._lent_to: Sleeper | None = None
+        self._loan: _Loan | None = None
         self._lending = False
         self._may_sleep = True  # whoever runs the loop: who sends has to wake it
         self._may_lend = True
         self._recalled = threading.Lock()  # the I/O thread waits in it while it lends the loop
         self._recalled.acquire()
-        self._loans = self._rounds = self._polls = 0
-        self._loan_ends = 0.0
+        self._loans = self._polls = 0
         self._answered_fast = self._woke_program = False
         threads.start(self._serve, "appl-io")
 
@@ -110,7 +122,7 @@ class LoopThread:
         """Release *lock*, in which a hub sleeps; from the I/O thread when it next polls."""
         if self._running_thread != get_ident():
             release(lock)
-        elif self._lent_to is None:
+        elif self._loan is None:
             # Not yet: a program that wakes now would fight with this thread for the interpreter
             # while the loop still has callbacks to run.
             self._to_release.append(lock)
@@ -119,7 +131,7 @@ class LoopThread:
             release(lock)
             # The program that was woken may be the one whose thread runs this loop. It can go on
             # only when the loop returns to it.
-            if not self._lent_to.asleep:
+            if not self._loan.sleeper.asleep:
                 self.loop.stop()
 
     def run_while_asleep(self, sleeper: Sleeper) -> None:
@@ -178,13 +190,13 @@ class LoopThread:
         actions = self._actions
         # Lending may have ended meanwhile, for a backend that is bound to the I/O thread. Then a
         # borrower leaves the remaining actions to that thread, and recalls it.
-        while actions and (self._may_lend or self._lent_to is None):
+        while actions and (self._may_lend or self._loan is None):
             actions.popleft()()
 
     def _poll(self, timeout: float | None) -> Ready:
         """Poll for *timeout* seconds, or for less where the loop is lent, or is to be."""
-        if self._lent_to is not None:
-            return self._poll_on_loan(timeout, self._lent_to)
+        if self._loan is not None:
+            return self._poll_on_loan(timeout, self._loan)
         if timeout != 0:
             lend = self._answered_fast and self._woke_program
             self._answered_fast = self._woke_program = False
@@ -196,20 +208,19 @@ class LoopThread:
             self._release_locks()
         return self._select(timeout)
 
-    def _poll_on_loan(self, timeout: float | None, sleeper: Sleeper) -> Ready:
+    def _poll_on_loan(self, timeout: float | None, loan: _Loan) -> Ready:
         """Run what is ready, and poll where an answer may come soon.
 
         It ends when the program is woken, when nothing comes, or after many rounds, as a callback
         that schedules itself again would never let it end.
         """
-        self._rounds += 1
-        if not sleeper.asleep or not self._may_lend or self._rounds > _MOST_ROUNDS:
+        loan.rounds += 1
+        if not (loan.sleeper.asleep and self._may_lend) or loan.rounds > _MOST_ROUNDS:
             self.loop.stop()
         elif timeout != 0:
-            # Counted from the first poll: this thread may have had to wait for a processor before.
             now = time.monotonic()
-            self._loan_ends = self._loan_ends or now + FAST_S
-            left = self._loan_ends - now
+            loan.ends = loan.ends or now + FAST_S
+            left = loan.ends - now
             if self.workers and left > 0:
                 return self._poll_for(left if timeout is None else min(timeout, left))
             self.loop.stop()
@@ -273,22 +284,22 @@ class LoopThread:
         loans = self._loans
         if self._is_left or self._recalled.acquire(timeout=TICK) or self._is_left:
             return False
-        return self._lent_to is not None or self._loans != loans
+        return self._loan is not None or self._loans != loans
 
     @property
     def _is_left(self) -> bool:
         """True if something is under way, and no borrower waits for it."""
-        return self.workers > 0 and self._lent_to is None
+        return self.workers > 0 and self._loan is None
 
     def _borrow(self, sleeper: Sleeper) -> None:
         # Never wait for the lock: another thread runs the loop then, and will wake the sleeper.
         if self._run_lock.acquire(blocking=False):
-            self._lent_to, self._rounds, self._loan_ends = sleeper, 0, 0.0
+            self._loan = _Loan(sleeper)
             try:
                 if self._lending and self._may_lend:  # it may have been recalled meanwhile
                     self._run_loop()
             finally:
-                self._lent_to = None
+                self._loan = None
                 self._loans += 1
                 self._run_lock.release()
         # What this thread could not finish needs the I/O thread, or nobody would go on with it.

@@ -60,7 +60,7 @@ _CALL = 4 * RECORD  # bytes of a call that is under way, besides its address
 
 
 class _PastCall(NamedTuple):
-    """What is remembered of a call, should a later process begin it again."""
+    """The memory of a call that has ended, should a later process begin it again."""
 
     ended_as: str | None
     attempts: Sequence[None]
