@@ -226,6 +226,7 @@ def changed(copy: Path) -> Iterator[Path]:
         (copy / name).write_text(text)
 
 
+@pytest.mark.long
 def test_the_named_tests_of_servers_pass_when_nothing_is_taken_out(copy: Path) -> None:
     code, said = outcome(copy, *{control.test for control in CONTROLS.values()})
     assert code == 0, said

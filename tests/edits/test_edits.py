@@ -149,7 +149,7 @@ def test_without_a_check_of_the_lookup_wrong_answers_are_found(
 
 
 def test_without_the_search_elsewhere_less_is_reused(tmp_path: Path) -> None:
-    verdict = edited_programs(tmp_path, range(40), NeverElsewhere)
+    verdict = edited_programs(tmp_path, range(24), NeverElsewhere)
     assert verdict.reused < 0.95 * verdict.ceiling, verdict
 
 

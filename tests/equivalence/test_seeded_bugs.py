@@ -27,4 +27,4 @@ def test_every_seeded_bug_is_found(
 
 
 def test_the_copy_without_a_bug_agrees(tmp_path: Path) -> None:
-    assert hunt(UNHURT, tmp_path, seeds=60) is None
+    assert hunt(UNHURT, tmp_path, seeds=20) is None

@@ -82,7 +82,7 @@ def test_the_order_of_deliveries_on_a_tape_matters(tmp_path: Path) -> None:
     for seed in range(PROGRAMS):
         lines = (folder / f"{seed}.jsonl").read_text("utf-8").splitlines(keepends=True)
         told = [line for line in lines if any(f'"record": "{kind}"' in line for kind in _TOLD)]
-        if not 10 <= len(told) <= 25:
+        if not 10 <= len(told) <= 20:
             continue
         programs += 1
         others = [line for line in lines if line not in told]
@@ -92,4 +92,4 @@ def test_the_order_of_deliveries_on_a_tape_matters(tmp_path: Path) -> None:
             wrong += replay(seed, path)[0] != values[seed]
         except Exception:
             wrong += 1
-    assert programs > 8 and wrong > programs // 4
+    assert programs > 6 and wrong > programs // 4
