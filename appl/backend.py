@@ -250,7 +250,7 @@ class Profile:
 class Backend(Protocol):
     """Answers requests. ``complete`` runs on the I/O loop; cancelling it aborts the work behind it.
 
-    If answers come at once, the waiting thread may run that loop. The profile lists further
+    If answers come soon, the waiting thread may run that loop. The profile lists further
     features. The optional protocols below, ``PrefixCaching``, ``SharesCache``, ``Connects``,
     ``Pricing`` and ``CountsTokens``, are found by ``isinstance``, and a backend around a backend
     passes them on.

@@ -6,7 +6,7 @@ import pytest
 
 from .census import Census, census, explained
 
-PROGRAMS = 240  # tests.equivalence.test_trying and tests.mixed judge as many others
+PROGRAMS = 400  # tests.equivalence.test_trying and tests.mixed judge 240 others each
 LONG = 5_000
 CORE = (
     "try", "failing calls", "mutation after capture", "ctx=new", "ctx=copy", "ctx=same",
@@ -44,13 +44,13 @@ def test_every_way_to_run_a_program_agrees(judged: Census) -> None:
     assert judged.wrong == [], explained(judged.wrong[0])
 
 
-def test_every_feature_runs_in_one_of_thirty_programs(
+def test_every_feature_runs_in_a_twentieth_of_the_programs(
     judged: Census, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with capsys.disabled():
         print(f"\n{judged}")
     shares = judged.shares
-    assert {name: shares.get(name, 0) for name in FEATURES if shares.get(name, 0) < 1 / 30} == {}
+    assert {name: shares.get(name, 0) for name in FEATURES if shares.get(name, 0) < 0.05} == {}
 
 
 @pytest.mark.long
