@@ -1,7 +1,7 @@
 """Fleets of agents on a real SGLang server whose cache is smaller than their conversations.
 
 Run: python benchmarks/gpu/fleets.py URL --tokenizer FOLDER [--loads "measured,25%"] [--caps 8,12]
-     [--arms first,again,recorded] [--seeds 1] [--scale 1] [--seconds 500] [--json FILE]
+     [--arms first,again,recorded] [--seeds 10,11] [--scale 1] [--seconds 500] [--json FILE]
 
 The loads are those of ``benchmarks/fleet.py``, with the same gaps; the server's own cache decides
 what fits (start it with --max-total-tokens 120000), so that the number of agents is chosen to need
@@ -233,8 +233,8 @@ class Bench:
             "again": lambda texts: ours(fresh, agents, texts),
             "recorded": lambda texts: ours(other, agents, texts, earlier),
         }
-        arms = {name: every[name] for name in self.options.arms.split(",")}
-        for cap in self.options.caps.split(","):
+        arms = {name: every[name] for name in self.options.arms.split(",") if name}
+        for cap in filter(None, self.options.caps.split(",")):
             arms[f"cap {cap}"] = lambda texts, cap=cap: capped(
                 self.options.url,
                 agents,
@@ -244,7 +244,7 @@ class Bench:
         for name, act in arms.items():
             if time.perf_counter() < self.until:
                 found[name] = self.measured(agents, act)
-                print(f"{load:11} {name:16} {json.dumps(found[name])}", flush=True)
+                print(f"{load:11} {seed} {name:9} {json.dumps(found[name])}", flush=True)
         for client in (fresh, other):
             asyncio.run_coroutine_threadsafe(client.aclose(), io_thread().loop).result()
         return found
@@ -257,14 +257,14 @@ def main() -> None:
     parser.add_argument("--loads", default=",".join(LOADS))
     parser.add_argument("--caps", default="4,8,12,16,0")
     parser.add_argument("--arms", default="first,again,recorded")
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seeds", default="10")
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--seconds", type=float, default=500.0)
     parser.add_argument("--json")
     options = parser.parse_args()
     bench = Bench(options)
     found: dict[str, Any] = {}
-    for seed in range(10, 10 + options.seeds):
+    for seed in map(int, options.seeds.split(",")):
         for load in options.loads.split(","):
             found[f"{load} {seed}"] = bench.arms(load, seed)
             write(options.json, f"python {' '.join(sys.argv)}", found)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from appl.errors import ConfigError
 from appl.prompt import Message, Messages, ToolCall
 from appl_backends.sglang.template import ChatTemplate, load_template
-from appl_backends.sglang.tokens import ModelTokenizer, Prompts
+from appl_backends.sglang.tokens import ModelTokenizer, Prompts, TokenRun
 from tests.sglang import templates
 
 WEIGHTS = Path(__file__).parents[2] / "backends" / "appl_backends" / "embedded" / "weights"
@@ -49,6 +49,17 @@ def test_a_prompt_has_the_ids_of_the_text_that_the_template_renders(
     messages = chain(*said)
     if messages.outline.role == "user":
         assert p.of(messages).all_ids() == rendered(p, messages)
+
+
+@given(st.lists(st.lists(st.integers(0, 99), max_size=3), min_size=1, max_size=40))
+def test_the_json_of_runs_is_that_of_their_ids(runs: list[list[int]]) -> None:
+    run: TokenRun | None = None
+    for at, ids in enumerate(runs):
+        run = TokenRun(run, ids)
+        if at % 7 == 0:
+            run.pieces()  # as if it had been asked here already
+    assert run is not None
+    assert json.loads(b"[%s]" % run.all_text()) == run.all_ids() == sum(runs, [])
 
 
 def test_the_shipped_template_is_taken_message_by_message() -> None:

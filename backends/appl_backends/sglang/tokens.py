@@ -99,8 +99,10 @@ class TokenRun(Sequence[int]):
         found: list[bytes] = []
         while run is not None:
             piece, run = run._piece()
-            found.append(piece)
-        found[0] = found[0][:-1]  # no comma follows the last one
+            if piece:  # an empty message with the template `plain` adds nothing
+                found.append(piece)
+        if found:
+            found[0] = found[0][:-1]  # no comma follows the last one
         found.reverse()
         return found
 
