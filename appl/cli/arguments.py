@@ -264,13 +264,10 @@ def _one(annotation: object, raw: str) -> object:
     simple = _SIMPLE.get(annotation)
     if simple is not None:
         return simple(raw)
-    if annotation is Any or (_is_optional(annotation) and str in get_args(annotation)):
+    is_union = get_origin(annotation) in (Union, types.UnionType)
+    if annotation is Any or (is_union and str in get_args(annotation)):
         return raw
     return _checked(annotation, raw)
-
-
-def _is_optional(annotation: object) -> bool:
-    return get_origin(annotation) in (Union, types.UnionType)
 
 
 def _many(annotation: object, raw: tuple[str, ...]) -> object:
@@ -291,10 +288,11 @@ def _checked(annotation: Any, raw: str) -> object:
     try:
         return adapter.validate_strings(raw)
     except ValueError:
-        return adapter.validate_python(_json_or_text(raw))
+        return adapter.validate_python(json_or_text(raw))
 
 
-def _json_or_text(raw: str) -> object:
+def json_or_text(raw: str) -> object:
+    """*raw* as JSON, or as text if it is no JSON."""
     try:
         return json.loads(raw)
     except ValueError:

@@ -10,8 +10,7 @@ import sys
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, argument, combined, option, switch
-from appl.cli.display import PlainDisplay
-from appl.cli.failure import guarded
+from appl.cli.display import Display, PlainDisplay
 from appl.cli.overrides import budget, settings
 from appl.cli.run import Invocation, perform
 from appl.cli.run_options import options
@@ -44,49 +43,37 @@ _model_options = combined(
 )
 @_model_options
 @parameters.as_json
-def ask(given: Options) -> int:
+def ask(given: Options) -> None:
     """Ask a model one question and print the answer as it is generated.
 
     The run is recorded: `appl trace show` shows it. If an answer was broken off, asking the same
     question again continues it.
     """
-    with guarded(given.json) as failure:
-        words = [f"--question={_question(given.question)}", *_system(given)]
-        perform(_plan("ask", words, given), _all_options(given), failure)
-    return failure.code
+    _perform("ask", [f"--question={_question(given.question)}"], given)
 
 
 @appl_command("chat", example="appl chat --model openai/gpt-5-mini\nappl trace resume last")
 @_model_options
-def chat(given: Options) -> int:
+def chat(given: Options) -> None:
     """Talk with a model: each line that you type gets an answer.
 
     /quit or Ctrl-D ends the chat. Ctrl-C ends it too, even during an answer; `appl trace resume`
     continues it. The whole chat is one recorded run.
     """
-    given.json = False
-    with guarded() as failure:
-        with contextlib.suppress(ImportError):
-            late_import("readline")  # which lets input() edit lines
-        every = _all_options(given, fresh=True)
-        perform(_plan("chat", _system(given), given), every, failure, PlainDisplay(quiet=True))
-    return failure.code
+    with contextlib.suppress(ImportError):
+        late_import("readline")  # which lets input() edit lines
+    given.fresh = True
+    _perform("chat", [], given, PlainDisplay(quiet=True))
 
 
-def _system(given: Options) -> list[str]:
-    return [f"--system={given.system}"] if given.system else []
-
-
-def _plan(function: str, words: list[str], given: Options) -> Invocation:
-    return Invocation(
-        Target(_PROGRAMS, function), words, _all_options(given, fresh=function == "chat")
-    )
-
-
-def _all_options(given: Options, **more: object) -> Options:
-    """*given*, completed with the remaining options of ``appl run``."""
+def _perform(
+    function: str, words: list[str], given: Options, shower: Display | None = None
+) -> None:
+    """Run *function*; *given* is completed with the remaining options of ``appl run``."""
     missing = {str(parameter.name): () if parameter.multiple else None for parameter in options()}
-    return Options(**{**missing, **vars(given), **more})
+    vars(given).update({**missing, **vars(given)})
+    words += [f"--system={given.system}"] if given.system else []
+    perform(Invocation(Target(_PROGRAMS, function), words, given), given, shower)
 
 
 def _question(words: tuple[str, ...]) -> str:

@@ -80,7 +80,7 @@ def command(given: Options) -> int:
         audit = late_import("appl.cli.replayable")
         return int(audit.command(given))
     if given.rules:
-        _list_rules(given.json)
+        print_found(given.json, {"rules": ALL_RULES}, columns(ALL_RULES.items()))
         return exits.OK
     for name in (*given.select, *given.ignore):
         if name not in ALL_RULES:
@@ -101,10 +101,6 @@ def command(given: Options) -> int:
 def _say_next(file: Path) -> None:
     with contextlib.suppress(ConfigError):  # a check needs no settings
         say_next(before_run(file, load().home))
-
-
-def _list_rules(json: bool) -> None:
-    print_found(json, {"rules": ALL_RULES}, columns(ALL_RULES.items()))
 
 
 def _files(paths: Sequence[str]) -> Iterator[Path]:
@@ -139,14 +135,13 @@ def _findings(file: Path, select: Sequence[str], ignore: Sequence[str]) -> list[
 
 def _as_text(findings: Sequence[LintFinding], files: int) -> None:
     for finding in findings:
-        hint = f"; {finding.hint}" if finding.hint else ""
-        level = _level(finding)
-        out(term_safe(f"{_place(finding)}: {level}[{finding.rule}]: {finding.message}{hint}"))
+        place = f"{finding.file}:{finding.line}:{finding.column}"
+        out(term_safe(f"{place}: {_level(finding)}[{finding.rule}]: {_text(finding)}"))
     say(f"appl: {_summary(findings, files)}")
 
 
-def _place(finding: LintFinding) -> str:
-    return f"{finding.file}:{finding.line}:{finding.column}"
+def _text(finding: LintFinding) -> str:
+    return f"{finding.message}; {finding.hint}" if finding.hint else finding.message
 
 
 def _level(finding: LintFinding) -> str:
@@ -174,9 +169,8 @@ def _as_github(findings: Iterable[LintFinding], files: int) -> None:
         places = f"file={_property(finding.file)},line={finding.line},endLine={finding.end_line}"
         if finding.line == finding.end_line:
             places += f",col={finding.column},endColumn={finding.end_column}"
-        text = f"{finding.message}; {finding.hint}" if finding.hint else finding.message
-        title = _property(f"appl {finding.rule}")
-        out(f"::{_level(finding)} {places},title={title}::{_message(term_safe(text))}")
+        text, title = _message(term_safe(_text(finding))), _property(f"appl {finding.rule}")
+        out(f"::{_level(finding)} {places},title={title}::{text}")
 
 
 def _message(text: str) -> str:
@@ -203,11 +197,10 @@ def _result(finding: LintFinding) -> dict[str, object]:
     }
     uri = Path(finding.file).as_posix()
     where = {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
-    text = f"{finding.message}; {finding.hint}" if finding.hint else finding.message
     return {
         "ruleId": finding.rule,
         "level": _level(finding),
-        "message": {"text": text},
+        "message": {"text": _text(finding)},
         "locations": [where],
     }
 

@@ -21,6 +21,9 @@ from appl.errors import nearest
 from appl.late import late_import
 
 if TYPE_CHECKING:
+    from appl.cli.display import Counts
+    from appl.session.session import Session
+
     _Choice = click.Choice[str]
 else:
     _Choice = click.Choice  # which is generic since click 8.2
@@ -32,7 +35,14 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "show_default": True, "max_con
 
 
 class Options(SimpleNamespace):
-    """The parsed options and arguments of a command, by name."""
+    """The parsed options and arguments of a command, by name.
+
+    ``session`` and ``counts`` are those of the run that the command has opened.
+    """
+
+    json: bool = False
+    session: Session | None = None
+    counts: Counts | None = None
 
 
 Action = Callable[[Any], int | None]
@@ -229,10 +239,7 @@ def appl_command(
             except (SystemExit, BrokenPipeError):
                 raise
             except BaseException as error:
-                failure = late_import("appl.cli.failure").Failure(
-                    json=getattr(given, "json", False)
-                )
-                return int(failure.explain(error))
+                return int(late_import("appl.cli.failure").explain(error, given))
 
         made: click.Command = click.command(name, cls=cls, **more)(invoked)
         if isinstance(under, click.Group):
@@ -300,16 +307,13 @@ def _problem(error: click.UsageError) -> str:
     if isinstance(error, click.NoSuchOption):
         return f"there is no option {error.option_name}{_nearest_option(error)}"
     if isinstance(error, click.MissingParameter):
-        return f"{_path(error)} needs {_names(error.param)}"
+        path = error.ctx.command_path if error.ctx is not None else "appl"
+        return f"{path} needs {_names(error.param)}"
     if isinstance(error, click.BadParameter):
         return f"{_names(error.param)}: {error.message}"
     if isinstance(error, click.BadOptionUsage):
         return f"{error.option_name} needs a value"
     return error.message
-
-
-def _path(error: click.UsageError) -> str:
-    return error.ctx.command_path if error.ctx is not None else "appl"
 
 
 def _nearest_option(error: click.NoSuchOption) -> str:

@@ -64,19 +64,16 @@ class Counts:
 
     def add(self, event: Event) -> None:
         """Count *event*."""
-        if isinstance(event, CallStarted):
-            with self._lock:
+        with self._lock:
+            if isinstance(event, CallStarted):
                 self.started += 1
                 self.first = self.first or event.at
                 self.open[event.address] = set()
-        elif isinstance(event, CallDispatched):
-            with self._lock:
+            elif isinstance(event, CallDispatched):
                 self.open.setdefault(event.address, set()).add(event.attempt)
-        elif isinstance(event, AttemptFailed):
-            with self._lock:
+            elif isinstance(event, AttemptFailed):
                 self.open.get(event.address, set()).discard(event.attempt)
-        elif isinstance(event, CallEnded):
-            with self._lock:
+            elif isinstance(event, CallEnded):
                 self._ended(event)
 
     def _ended(self, event: CallEnded) -> None:

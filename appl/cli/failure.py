@@ -7,15 +7,13 @@ message.
 
 from __future__ import annotations
 
-import contextlib
 import time
 import traceback
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from appl import tracebacks
 from appl.cli import exits
+from appl.cli.commands import Options
 from appl.cli.display import Counts
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say, term_safe
@@ -46,38 +44,16 @@ _PATIENCE_S = 1.0
 """Seconds in which the threads of an interrupted program end without a word about them."""
 
 
-@dataclass(slots=True)
-class Failure:
-    """The exit code of a command, with the session and the counts of the failed run."""
-
-    code: int = exits.OK
-    json: bool = False
-    session: Session | None = None
-    counts: Counts | None = None
-
-    def explain(self, error: BaseException) -> int:
-        """Tell the user of *error*, which ended the command; returns the exit code."""
-        self.code = exit_code(error)
-        masker = Masker()
-        say(masker.text(_headed(error), []))
-        if self.session is not None:
-            _tell_run(error, self.session, self.counts)
-        if self.json:
-            data = {"error": describe(error), "exit_code": self.code}
-            out(as_json(masker.cleaned(data)))
-        return self.code
-
-
-@contextlib.contextmanager
-def guarded(json: bool = False) -> Iterator[Failure]:
-    """Turn an exception into a message and an exit code, stored in the yielded ``Failure``."""
-    failure = Failure(json=json)
-    try:
-        yield failure
-    except (SystemExit, BrokenPipeError):
-        raise
-    except BaseException as error:
-        failure.explain(error)
+def explain(error: BaseException, given: Options) -> int:
+    """Tell the user of *error*, which ended the command of *given*; return the exit code."""
+    code = exit_code(error)
+    masker = Masker()
+    say(masker.text(_headed(error), []))
+    if given.session is not None:
+        _tell_run(error, given.session, given.counts)
+    if given.json:
+        out(as_json(masker.cleaned({"error": describe(error), "exit_code": code})))
+    return code
 
 
 def exit_code(error: BaseException) -> int:

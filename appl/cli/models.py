@@ -45,11 +45,9 @@ def listed(config: Config, words: tuple[str, ...], every: bool) -> list[Nameable
     if words or every:
         names = {model.name for model in found} | {model.stands_for for model in found}
         found += [model for model in _priced(config) if model.name not in names]
-    return [model for model in found if all(word.casefold() in _text(model) for word in words)]
-
-
-def _text(model: NameableModel) -> str:
-    return f"{model.name} {model.stands_for or ''}".casefold()
+    texts = [f"{model.name} {model.stands_for or ''}".casefold() for model in found]
+    wanted = [word.casefold() for word in words]
+    return [m for m, text in zip(found, texts, strict=True) if all(w in text for w in wanted)]
 
 
 def _priced(config: Config) -> Iterator[NameableModel]:

@@ -155,14 +155,11 @@ def _report(calls: int, found: list[ReplayResult], as_document: bool) -> int:
     if as_document:
         data = {"replayable": not wrong, "calls": calls, "replays": [f.as_data() for f in found]}
         out(as_json(data, indent=2))
-    for cause in [] if as_document else _causes(wrong):
-        out(term_safe(f"with {cause.varied}: {cause.problem}\n  hint: {cause.hint}"))
-    if not as_document:
+    else:
+        # a difference that occurs without variation occurs in all replays
+        always = bool(wrong) and wrong[0].varied == VARIATIONS[0][0]
+        for cause in wrong[:1] if always else wrong:
+            out(term_safe(f"with {cause.varied}: {cause.problem}\n  hint: {cause.hint}"))
         many = f"{len(found)} replays of {counted(calls, 'call')}"
         say(f"appl: {many}, {len(wrong)} differ" if wrong else f"appl: {many}, all the same")
     return exits.DIVERGED if wrong else exits.OK
-
-
-def _causes(wrong: list[ReplayResult]) -> list[ReplayResult]:
-    """The differences to report: one that occurs without variation occurs in all replays."""
-    return wrong[:1] if wrong and wrong[0].varied == VARIATIONS[0][0] else wrong

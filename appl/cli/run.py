@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from appl.cli.arguments import ProgramCommand, bind, help_text, merged, wants_help
 from appl.cli.commands import Options, appl_command
 from appl.cli.display import Display, display
-from appl.cli.failure import Failure, guarded
 from appl.cli.overrides import budget_of, new_trace
 from appl.cli.program_call import ValuePrinter, call
 from appl.cli.run_options import SETTINGS, options, run_options
@@ -48,7 +47,7 @@ class Invocation:
     example="appl run program.py\nappl run --model openai/gpt-5-mini program.py:ask --topic rain",
 )
 @run_options
-def command(given: Options) -> int:
+def command(given: Options) -> None:
     """Run a function of a file as a program, and print what it returns.
 
     Its parameters are given as --name value; `appl run file.py:function --help` lists them. Options
@@ -56,18 +55,15 @@ def command(given: Options) -> int:
     same name; write the option before the program then.
     """
     plan_options = merged(given, given.late)
-    with guarded(plan_options.json) as failure:
-        plan = Invocation(parse(given.target), list(given.arguments), plan_options)
-        if wants_help(plan.argv):
-            out(help_text(load(plan.target, to_call=True), options(), plan.prog))
-            return failure.code
-        perform(plan, given, failure)
-    return failure.code
+    given.json = plan_options.json
+    plan = Invocation(parse(given.target), list(given.arguments), plan_options)
+    if wants_help(plan.argv):
+        out(help_text(load(plan.target, to_call=True), options(), plan.prog))
+    else:
+        perform(plan, given)
 
 
-def perform(
-    plan: Invocation, given: Options, failure: Failure, shower: Display | None = None
-) -> None:
+def perform(plan: Invocation, given: Options, shower: Display | None = None) -> None:
     """Run the program of *plan*, and print its value; *given* are the options before it."""
     quiet = plan.given.quiet or plan.given.json
     shower = shower or display(quiet=quiet, answers=plan.given.stream)
@@ -76,10 +72,10 @@ def perform(
             function = load(plan.target, to_call=True)
         values, late = bind(function, plan.argv, options(), plan.prog)
         plan.given = merged(given, late)
-        failure.json = plan.given.json
+        given.json = plan.given.json
         with shower, to_stderr(plan.given.json):
             current = process_session()
-            failure.session, failure.counts = current, shower.counts
+            given.session, given.counts = current, shower.counts
             speaker = ValuePrinter(None if plan.given.json else shower)
             with settled(current.run.outside.world):
                 value = call(current.run, function, values, speaker)

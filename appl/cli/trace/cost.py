@@ -113,7 +113,7 @@ def _table(by: str, groups: dict[str, Costs]) -> list[str]:
             amount: UsageSum = getattr(group, kind)
             if amount.calls:
                 counts = [_known(amount, kind) for kind in _TOKENS]
-                money = _money(amount)
+                money = total(amount.known("cost"), amount.unknown["cost"])
                 rows.append((name, str(amount.calls), kind.replace("_", " "), *counts, money))
                 name = ""
         if name:
@@ -127,7 +127,3 @@ _TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
 def _known(amount: UsageSum, name: str) -> str:
     value = amount.known(name)
     return "?" if value is None else f"{value}{'+' if amount.unknown[name] else ''}"
-
-
-def _money(amount: UsageSum) -> str:
-    return total(amount.known("cost"), amount.unknown["cost"])

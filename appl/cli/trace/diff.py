@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from appl.cli import exits, parameters
 from appl.cli.commands import Options, appl_command, argument, option, switch
-from appl.cli.failure import guarded
+from appl.cli.failure import explain
 from appl.cli.parameters import LAST, RUN
 from appl.cli.target import UsageError
 from appl.cli.terminal import counted, print_found
@@ -55,7 +55,7 @@ def command(given: Options) -> int:
     about. A call whose prompt differs only because it holds another call's answer is listed as a
     consequence of that call.
     """
-    with guarded(given.json) as failure:
+    try:
         ignore = [word for words in given.ignore for word in words.split(",") if word]
         unknown = sorted(set(ignore) - set(differ.ASPECTS))
         if unknown:
@@ -66,7 +66,11 @@ def command(given: Options) -> int:
         most = None if given.all else _MOST
         print_found(given.json, found.as_data(most, given.all), _lines(found, most))
         return DIFFERENT if found.differences else SAME
-    return exits.INTERRUPTED if failure.code == exits.INTERRUPTED else exits.USAGE
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        explain(error, given)
+        return exits.USAGE
 
 
 def _lines(found: Diff, most: int | None) -> Iterator[str]:

@@ -16,6 +16,11 @@ def place(where: str) -> str:
     return f"{shown(Path(file))}:{line}" if file else where
 
 
+def known(count: int | None) -> str:
+    """A number that a backend may not have reported."""
+    return "?" if count is None else str(count)
+
+
 def seconds(microseconds: float | None) -> str:
     """A time for a human in seconds, with more digits if it is short."""
     if microseconds is None:

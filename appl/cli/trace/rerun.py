@@ -6,14 +6,12 @@ new.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 from appl.cli import parameters
+from appl.cli.arguments import json_or_text
 from appl.cli.commands import Options, appl_command, option, switch
-from appl.cli.display import Display, display
-from appl.cli.failure import Failure, guarded
+from appl.cli.display import display
 from appl.cli.overrides import new_trace, pairs, settings_of, with_settings
 from appl.cli.run_options import trace_file
 from appl.cli.target import UsageError
@@ -63,7 +61,7 @@ _WIDTH = 200
 @with_settings
 @parameters.as_json
 @parameters.quiet
-def command(given: Options) -> int:
+def command(given: Options) -> None:
     """Run an edited program again, and ask only what differs.
 
     A call with the same content as a recorded one gets the recorded answer: first of its place,
@@ -71,32 +69,20 @@ def command(given: Options) -> int:
     CALL is an address as `appl trace show` prints it, or a pattern with * and ?. The arguments of a
     script are not recorded; give them after --.
     """
-    with guarded(given.json) as failure:
-        trace, program = recorded_program.opened(given)
-        if not given.edited and not given.json:
-            recorded_program.note_changes(trace, trace.path.stem)
-        options = {
-            "pins": pairs(given.pin, "--pin", "CALL=TEXT"),
-            "sets": _sets(given.sets),
-            "anew": given.anew,
-            "keep_failures": given.keep_failures,
-        }
-        if given.dry_run:
-            _predict(lambda number: Predictor(trace, rehearsal=number, **options), program, given)
-        else:
-            _rerun(Rerunner(trace, **options), program, given, failure)
-    return failure.code
-
-
-def _sets(words: list[str]) -> dict[str, object]:
-    return {key: _value(text) for key, text in pairs(words, "--set", "CALL.OPTION=VALUE").items()}
-
-
-def _value(text: str) -> object:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    trace, program = recorded_program.opened(given)
+    if not given.edited and not given.json:
+        recorded_program.note_changes(trace, trace.path.stem)
+    sets = pairs(given.sets, "--set", "CALL.OPTION=VALUE")
+    options = {
+        "pins": pairs(given.pin, "--pin", "CALL=TEXT"),
+        "sets": {key: json_or_text(text) for key, text in sets.items()},
+        "anew": given.anew,
+        "keep_failures": given.keep_failures,
+    }
+    if given.dry_run:
+        _predict(lambda number: Predictor(trace, rehearsal=number, **options), program, given)
+    else:
+        _rerun(Rerunner(trace, **options), program, given)
 
 
 def _predict(
@@ -131,46 +117,33 @@ def _performed(
     return None
 
 
-def _rerun(
-    rerunner: Rerunner, program: recorded_program.RecordedProgram, given: Options, failure: Failure
-) -> None:
+def _rerun(rerunner: Rerunner, program: recorded_program.RecordedProgram, given: Options) -> None:
     shower = display(quiet=given.quiet or given.json)
     path = new_trace(given)
-    opened: list[Session] = []
     report = RerunReport(rerunner)
 
     def opener() -> Session:
-        opened.append(_opened(rerunner, program, given, shower, path, report))
-        failure.session, failure.counts = opened[0], shower.counts
-        return opened[0]
+        given.session = rerun_session(
+            rerunner,
+            settings_of(given),
+            entry=program.entry,
+            path=path,
+            instruments=[shower, report.tally],
+            say=shower.tell,
+        )
+        given.counts = shower.counts
+        return given.session
 
     with shower, to_stderr(given.json), settled(rerunner):
         value = program.run(opener)
-    report.path = opened[0].path
+    assert given.session is not None
+    report.path = given.session.path
     _check_used(rerunner)
     where = str(report.path) if report.path else None
     data = {**report.as_data(), "trace": where, "parent": str(rerunner.trace.path)}
     print_value(given.json, value, data)
     for line in () if given.quiet or given.json else report.lines():
         say(f"appl: {one_line(line, _WIDTH)}")
-
-
-def _opened(
-    rerunner: Rerunner,
-    program: recorded_program.RecordedProgram,
-    given: Options,
-    shower: Display,
-    path: Path | None,
-    report: RerunReport,
-) -> Session:
-    return rerun_session(
-        rerunner,
-        settings_of(given),
-        entry=program.entry,
-        path=path,
-        instruments=[shower, report.tally],
-        say=shower.tell,
-    )
 
 
 def _check_used(rerunner: Rerunner) -> None:

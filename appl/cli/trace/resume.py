@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
-from appl.cli.display import Display, display
-from appl.cli.failure import Failure, guarded
+from appl.cli.display import display
 from appl.cli.overrides import pairs, settings_of, with_settings
 from appl.cli.run import there
 from appl.cli.terminal import print_value, say, to_stderr
@@ -38,7 +37,7 @@ from appl.tracing.replaying.resumer import Resumer
 @with_settings
 @parameters.as_json
 @parameters.quiet
-def command(given: Options) -> int:
+def command(given: Options) -> None:
     """Continue a run that was broken off.
 
     The program runs again, answered from its trace as far as that goes; then the rest is asked, and
@@ -46,31 +45,22 @@ def command(given: Options) -> int:
     budget or an outage. The settings are the recorded ones; keys, limits and budgets are the
     present ones. The arguments of a script are not recorded; give them after --.
     """
-    with guarded(given.json) as failure:
-        overrides = settings_of(given)
-        trace, program = recorded_program.opened(given)
-        assume = pairs(given.assume, "--assume", "CALL=TEXT")
-        resumer = Resumer(trace, edited=given.edited, rerun=given.rerun, assume=assume)
-        shower = display(quiet=given.quiet or given.json)
+    overrides = settings_of(given)
+    trace, program = recorded_program.opened(given)
+    assume = pairs(given.assume, "--assume", "CALL=TEXT")
+    resumer = Resumer(trace, edited=given.edited, rerun=given.rerun, assume=assume)
+    shower = display(quiet=given.quiet or given.json)
 
-        def opener() -> Session:
-            return _opened(resumer, overrides, shower, failure)
+    def opener() -> Session:
+        given.session = resume_session(resumer, overrides, instruments=[shower], say=shower.tell)
+        given.counts = shower.counts
+        shower.tell(f"appl: going on with {shown(resumer.trace.path)}: {there(resumer)}")
+        return given.session
 
-        with shower, to_stderr(given.json), settled(resumer):
-            value = program.run(opener)
-        tally = failure.session.tally if failure.session is not None else None
-        assert tally is not None
-        _report(value, resumer, tally, given)
-    return failure.code
-
-
-def _opened(
-    resumer: Resumer, overrides: dict[str, object], shower: Display, failure: Failure
-) -> Session:
-    session = resume_session(resumer, overrides, instruments=[shower], say=shower.tell)
-    failure.session, failure.counts = session, shower.counts
-    shower.tell(f"appl: going on with {shown(resumer.trace.path)}: {there(resumer)}")
-    return session
+    with shower, to_stderr(given.json), settled(resumer):
+        value = program.run(opener)
+    assert given.session is not None and given.session.tally is not None
+    _report(value, resumer, given.session.tally, given)
 
 
 def _report(value: object, resumer: Resumer, tally: Tally, given: Options) -> None:

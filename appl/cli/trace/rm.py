@@ -5,7 +5,6 @@ Invariant: a run that is being written or read stays, and so does every file tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from appl.cli import parameters
@@ -26,7 +25,7 @@ def rm(given: Options) -> None:
 
     The key of a private run is removed with it. You are asked first, unless --yes is given.
     """
-    _done_to_all(given, "remove", _removed)
+    _remove_all(given, "remove", "removed")
 
 
 @appl_command("shred", example="appl trace shred last --yes")
@@ -39,15 +38,7 @@ def shred(given: Options) -> None:
     The keys of private runs go first, and with a key the recorded answers. Reports what overwriting
     cannot promise on this file system.
     """
-    _done_to_all(given, "shred", _shredded)
-
-
-def _removed(path: Path) -> list[str]:
-    return side_files.remove(path, load().home)
-
-
-def _shredded(path: Path) -> list[str]:
-    return side_files.remove(path, load().home, overwrite=True)
+    _remove_all(given, "shred", "shredded")
 
 
 def _confirmed(given: Options, what: str, paths: list[Path]) -> bool:
@@ -61,8 +52,8 @@ def _confirmed(given: Options, what: str, paths: list[Path]) -> bool:
     return user_agrees(given, f"{what} {counted(len(paths), 'run')}?")
 
 
-def _done_to_all(given: Options, what: str, act: Callable[[Path], list[str]]) -> None:
-    done: list[Path] = []
+def _remove_all(given: Options, what: str, past: str) -> None:
+    home, done = load().home, list[Path]()
     notes: dict[str, None] = {}
     paths = run_paths(given.runs)
     if not _confirmed(given, what, paths):
@@ -70,14 +61,14 @@ def _done_to_all(given: Options, what: str, act: Callable[[Path], list[str]]) ->
         return
     try:
         for path in paths:
-            notes.update(dict.fromkeys(act(path)))
+            found = side_files.remove(path, home, overwrite=what == "shred")
+            notes.update(dict.fromkeys(found))
             done.append(path)
     finally:
         if done and not given.json:
-            past = "removed" if what == "remove" else "shredded"
             say(f"appl: {past} {counted(len(done), 'run')}")
             for note in notes:
                 say(f"  not promised: {note}")
-    index.rows(load().home)  # which forgets their names too
+    index.rows(home)  # which forgets their names too
     if given.json:
         out(as_json({"done": [str(path) for path in done], "notes": list(notes)}))

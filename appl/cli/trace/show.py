@@ -17,7 +17,7 @@ from appl.cli.commands import Options, appl_command, argument, switch
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, counted, one_line, out, say_next, term_safe
 from appl.cli.trace import document, tree
-from appl.cli.trace.places import place, seconds
+from appl.cli.trace.places import known, place, seconds
 from appl.cli.trace.run_names import run_path
 from appl.config import load
 from appl.errors import nearest
@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 
 _WIDTH, _ORIGIN = 60, 40
 _MOST, _HINTED = 200, 10_000
+_TOKENS = (
+    ("prompt_tokens", "prompt tokens"),
+    ("cached_tokens", "of them cached"),
+    ("completion_tokens", "generated"),
+)
 
 
 @appl_command("show", example="appl trace show\nappl trace show last /main.0/gen.0")
@@ -129,7 +134,7 @@ def _run_lines(found: Summary) -> Iterator[str]:
     if len(trace.incarnations) > 1:
         yield f"  resumed  {counted(len(trace.incarnations) - 1, 'time')}"
     if trace.error is not None and trace.state == "finished" and trace.reason != "interrupted":
-        yield f"  error    {one_line(_error(trace.error), 200)}"
+        yield f"  error    {one_line(f'{type(trace.error).__name__}: {trace.error}', 200)}"
     if trace.torn:
         yield "  note     the end of the file was torn; what is shown is all that was committed"
     for address, message in trace.warnings:
@@ -140,10 +145,6 @@ def _run_lines(found: Summary) -> Iterator[str]:
     if found.more:
         yield f"… and {found.more} more calls; --all shows them. By function:"
         yield from tree.by_function(found)
-
-
-def _error(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _state(trace: Trace) -> str:
@@ -161,16 +162,9 @@ def _program(head: dict[str, object]) -> str:
 
 def sums_line(totals: dict[str, object]) -> str:
     """The sums of calls and tokens in *totals*, those that are there, as a line."""
-    tokens = totals.get("tokens", totals)
-    named = [
-        f"{tokens[key]} {word}"
-        for key, word in (
-            ("prompt_tokens", "prompt tokens"),
-            ("cached_tokens", "of them cached"),
-            ("completion_tokens", "generated"),
-        )
-        if isinstance(tokens, dict) and tokens.get(key) is not None
-    ]
+    found = totals.get("tokens", totals)
+    tokens = found if isinstance(found, dict) else {}
+    named = [f"{tokens[key]} {word}" for key, word in _TOKENS if tokens.get(key) is not None]
     counts = [
         f"{totals[key]} {key.replace('_', ' ')}"
         for key in ("answered", "failed", "cancelled", "reused", "in_flight")
@@ -324,8 +318,8 @@ def _answers(call: RecordedCall) -> Iterator[str]:
         yield f"\n[answer: {term_safe(sample.finish_reason)}]"
         yield term_safe("\n".join([sample.text, *map(str, sample.tool_calls)]).lstrip("\n"))
     yield (
-        f"\n  tokens   {_count(used.prompt_tokens)} prompt, {_count(used.cached_tokens)} of them "
-        f"cached, {_count(used.completion_tokens)} generated"
+        f"\n  tokens   {known(used.prompt_tokens)} prompt, {known(used.cached_tokens)} of them "
+        f"cached, {known(used.completion_tokens)} generated"
     )
 
 
@@ -347,10 +341,6 @@ def _speaker(message: Message) -> str:
     failed = ", failed" if message.has_error else ""
     name = f" {message.name}" if message.name else ""
     return term_safe(f"{message.role}{name}{of}{failed}")
-
-
-def _count(tokens: int | None) -> str:
-    return "?" if tokens is None else str(tokens)
 
 
 def _sampling(call: RecordedCall) -> str:

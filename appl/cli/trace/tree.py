@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from appl.cli.terminal import columns, counted, one_line
-from appl.cli.trace.places import place, seconds
+from appl.cli.trace.places import known, place, seconds
 from appl.price import money
 from appl.price import total as sum_of
 from appl.tracing import RecordedCall, ToolUse
@@ -76,7 +76,9 @@ def _row(found: Summary, node: _PrintedNode, address: str, label: str, outcome: 
     where = place(f"{scope.file}:{scope.line}") if scope is not None and scope.file else "-"
     if total is None:
         return label, "-", "-", "-", "-", where, ""
-    return label, _spent(total), *_totals(total), where, _counts(total)
+    began, ended = total.begin, total.end
+    spent = "-" if began is None or ended is None else seconds(ended - began)
+    return label, spent, *_totals(total), where, _counts(total)
 
 
 def _took(call: RecordedCall | ToolUse) -> str:
@@ -89,8 +91,8 @@ def _used(call: RecordedCall) -> tuple[str, str, str]:
     if call.response is None:
         return "-", "-", "-"
     used, cost = call.response.usage, call.response.cost
-    tokens = f"{_count(used.prompt_tokens)}+{_count(used.completion_tokens)}"
-    return tokens, _count(used.cached_tokens), money(cost)
+    tokens = f"{known(used.prompt_tokens)}+{known(used.completion_tokens)}"
+    return tokens, known(used.cached_tokens), money(cost)
 
 
 def _totals(total: Sum) -> tuple[str, str, str]:
@@ -101,24 +103,9 @@ def _totals(total: Sum) -> tuple[str, str, str]:
 
 
 def _counts(total: Sum) -> str:
-    counts = [
-        f"{count} {word}"
-        for count, word in (
-            (total.tools, "tools"),
-            (total.failed, "failed"),
-            (total.open, "in flight"),
-        )
-        if count
-    ]
-    return ", ".join([counted(total.calls, "call"), *counts])
-
-
-def _count(tokens: int | None) -> str:
-    return "?" if tokens is None else str(tokens)
-
-
-def _spent(total: Sum) -> str:
-    return "-" if total.begin is None or total.end is None else seconds(total.end - total.begin)
+    counts = ((total.tools, "tools"), (total.failed, "failed"), (total.open, "in flight"))
+    shown = [f"{count} {word}" for count, word in counts if count]
+    return ", ".join([counted(total.calls, "call"), *shown])
 
 
 def _without_empty(rows: list[Row]) -> list[Row]:
