@@ -9,8 +9,7 @@ import asyncio
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, contextmanager
-from types import TracebackType
-from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from appl.runtime.run import Run
@@ -34,13 +33,8 @@ class RunBlock(Generic[T]):
             self._stack = stack.pop_all()
         return value
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
-        return bool(self._stack.__exit__(kind, error, trace))
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
 
     async def __aenter__(self) -> T:
         async with AsyncExitStack() as stack:
@@ -50,21 +44,11 @@ class RunBlock(Generic[T]):
             self._later = stack.pop_all()
         return value
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
-        return bool(await self._later.__aexit__(kind, error, trace))
+    async def __aexit__(self, *error: Any) -> None:
+        await self._later.__aexit__(*error)
 
-    async def _leave(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
-        return bool(await asyncio.to_thread(self._around.__exit__, kind, error, trace))
+    async def _leave(self, *error: Any) -> None:
+        await asyncio.to_thread(self._around.__exit__, *error)
 
 
 def block(around: Callable[P, Iterator[tuple[Run, T]]]) -> Callable[P, RunBlock[T]]:

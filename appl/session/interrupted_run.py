@@ -74,9 +74,10 @@ def _head(path: Path) -> Mapping[str, object] | None:
 
 
 def _same_settings(head: Mapping[str, object], config: Config) -> bool:
-    table = head.get("settings")
-    recorded = table if isinstance(table, Mapping) else {}
-    return all(recorded.get(name) == getattr(config, name) for name in _ASKED)
+    recorded = head.get("settings")
+    return isinstance(recorded, Mapping) and all(
+        recorded.get(name) == getattr(config, name) for name in _ASKED
+    )
 
 
 def _goes_on(trace: Trace) -> bool:

@@ -46,7 +46,7 @@ class LateBackends:
         self._shown_lines: set[str] = set()
         self._world: World | None = None
         self._own: Backend | None = None
-        self._place: Callable[[str, Backend], None] = _nowhere
+        self._place: Callable[[str, Backend], None] | None = None  # while it serves a run
         self.made: dict[str, Backend] = {}
 
     def serve(self, world: World, own: Backend, place: Callable[[str, Backend], None]) -> None:
@@ -55,7 +55,7 @@ class LateBackends:
 
     def close(self) -> None:
         """The run is over: let go of it."""
-        self._place = _nowhere
+        self._place = None
 
     def find(self, name: str) -> Elsewhere | None:
         """The model that *name* means, with its backend made. Raises ``BackendError``."""
@@ -84,7 +84,8 @@ class LateBackends:
             if backend not in self.made:
                 made = self._make(backend, known)
                 self.made[backend] = made
-                self._place(backend, made)
+                if self._place is not None:
+                    self._place(backend, made)
             return self.made[backend]
 
     def _make(self, backend: str, known: Profile | None) -> Backend:
@@ -139,7 +140,3 @@ class _Unmade:
 
     async def aclose(self) -> None:
         """Do nothing: it holds no resources."""
-
-
-def _nowhere(name: str, backend: Backend) -> None:
-    """Ignore a new backend: the run is not wired yet, or is over."""

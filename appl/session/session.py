@@ -6,8 +6,6 @@ everything in the run has ended.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
 import secrets
 import sys
@@ -16,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from appl import config as settings
@@ -39,6 +36,7 @@ from appl.session.backend_setup import (
     models_of,
     profiles_of,
 )
+from appl.session.blocks import block
 from appl.session.deferred_close import close_when_over
 from appl.session.entry import Entry, git_commit, program_digests, script, versions
 from appl.session.first_run import after_run
@@ -260,7 +258,8 @@ def _begin(
     make: Callable[[Session], Recorder] | None,
 ) -> Recorder | None:
     """Begin a run at its first call: report the answering model and the path of the trace."""
-    if make is None and _is_unchosen(session) and _first_time(session):
+    late_made = session.late is not None and session.late.made  # named in the first call
+    if make is None and not (session.choice.is_chosen or late_made) and _first_time(session):
         say(
             "appl: no model is configured, so the embedded one answers (a small test model); "
             "`appl config` shows how to choose"
@@ -293,11 +292,6 @@ def _tell_notes(config: Config, say: Tell) -> None:
         if note not in _reported:
             _reported.add(note)
             say(f"appl: {note}")
-
-
-def _is_unchosen(session: Session) -> bool:
-    """True if nobody has named a model, in the settings or in the first call."""
-    return not (session.choice.is_chosen or (session.late is not None and session.late.made))
 
 
 def _first_time(session: Session) -> bool:
@@ -333,6 +327,7 @@ def _recorder(session: Session, path: Path | None, say: Tell, tries: int = _NAME
 def header(session: Session) -> dict[str, object]:
     """The header of the trace of *session*'s run."""
     entry = session.entry
+    places = {name: profile_data(backend.profile) for name, backend in session.others.items()}
     return {
         "program": entry.program,
         "entry": Plain(entry.as_data()),
@@ -346,7 +341,7 @@ def header(session: Session) -> dict[str, object]:
         "seed": session.seed,
         **session.origin,
         "profile": profile_data(session.backend.profile),
-        **_places(session),
+        **({"places": places} if places else {}),
         "backends": sorted(session.run.dispatch.models.reserved),
     }
 
@@ -357,14 +352,6 @@ def shown_settings(config: Config) -> dict[str, object]:
     return Plain(plain({key: value for key, value, _ in config.shown()}))
 
 
-def _places(session: Session) -> dict[str, object]:
-    if not session.others:
-        return {}
-    return {
-        "places": {name: profile_data(backend.profile) for name, backend in session.others.items()}
-    }
-
-
 def shown(path: Path) -> str:
     """*path* relative to the working directory if it lies below it, otherwise in full."""
     if not path.is_absolute():
@@ -372,7 +359,7 @@ def shown(path: Path) -> str:
     return str(path).removeprefix(f"{os.getcwd()}{os.sep}")
 
 
-@contextlib.contextmanager
+@block
 def open_run(
     config: Config | None = None,
     *,
@@ -380,17 +367,22 @@ def open_run(
     instruments: Iterable[Instrument] = (),
     path: Path | None = None,
     say: Tell = tell,
-) -> Iterator[Session]:
+) -> Iterator[tuple[Run, Session]]:
     """An open session; at the end of the block it waits, raises and closes."""
     session = make_session(config, entry=entry, instruments=instruments, path=path, say=say)
     try:
-        with session.run:
-            yield session
+        yield session.run, session
     finally:
         session.close()
 
 
-class record:
+@block
+def record(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    redact: Redact | str | None = None,
+    **overrides: object,
+) -> Iterator[tuple[Run, Session]]:
     """A block that is a run of its own, with its own trace: ``with appl.record() as session:``.
 
     *path* is the path of the trace, *overrides* are settings. *redact* is called with each message,
@@ -398,58 +390,16 @@ class record:
     first call. Also usable with ``async with``.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        redact: Redact | str | None = None,
-        **overrides: object,
-    ) -> None:
-        self._path = Path(path) if path is not None else None
-        self._redact = None if isinstance(redact, str) else redact
-        if isinstance(redact, str):
-            overrides["redact"] = redact
-        self._overrides: Mapping[str, object] = overrides
-        self._session: Session | None = None
-
-    def _opened(self) -> Session:
-        tracebacks.install()
-        config = settings.load(self._overrides)
-        self._session = make_session(
-            config, entry=script("api"), path=self._path, redact=self._redact
-        )
-        return self._session
-
-    def __enter__(self) -> Session:
-        session = self._opened()
-        session.run.__enter__()
-        return session
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        session = cast(Session, self._session)
-        try:
-            session.run.__exit__(kind, error, trace)
-        finally:
-            session.end()
-
-    async def __aenter__(self) -> Session:
-        session = self._opened()
-        await session.run.__aenter__()
-        return session
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        session = cast(Session, self._session)
-        try:
-            await session.run.__aexit__(kind, error, trace)
-        finally:
-            await asyncio.to_thread(session.end)
+    tracebacks.install()
+    if isinstance(redact, str):
+        overrides["redact"], redact = redact, None
+    session = make_session(
+        settings.load(overrides),
+        entry=script("api"),
+        path=Path(path) if path is not None else None,
+        redact=redact,
+    )
+    try:
+        yield session.run, session
+    finally:
+        session.end()

@@ -10,6 +10,7 @@ import os
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 from appl.config.state import read_private, write_private
 from appl.errors import ConfigError
@@ -31,7 +32,7 @@ class StoredToolMemory:
         If nothing can be stored, every time is the first.
         """
         try:
-            known = self._read()
+            known = read_table(self._name)
             before = known.pop(server, None)
             if before != tools:
                 latest = dict([*known.items(), (server, tools)][-_SERVERS:])
@@ -40,12 +41,14 @@ class StoredToolMemory:
             return None
         return before if isinstance(before, dict) else None
 
-    def _read(self) -> dict[str, object]:
-        try:
-            known = json.loads(read_private(self._name) or b"{}")
-        except ValueError:
-            return {}
-        return known if isinstance(known, dict) else {}
+
+def read_table(name: str) -> dict[str, Any]:
+    """The table in the file *name* of the user's state, or an empty one. Raises ``ConfigError``."""
+    try:
+        known = json.loads(read_private(name) or b"{}")
+    except ValueError:
+        return {}
+    return known if isinstance(known, dict) else {}
 
 
 def name_of(what: str, home: Path) -> str:

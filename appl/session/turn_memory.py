@@ -12,8 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from appl.config.state import read_private, write_private
+from appl.config.state import write_private
 from appl.errors import ConfigError
+from appl.session.tool_memory import read_table
 
 if TYPE_CHECKING:
     from appl.runtime.scheduling.turn_forecast import KindHistory
@@ -31,9 +32,8 @@ class StoredTurns:
 
     def load(self) -> Mapping[str, Mapping[str, Any]]:
         """The stored records by kind; none if there are none that can be read."""
-        with suppress(ConfigError, ValueError):
-            stored = json.loads(read_private(self.name) or b"{}")
-            return stored if isinstance(stored, dict) else {}
+        with suppress(ConfigError):
+            return read_table(self.name)
         return {}
 
     def keep(self, kinds: Mapping[str, KindHistory]) -> None:
