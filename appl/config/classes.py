@@ -35,6 +35,8 @@ class RestrictedSetting:
     why: str
 
 
+KeyPath = tuple[str, ...]
+Needs = Iterator[RestrictedSetting]
 Class = Callable[[object, SettingContext], str | None]
 """Returns the reason why a value needs approval, ``None`` if it needs none."""
 
@@ -254,9 +256,7 @@ def needs(settings: Mapping[str, object], folder: Path) -> list[RestrictedSettin
     return list(every)
 
 
-def _plain(
-    keys: tuple[str, ...], value: object, place: SettingContext
-) -> Iterator[RestrictedSetting]:
+def _plain(keys: KeyPath, value: object, place: SettingContext) -> Needs:
     table = TABLES.get(keys[-1])
     if table is not None:
         yield from _table(keys, value, table, place)
@@ -264,17 +264,15 @@ def _plain(
         yield from _need(keys, value, SETTINGS.get(keys[0], unknown), place)
 
 
-def _need(
-    keys: tuple[str, ...], value: object, kind: Class, place: SettingContext
-) -> Iterator[RestrictedSetting]:
+def _need(keys: KeyPath, value: object, kind: Class, place: SettingContext) -> Needs:
     why = kind(value, place)
     if why is not None:
         yield RestrictedSetting(keys, value, why)
 
 
 def _table(
-    keys: tuple[str, ...], value: object, classes: Mapping[str, Class], place: SettingContext
-) -> Iterator[RestrictedSetting]:
+    keys: KeyPath, value: object, classes: Mapping[str, Class], place: SettingContext
+) -> Needs:
     if not isinstance(value, Mapping):
         yield from _need(keys, value, name, place)
         return
@@ -282,27 +280,21 @@ def _table(
         yield from _need((*keys, str(key)), part, classes.get(str(key), unknown), place)
 
 
-def _models(
-    keys: tuple[str, ...], value: object, place: SettingContext
-) -> Iterator[RestrictedSetting]:
+def _models(keys: KeyPath, value: object, place: SettingContext) -> Needs:
     for key, part in value.items() if isinstance(value, Mapping) else ():
         yield from _table((*keys, str(key)), part, OPTIONS, place)
 
 
-def _prices(
-    keys: tuple[str, ...], value: object, place: SettingContext
-) -> Iterator[RestrictedSetting]:
+def _prices(keys: KeyPath, value: object, place: SettingContext) -> Needs:
     yield from _need(keys, value, name, place)
 
 
-def _backends(
-    keys: tuple[str, ...], value: object, place: SettingContext
-) -> Iterator[RestrictedSetting]:
+def _backends(keys: KeyPath, value: object, place: SettingContext) -> Needs:
     for key, table in value.items() if isinstance(value, Mapping) else ():
         yield from _backend((*keys, str(key)), table, place.folder)
 
 
-def _backend(keys: tuple[str, ...], table: object, folder: Path) -> Iterator[RestrictedSetting]:
+def _backend(keys: KeyPath, table: object, folder: Path) -> Needs:
     table = table if isinstance(table, Mapping) else {}
     place = SettingContext(folder, str(table.get("type", keys[-1])), table)
     yield from _need(keys, keys[-1], named_code, place)
@@ -314,10 +306,4 @@ def _backend(keys: tuple[str, ...], table: object, folder: Path) -> Iterator[Res
             yield from _need((*keys, str(key)), value, classes.get(str(key), unknown), place)
 
 
-_NESTED: Mapping[
-    str, Callable[[tuple[str, ...], object, SettingContext], Iterator[RestrictedSetting]]
-] = {
-    "models": _models,
-    "prices": _prices,
-    "backends": _backends,
-}
+_NESTED = {"models": _models, "prices": _prices, "backends": _backends}

@@ -56,7 +56,8 @@ def programs_of(run: Run) -> list[Program]:
         if hub.loop is not None:
             found += _in_loop(hub.loop, tasks, hub.loop in loops, awaited)
         elif not hub.asleep and hub.thread.ident in threads:
-            found.append(_running(hub))
+            place = _place(stack_of(hub.thread.ident))
+            found.append(Program("", "thread", hub.thread.name, None, place))
     return found
 
 
@@ -64,7 +65,8 @@ def tasks_of(run: Run) -> Iterator[Task]:
     """The functions that were started in *run* and have not ended, each once."""
     seen: set[int] = set()
     todo: list[Promise] = [each for frame in _frames(run) for each in tuple(frame.started)]
-    todo += [task for hub in hubs() if hub.loop is not None for task in _started_in(hub.loop)]
+    loops = [hub.loop for hub in hubs() if hub.loop is not None]
+    todo += [own for loop in loops for aio in _all_tasks(loop) if (own := _own(aio)) is not None]
     while todo:
         pending = todo.pop()
         if id(pending) in seen:
@@ -112,10 +114,6 @@ def _program(hub: Hub, strand: Strand, run: Run) -> Program:
     return Program(frame.address if frame else "", kind, hub.thread.name, strand.waits, place)
 
 
-def _running(hub: Hub) -> Program:
-    return Program("", "thread", hub.thread.name, None, _place(stack_of(hub.thread.ident)))
-
-
 def _place(stack: list[FrameType]) -> Place | None:
     """The innermost place in the user's own code."""
     for frame in stack:
@@ -156,10 +154,6 @@ def _in_loop(
             yield Program(address, "task", aio.get_name(), pending, _awaits_at(aio.get_coro()))
 
 
-def _started_in(loop: asyncio.AbstractEventLoop) -> Iterator[Task]:
-    return (own for aio in _all_tasks(loop) if (own := _own(aio)) is not None)
-
-
 def _all_tasks(loop: asyncio.AbstractEventLoop) -> Iterable[asyncio.Task[object]]:
     try:
         return asyncio.all_tasks(loop)
@@ -183,13 +177,6 @@ def _awaits_at(coro: object) -> Place | None:
         frame = getattr(coro, "cr_frame", None) or getattr(coro, "gi_frame", None)
         if frame is None:
             break
-        found = _place_here(frame) or found
+        found = _place([frame]) or found
         coro = getattr(coro, "cr_await", None) or getattr(coro, "gi_yieldfrom", None)
     return found
-
-
-def _place_here(frame: FrameType) -> Place | None:
-    module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-    if module in _SKIPPED:
-        return None
-    return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name

@@ -187,11 +187,8 @@ def _stores(f: Any) -> bool:
     if f.__name__ not in _STORING:
         return False
     owner = type(f.__self__)
-    return owner in _CONTAINERS or owner in _QUEUES or _is_async_queue(owner)
-
-
-def _is_async_queue(owner: type) -> bool:
-    return owner.__module__ == "asyncio.queues"
+    ours = owner in _CONTAINERS or owner in _QUEUES
+    return ours or owner.__module__ == "asyncio.queues"
 
 
 @functools.lru_cache(maxsize=4096)
@@ -208,8 +205,9 @@ def stores_fields(kind: type) -> bool:
 def prepared(f: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """``f(*args, **kwargs)`` ready to be called, when an argument may hold a future."""
     if takes_futures(f):
-        args, kwargs = _unwrapped(args), {k: _unwrap(v) for k, v in kwargs.items()}
-        return functools.partial(f, *_key_first(f, args), **kwargs)
+        if args and _hashes_first(f):
+            args = (resolve(args[0]), *args[1:])
+        return functools.partial(f, *_unwrapped(args), **{k: _unwrap(v) for k, v in kwargs.items()})
     if args and _uses_up(f):
         args = tuple(map(_elements, args))
     found: list[Proxy] = []
@@ -310,7 +308,3 @@ def _final_named(kwargs: dict[str, object], found: list[Proxy]) -> dict[str, obj
 def _hashes_first(f: object) -> bool:
     """``d.setdefault(key, value)`` stores the value as it is, but a key waits."""
     return getattr(f, "__name__", "") in ("setdefault", "__setitem__")
-
-
-def _key_first(f: object, args: tuple[object, ...]) -> tuple[object, ...]:
-    return (resolve(args[0]), *args[1:]) if args and _hashes_first(f) else args

@@ -140,12 +140,9 @@ def _fields(value: object) -> dict[str, Any]:
         return {**vars(value)}
     if not stores_fields(kind):
         return {}
-    names = kind._fields if issubclass(kind, tuple) else _names(kind)
+    is_tuple = issubclass(kind, tuple)
+    names = kind._fields if is_tuple else [field.name for field in dataclasses.fields(kind)]
     return {name: getattr(value, name) for name in names if hasattr(value, name)}
-
-
-def _names(kind: type) -> list[str]:
-    return [field.name for field in dataclasses.fields(kind)]
 
 
 def _futures(value: object, seen: set[int]) -> list[Proxy]:

@@ -30,7 +30,8 @@ class _Traced(Body):
     def __init__(
         self, f: Callable[..., object], name: str | None, metadata: Mapping[str, object] | None
     ) -> None:
-        self.body, self.name, self._metadata = f, _component(name or f.__name__), metadata
+        self.body, self._metadata = f, metadata
+        self.name = (name or f.__name__).replace("/", "_")  # a part of an address
         code = getattr(f, "__code__", None)
         self.qualname = getattr(f, "__qualname__", self.name)
         self.file = getattr(code, "co_filename", None)
@@ -45,11 +46,6 @@ class _Traced(Body):
             caller, self.name, mode, (self, None), beside=False, line=self._line, file=self.file
         )
         return frame
-
-
-def _component(name: str) -> str:
-    """*name* as a part of an address."""
-    return name.replace("/", "_")
 
 
 def _sync(traced: _Traced) -> Callable[..., object]:

@@ -24,11 +24,16 @@ class Pair:
     b: RecordedCall | None
 
     @property
-    def address(self) -> str:
-        """The address in the second run, or in the first if it is not in the second."""
+    def call(self) -> RecordedCall:
+        """The call in the second run, or in the first if it is not in the second."""
         call = self.b or self.a
         assert call is not None
-        return call.address
+        return call
+
+    @property
+    def address(self) -> str:
+        """Its address."""
+        return self.call.address
 
     @property
     def moved(self) -> bool:

@@ -281,7 +281,7 @@ Entry = tuple[str, Usage, int | None]
 
 def entries(call: RecordedCall, terms: Terms) -> Iterable[Entry]:
     """The entries that *call* adds to the four kinds, one for each attempt that may have cost."""
-    price = _price_of(call, terms.prices)
+    price = price_for(terms.prices, call.model, call.response.model if call.response else "")
     if call.source is not None:
         yield _again(call, price)
         return
@@ -291,16 +291,11 @@ def entries(call: RecordedCall, terms: Terms) -> Iterable[Entry]:
         return
     usage = response.usage
     if usage.prompt_tokens is None and usage.completion_tokens is None and response.cost is None:
-        guess = _guessed(call, response, terms)
+        said = _said_tokens(response) if terms.legible else None
+        guess = Usage(_prompt_tokens(call, terms), said)
         yield "estimated", guess, price.cost(guess) if price else None
         return
     yield "spent", usage, _cost(response, price)
-
-
-def _guessed(call: RecordedCall, response: Response, terms: Terms) -> Usage:
-    """The estimated usage of an answer that does not report it, by the length of the texts."""
-    said = _said_tokens(response) if terms.legible else None
-    return Usage(_prompt_tokens(call, terms), said)
 
 
 def _cost(response: Response, price: Price | None) -> int | None:
@@ -356,10 +351,6 @@ def _doubtful(call: RecordedCall, attempt: Attempt, price: Price | None, terms: 
     if price is None or used.prompt_tokens is None or used.completion_tokens is None:
         return "in_doubt", used, None
     return "in_doubt", used, price.most(used.prompt_tokens, used.completion_tokens)
-
-
-def _price_of(call: RecordedCall, prices: Prices) -> Price | None:
-    return price_for(prices, call.model, call.response.model if call.response else "")
 
 
 def _prompt_tokens(call: RecordedCall, terms: Terms, at: int | None = None) -> int | None:

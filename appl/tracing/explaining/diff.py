@@ -229,8 +229,7 @@ class _Comparison:
         return list(different_inputs(pair.a, pair.b)), ends
 
     def _of_call(self, pair: Pair) -> Difference | None:
-        call = pair.b or pair.a
-        assert call is not None
+        call = pair.call
         asked, came = self._changes(pair)
         was = pair.a.address if pair.a is not None and pair.moved else ""
         how: How = "changed" if asked or came else "moved"
@@ -357,9 +356,7 @@ class _Comparison:
         spans = zip_longest(a.spans(), b.spans(), fillvalue=())
         messages = zip_longest(a.messages or (), b.messages or ())
         for (old, new), (was, now) in zip(messages, spans, strict=True):
-            if old is None or new is None:
-                return None
-            if shape(old) != shape(new):
+            if old is None or new is None or shape(old) != shape(new):
                 return None
             texts = text_of(old), text_of(new)
             if texts[0] == texts[1] or self._is_of_answers(old, was, new, now, used):
@@ -475,16 +472,9 @@ def _closed(found: list[Difference]) -> list[Difference]:
 
 
 def _start(pair: Pair) -> float:
-    call = pair.b or pair.a
-    assert call is not None
-    return _seconds(call, call.started)
+    return float(pair.call.started or 0)
 
 
 def _ended(pair: Pair) -> float:
-    call = pair.b or pair.a
-    assert call is not None
-    return _seconds(call, call.ended)
-
-
-def _seconds(call: RecordedCall, at: int | None) -> float:
-    return float(at if at is not None else call.started or 0)
+    ended = pair.call.ended
+    return _start(pair) if ended is None else float(ended)

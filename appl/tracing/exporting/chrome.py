@@ -41,16 +41,14 @@ def _events(spans: list[ExportSpan], zero: int) -> Iterator[dict[str, object]]:
         for span, lane in laned(group):
             at = {"pid": process, "tid": lane, "ts": (span.start - zero) / 1000}
             places[span.identity] = {**at, "end": (span.end - zero) / 1000}
-            shown = (
-                span.attributes if span.error is None else {**span.attributes, "error": span.error}
-            )
+            error = {} if span.error is None else {"error": span.error}
             yield {
                 "name": span.name,
                 "cat": _PROCESSES[process],
                 "ph": "X",
                 **at,
                 "dur": (span.end - span.start) / 1000,
-                "args": dict(shown),
+                "args": {**span.attributes, **error},
             }
             for event in span.events:
                 when = (event.at - zero) / 1000

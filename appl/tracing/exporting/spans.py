@@ -91,18 +91,12 @@ class _Maker:
 
     def all(self) -> Spans:
         trace = self._trace
-        root = self._root()
-        made = [root]
-        for scope in trace.scopes:
-            made.append(self._scope(scope, root))
+        self._root = self._made_root()
+        made = [self._root, *map(self._scope, trace.scopes)]
         every: list[RecordedCall | ToolUse] = [*trace.calls, *trace.tools.values()]
         for event in sorted(every, key=lambda event: event.position):
-            made.append(
-                self._call(event, root)
-                if isinstance(event, RecordedCall)
-                else self._tool(event, root)
-            )
-        made += [self._superseded(call, root) for call in trace.earlier if call.attempts]
+            made.append(self._call(event) if isinstance(event, RecordedCall) else self._tool(event))
+        made += [self._superseded(call) for call in trace.earlier if call.attempts]
         self._stretch(made)
         over = trace.state != "running"
         for span in made:
@@ -119,13 +113,13 @@ class _Maker:
     def _identity(self, sort: str, address: str) -> bytes:
         return digest_of(self._id, sort, address)[:8]
 
-    def _above(self, address: str, root: ExportSpan) -> ExportSpan:
-        """The span of the nearest scope or tool around *address*."""
+    def _above(self, address: str) -> bytes:
+        """The id of the span of the nearest scope or tool around *address*."""
         while address:
             address = address.rpartition("/")[0]
             if address in self._known:
-                return self._known[address]
-        return root
+                return self._known[address].identity
+        return self._root.identity
 
     @staticmethod
     def _stretch(made: list[ExportSpan]) -> None:
@@ -136,7 +130,7 @@ class _Maker:
             if above is not None and above.kind == "internal":
                 above.end, above.start = max(above.end, span.end), min(above.start, span.start)
 
-    def _root(self) -> ExportSpan:
+    def _made_root(self) -> ExportSpan:
         trace, began = self._trace, self._trace.wall(0)
         program = str(trace.header.get("program") or "run")
         about: Attributes = {
@@ -145,22 +139,14 @@ class _Maker:
             names.STATE: trace.reason or trace.state,
             names.WORKFLOW: program,
         }
-        span = ExportSpan(
-            self._identity("run", ""),
-            None,
-            f"run {program}",
-            "internal",
-            began,
-            began,
-            about,
-            whole=False,
-        )
-        self._fail(span, trace.error)
         if self._inference:
-            span.attributes[names.KIND] = names.CHAIN
+            about[names.KIND] = names.CHAIN
+        own, name = self._identity("run", ""), f"run {program}"
+        span = ExportSpan(own, None, name, "internal", began, began, about, whole=False)
+        self._fail(span, trace.error)
         return span
 
-    def _scope(self, scope: Scope, root: ExportSpan) -> ExportSpan:
+    def _scope(self, scope: Scope) -> ExportSpan:
         at = self._trace.wall(scope.at, scope.incarnation)
         about: Attributes = {names.ADDRESS: scope.address, names.FUNCTION: scope.name}
         about |= _place(scope.file, scope.line)
@@ -168,17 +154,8 @@ class _Maker:
             about[names.METADATA] = json.dumps(jsonable(scope.metadata))
         if self._inference:
             about[names.KIND] = names.CHAIN
-        above = self._above(scope.address, root).identity
-        span = ExportSpan(
-            self._identity("scope", scope.address),
-            above,
-            scope.name,
-            "internal",
-            at,
-            at,
-            about,
-            whole=False,
-        )
+        own, above = self._identity("scope", scope.address), self._above(scope.address)
+        span = ExportSpan(own, above, scope.name, "internal", at, at, about, whole=False)
         self._known[scope.address] = span
         return span
 
@@ -191,7 +168,7 @@ class _Maker:
             started = self._last
         return started, max(started, self._last if ended is None else ended)
 
-    def _tool(self, used: ToolUse, root: ExportSpan) -> ExportSpan:
+    def _tool(self, used: ToolUse) -> ExportSpan:
         start, end = self._times(used)
         about: Attributes = {
             names.OPERATION: names.EXECUTE_TOOL,
@@ -208,23 +185,16 @@ class _Maker:
                 about[names.TOOL_RESULT] = result
         if self._inference:
             about |= openinference.tool(used, self._content)
-        span = ExportSpan(
-            self._identity("tool", used.address),
-            self._above(used.address, root).identity,
-            f"{names.EXECUTE_TOOL} {used.name}",
-            "internal",
-            start,
-            end,
-            about,
-            whole=used.outcome is not None,
-        )
+        own, above = self._identity("tool", used.address), self._above(used.address)
+        name, whole = f"{names.EXECUTE_TOOL} {used.name}", used.outcome is not None
+        span = ExportSpan(own, above, name, "internal", start, end, about, whole=whole)
         self._fail(span, used.error)
         if used.message is not None and used.message.has_error:
             span.error = "the tool reported an error"
         self._known[used.address] = span
         return span
 
-    def _call(self, call: RecordedCall, root: ExportSpan) -> ExportSpan:
+    def _call(self, call: RecordedCall) -> ExportSpan:
         start, end = self._times(call)
         about = self._asked(call)
         if call.response is not None:
@@ -233,31 +203,21 @@ class _Maker:
             about |= self._texts(call)
         if self._inference:
             about |= openinference.call(call, self._content, self._paid(call))
-        span = ExportSpan(
-            self._identity("call", call.address),
-            self._above(call.address, root).identity,
-            f"{names.CHAT} {call.model}".strip(),
-            "client",
-            start,
-            end,
-            about,
-            links=[
-                self._identity("call", edge)
-                for edge in call.edges
-                if edge in self._trace.by_address
-            ],
-            whole=call.outcome is not None,
-        )
+        own, above = self._identity("call", call.address), self._above(call.address)
+        name, whole = f"{names.CHAT} {call.model}".strip(), call.outcome is not None
+        span = ExportSpan(own, above, name, "client", start, end, about, whole=whole)
+        known = self._trace.by_address
+        span.links = [self._identity("call", edge) for edge in call.edges if edge in known]
         span.events = list(self._attempts(call))
         self._fail(span, call.error)
         return span
 
-    def _superseded(self, call: RecordedCall, root: ExportSpan) -> ExportSpan:
+    def _superseded(self, call: RecordedCall) -> ExportSpan:
         """The span of a call that an earlier process sent and a later one repeated.
 
         It may have been paid for.
         """
-        span = self._call(call, root)
+        span = self._call(call)
         span.identity = self._identity(f"call of process {call.incarnation}", call.address)
         span.attributes[names.SUPERSEDED], span.whole = True, True
         return span
