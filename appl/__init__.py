@@ -10,181 +10,95 @@ from appl.late import late_import
 
 if TYPE_CHECKING:
     __version__: str
-    from appl import config as config
-    from appl import mcp as mcp
-    from appl import testing as testing
+    from appl import config as config, mcp as mcp, testing as testing
     from appl.compat import *  # noqa: F403
     from appl.compiler import graph_of as graph_of
     from appl.config import init as init
     from appl.errors import *  # noqa: F403
-    from appl.function import ppl as ppl
-    from appl.function import reset_context as reset_context
+    from appl.function import ppl as ppl, reset_context as reset_context
     from appl.prompt import (
         AIMessage as AIMessage,
-    )
-    from appl.prompt import (
         Audio as Audio,
-    )
-    from appl.prompt import (
         BracketedDefinition as BracketedDefinition,
-    )
-    from appl.prompt import (
         Definition as Definition,
-    )
-    from appl.prompt import (
         Image as Image,
-    )
-    from appl.prompt import (
         Indexing as Indexing,
-    )
-    from appl.prompt import (
         Message as Message,
-    )
-    from appl.prompt import (
         Promptable as Promptable,
-    )
-    from appl.prompt import (
         Secret as Secret,
-    )
-    from appl.prompt import (
         SystemMessage as SystemMessage,
-    )
-    from appl.prompt import (
         ToolCall as ToolCall,
-    )
-    from appl.prompt import (
         ToolMessage as ToolMessage,
-    )
-    from appl.prompt import (
         UserMessage as UserMessage,
-    )
-    from appl.prompt import (
         define as define,
-    )
-    from appl.prompt import (
         define_bracketed as define_bracketed,
     )
     from appl.runtime.answers.gen_options import GenOptions as GenOptions
-    from appl.runtime.answers.generate import gen as gen
-    from appl.runtime.answers.generate import select as select
-    from appl.runtime.answers.program_stream import ProgramPiece as ProgramPiece
-    from appl.runtime.answers.program_stream import ProgramStream as ProgramStream
-    from appl.runtime.answers.program_stream import stream as stream
+    from appl.runtime.answers.generate import gen as gen, select as select
+    from appl.runtime.answers.program_stream import (
+        ProgramPiece as ProgramPiece,
+        ProgramStream as ProgramStream,
+        stream as stream,
+    )
     from appl.runtime.answers.stream import TextStream as TextStream
     from appl.runtime.answers.text import Text as Text
     from appl.runtime.budget import budget as budget
     from appl.runtime.concurrency.completed import as_completed as as_completed
-    from appl.runtime.concurrency.future import Future as Future
-    from appl.runtime.concurrency.future import Generation as Generation
+    from appl.runtime.concurrency.future import Future as Future, Generation as Generation
     from appl.runtime.concurrency.lock import Lock as Lock
-    from appl.runtime.concurrency.parallel import call as call
-    from appl.runtime.concurrency.parallel import map as map
+    from appl.runtime.concurrency.parallel import call as call, map as map
     from appl.runtime.concurrency.timeout import timeout as timeout
     from appl.runtime.entry import run as run
     from appl.runtime.observe import (
         env as env,
-    )
-    from appl.runtime.observe import (
         input as input,
-    )
-    from appl.runtime.observe import (
         now as now,
-    )
-    from appl.runtime.observe import (
         observe as observe,
-    )
-    from appl.runtime.observe import (
         random as random,
-    )
-    from appl.runtime.observe import (
         read as read,
-    )
-    from appl.runtime.observe import (
         sleep as sleep,
-    )
-    from appl.runtime.observe import (
         uuid as uuid,
     )
     from appl.runtime.ops import grow as grow
     from appl.runtime.preview import render as render
     from appl.runtime.prompts.compositor import (
         Compositor as Compositor,
-    )
-    from appl.runtime.prompts.compositor import (
         DashList as DashList,
-    )
-    from appl.runtime.prompts.compositor import (
         DoubleLineSeparated as DoubleLineSeparated,
-    )
-    from appl.runtime.prompts.compositor import (
         IndentedList as IndentedList,
-    )
-    from appl.runtime.prompts.compositor import (
         InlineTagged as InlineTagged,
-    )
-    from appl.runtime.prompts.compositor import (
         LineSeparated as LineSeparated,
-    )
-    from appl.runtime.prompts.compositor import (
         Logged as Logged,
-    )
-    from appl.runtime.prompts.compositor import (
         LowerLetterList as LowerLetterList,
-    )
-    from appl.runtime.prompts.compositor import (
         LowerRomanList as LowerRomanList,
-    )
-    from appl.runtime.prompts.compositor import (
         NoIndent as NoIndent,
-    )
-    from appl.runtime.prompts.compositor import (
         NumberedList as NumberedList,
-    )
-    from appl.runtime.prompts.compositor import (
         StarList as StarList,
-    )
-    from appl.runtime.prompts.compositor import (
         Tagged as Tagged,
-    )
-    from appl.runtime.prompts.compositor import (
         UpperLetterList as UpperLetterList,
-    )
-    from appl.runtime.prompts.compositor import (
         UpperRomanList as UpperRomanList,
-    )
-    from appl.runtime.prompts.compositor import (
         empty_line as empty_line,
-    )
-    from appl.runtime.prompts.compositor import (
         iter as iter,
     )
     from appl.runtime.prompts.context import (
         PromptRecords as PromptRecords,
-    )
-    from appl.runtime.prompts.context import (
         convo as convo,
-    )
-    from appl.runtime.prompts.context import (
         records as records,
     )
     from appl.runtime.prompts.conversation import Conversation as Conversation
     from appl.runtime.prompts.prompt_context import PromptContext as PromptContext
     from appl.runtime.prompts.roles import (
         AIRole as AIRole,
-    )
-    from appl.runtime.prompts.roles import (
         SystemRole as SystemRole,
-    )
-    from appl.runtime.prompts.roles import (
         ToolRole as ToolRole,
-    )
-    from appl.runtime.prompts.roles import (
         UserRole as UserRole,
     )
-    from appl.runtime.tools.tool import SchemaTool as SchemaTool
-    from appl.runtime.tools.tool import Tool as Tool
-    from appl.runtime.tools.tool import as_tool as as_tool
-    from appl.runtime.tools.tool import as_tool_choice as as_tool_choice
+    from appl.runtime.tools.tool import (
+        SchemaTool as SchemaTool,
+        Tool as Tool,
+        as_tool as as_tool,
+        as_tool_choice as as_tool_choice,
+    )
     from appl.runtime.tools.toolloop import gen_with_tools as gen_with_tools
     from appl.runtime.traced import traceable as traceable
     from appl.session import record as record

@@ -11,8 +11,10 @@ import signal
 import threading
 
 # the same functions as in ``signal``, where making enums of their results costs ten times as much
-from _signal import getsignal  # type: ignore[import-not-found]
-from _signal import signal as set_handler
+from _signal import (  # type: ignore[import-not-found]
+    getsignal,
+    signal as set_handler,
+)
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import FrameType

@@ -16,8 +16,7 @@ import time
 
 from report import write
 
-from appl import gen, ppl
-from appl import map as appl_map
+from appl import gen, map as appl_map, ppl
 from appl.runtime.run import Run
 from appl.testing import Held
 

@@ -25,8 +25,7 @@ from appl.cli.failure import describe
 from appl.cli.perturbed_process import Environment
 from appl.cli.terminal import as_json, to_stderr
 from appl.cli.trace.recorded_program import RecordedProgram
-from appl.config import Alias
-from appl.config import load as load_config
+from appl.config import Alias, load as load_config
 from appl.errors import TraceError
 from appl.runtime.scheduling.policy import Limits, Policy
 from appl.session.replaying import checked, replay_session

@@ -10,26 +10,31 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from appl.compat import compositor as compositor
-    from appl.compat import const as const
-    from appl.compat import func as func
-    from appl.compat import types as types
-    from appl.compat.compositor import ApplStr as ApplStr
-    from appl.compat.compositor import LetterList as LetterList
-    from appl.compat.compositor import RomanList as RomanList
-    from appl.compat.compositor import Str as Str
-    from appl.compat.func import as_func as as_func
-    from appl.compat.func import completion as completion
-    from appl.compat.func import need_ctx as need_ctx
-    from appl.compat.func import partial as partial
-    from appl.compat.func import promptify as promptify
-    from appl.compat.func import str_future as str_future
-    from appl.compat.func import wraps as wraps
-    from appl.compat.parser import get_parser as get_parser
-    from appl.compat.parser import update_appl_configs as update_appl_configs
-    from appl.compat.types import CallFuture as CallFuture
-    from appl.compat.types import CompletionResponse as CompletionResponse
-    from appl.compat.types import StringFuture as StringFuture
+    from appl.compat import compositor as compositor, const as const, func as func, types as types
+    from appl.compat.compositor import (
+        ApplStr as ApplStr,
+        LetterList as LetterList,
+        RomanList as RomanList,
+        Str as Str,
+    )
+    from appl.compat.func import (
+        as_func as as_func,
+        completion as completion,
+        need_ctx as need_ctx,
+        partial as partial,
+        promptify as promptify,
+        str_future as str_future,
+        wraps as wraps,
+    )
+    from appl.compat.parser import (
+        get_parser as get_parser,
+        update_appl_configs as update_appl_configs,
+    )
+    from appl.compat.types import (
+        CallFuture as CallFuture,
+        CompletionResponse as CompletionResponse,
+        StringFuture as StringFuture,
+    )
 
 MODULES = ("compositor", "const", "func", "types")
 """Modules that APPL programs import from ``appl``."""

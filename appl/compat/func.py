@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial as partial
-from functools import wraps as wraps
+from functools import partial as partial, wraps as wraps
 from typing import TypeVar
 
-from appl.function import ppl as ppl
-from appl.function import reset_context as reset_context
+from appl.function import ppl as ppl, reset_context as reset_context
 from appl.runtime.answers.generate import gen as gen
 from appl.runtime.concurrency.future import Generation as Generation
 from appl.runtime.concurrency.parallel import call as call
 from appl.runtime.ops import grow as grow
-from appl.runtime.prompts.context import convo as convo
-from appl.runtime.prompts.context import records as records
-from appl.runtime.prompts.joined import promptify as promptify
-from appl.runtime.prompts.joined import str_future as str_future
+from appl.runtime.prompts.context import convo as convo, records as records
+from appl.runtime.prompts.joined import promptify as promptify, str_future as str_future
 from appl.runtime.prompts.prompt_context import need_ctx as need_ctx
 from appl.runtime.traced import traceable as traceable
 

@@ -10,8 +10,7 @@ from collections.abc import Collection, Set
 from typing import TYPE_CHECKING, Any
 
 from appl.compat import answers, messages, tools
-from appl.compat.answers import filter_of as filter_of
-from appl.compat.answers import instead as instead
+from appl.compat.answers import filter_of as filter_of, instead as instead
 from appl.compat.older import renamed, told_once
 from appl.prompt import Message, ToolCall
 from appl.runtime.tools.tool import Tool

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from appl.compat.servers import full_name
-from appl.compat.servers import read as servers_of
+from appl.compat.servers import full_name, read as servers_of
 from appl.config.places import place_of
 from appl.errors import ConfigError, nearest
 

@@ -7,29 +7,29 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from appl.function import DecoratedFunction as PromptFunc
-from appl.prompt import AIMessage as AIMessage
-from appl.prompt import Audio as Audio
-from appl.prompt import BracketedDefinition as BracketedDefinition
-from appl.prompt import Definition as Definition
-from appl.prompt import Image as Image
-from appl.prompt import Indexing as Indexing
-from appl.prompt import Message as BaseMessage
-from appl.prompt import Promptable as Promptable
-from appl.prompt import SystemMessage as SystemMessage
-from appl.prompt import ToolCall as ToolCall
-from appl.prompt import ToolMessage as ToolMessage
-from appl.prompt import UserMessage as UserMessage
+from appl.prompt import (
+    AIMessage as AIMessage,
+    Audio as Audio,
+    BracketedDefinition as BracketedDefinition,
+    Definition as Definition,
+    Image as Image,
+    Indexing as Indexing,
+    Message as BaseMessage,
+    Promptable as Promptable,
+    SystemMessage as SystemMessage,
+    ToolCall as ToolCall,
+    ToolMessage as ToolMessage,
+    UserMessage as UserMessage,
+)
 from appl.runtime.answers.text import Text as CompletionResponse
-from appl.runtime.concurrency.future import Future
-from appl.runtime.concurrency.future import Generation as Generation
+from appl.runtime.concurrency.future import Future, Generation as Generation
 from appl.runtime.concurrency.parallel import call
 from appl.runtime.prompts.compositor import Compositor as Compositor
 from appl.runtime.prompts.context import PromptRecords as PromptRecords
 from appl.runtime.prompts.conversation import Conversation as Conversation
 from appl.runtime.prompts.joined import StringFuture as StringFuture
 from appl.runtime.prompts.prompt_context import PromptContext as PromptContext
-from appl.runtime.tools.tool import SchemaTool as SchemaTool
-from appl.runtime.tools.tool import Tool as Tool
+from appl.runtime.tools.tool import SchemaTool as SchemaTool, Tool as Tool
 
 
 class _Calling(type(Future)):  # type: ignore[misc]

@@ -21,8 +21,7 @@ from appl.config.readers import Unshown
 from appl.config.trust import require_approval
 from appl.config.values import KEYS, Config, SecretSetting
 from appl.errors import ConfigError
-from appl.prompt.secret import Secret as Concealed
-from appl.prompt.secret import conceal, raw_environment
+from appl.prompt.secret import Secret as Concealed, conceal, raw_environment
 
 PREFIX = "APPL_"
 _SECRET = re.compile(r"(^|_)(key|secret|password|token|credential)$", re.IGNORECASE)

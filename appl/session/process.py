@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from appl import config as settings
-from appl import tracebacks
+from appl import config as settings, tracebacks
 from appl.errors import ConfigError
 from appl.late import late_import
 from appl.runtime.concurrency.fiber import rest_if_daemon

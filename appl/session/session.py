@@ -16,8 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from appl import config as settings
-from appl import services, tracebacks
+from appl import config as settings, services, tracebacks
 from appl.backend import Backend, installed
 from appl.config import Config
 from appl.errors import TraceWriteError

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from appl.compat.answers import ATTRIBUTES as OLDER_ATTRIBUTES
-from appl.compat.answers import WORDS as OLDER_OPTIONS
+from appl.compat.answers import ATTRIBUTES as OLDER_ATTRIBUTES, WORDS as OLDER_OPTIONS
 from appl.compat.messages import OF_CALL, OF_MESSAGE, ROLES
 from appl.compat.tools import NAMES as TOOL_NAMES
 

@@ -8,8 +8,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from appl import gen, ppl
 from appl.compiler import graph_of

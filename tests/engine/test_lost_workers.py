@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import appl
-from appl import call, gen, gen_with_tools, ppl
-from appl import map as appl_map
+from appl import call, gen, gen_with_tools, map as appl_map, ppl
 from appl.errors import WorkerLost
 from appl.runtime.event import CallEnded
 from appl.testing import calling

@@ -10,8 +10,7 @@ import random
 import pytest
 
 import appl
-from appl import call, gen, ppl, records
-from appl import map as appl_map
+from appl import call, gen, map as appl_map, ppl, records
 from appl.engine.worker_process import WorkerSetup
 from appl.errors import BackendError, CallCancelled, InvalidOption, ModelNotFound, RunError
 from appl.runtime.event import CallEnded, Delivered, ScopeEntered

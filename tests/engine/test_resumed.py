@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import appl
-from appl import gen, ppl
-from appl import map as appl_map
+from appl import gen, map as appl_map, ppl
 from appl.session import replayed, resumed
 from appl.testing.engine import Threads
 from appl.tracing import Trace

@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 import appl
-from appl import gen, ppl
-from appl import map as appl_map
+from appl import gen, map as appl_map, ppl
 from appl.backend import Request, Response, Sample, Usage
 from appl.errors import BudgetExceeded
 from appl.runtime.scheduling.accounts import Amounts

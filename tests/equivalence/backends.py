@@ -9,8 +9,7 @@ from typing import Any
 
 from appl.backend import Chunk, Emit, Profile, Request, Response, Sample, Usage
 from appl.errors import BackendError
-from appl.prompt import Message
-from appl.prompt import ToolCall as Called
+from appl.prompt import Message, ToolCall as Called
 
 from . import model
 from .layout import Msg, ToolCall

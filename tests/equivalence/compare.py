@@ -32,9 +32,7 @@ from appl.tracing import Recorder, Replayer, profile_data
 
 from .backends import Hurried, Shuffled, asked_of, msg_of
 from .layout import Messages, Msg
-from .plain import Answer, Asked, Convo, calls_of
-from .plain import outcome as outcome_of
-from .plain import shown as in_form
+from .plain import Answer, Asked, Convo, calls_of, outcome as outcome_of, shown as in_form
 from .programs import Program
 from .world import World
 

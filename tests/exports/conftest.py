@@ -19,8 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from tests.cli.conftest import Project
-from tests.cli.conftest import project as _project
+from tests.cli.conftest import Project, project as _project
 
 __all__ = ["Project", "project"]
 

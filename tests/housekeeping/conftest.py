@@ -10,8 +10,7 @@ import pytest
 
 from appl.runtime.event import RunEnded, ScopeEntered
 from appl.tracing import Recorder
-from tests.cli.conftest import Project
-from tests.cli.conftest import project as _project
+from tests.cli.conftest import Project, project as _project
 from tests.tracing.made import answer, asked, end, now, start
 
 __all__ = ["Project", "made", "project"]

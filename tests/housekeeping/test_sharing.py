@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from appl.backend import Response, Sample, TokenLogprob, Usage
 from appl.errors import BackendUnavailable, TraceError

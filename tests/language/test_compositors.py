@@ -19,10 +19,10 @@ from appl import (
     convo,
     gen,
     grow,
+    map as appl_map,
     ppl,
     records,
 )
-from appl import map as appl_map
 from appl.compositor import (
     INDENT,
     ApplStr,

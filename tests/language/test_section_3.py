@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from appl import AIRole, SystemRole, ToolRole, UserRole, gen, grow, ppl
-from appl import map as appl_map
+from appl import AIRole, SystemRole, ToolRole, UserRole, gen, grow, map as appl_map, ppl
 from appl.errors import RunError
 from appl.testing import Echo, Seeded, running
 

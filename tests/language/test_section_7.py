@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from appl import Lock, Text, call, gen, init, ppl, run
-from appl import map as appl_map
+from appl import Lock, Text, call, gen, init, map as appl_map, ppl, run
 from appl.errors import BackendError, CallCancelled, DeadlockError, InvalidOption
 from appl.runtime.entry import asynchronously
 from appl.runtime.run import Run

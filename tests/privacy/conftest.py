@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from appl.tracing.format import block
-from tests.cli.conftest import Project
-from tests.cli.conftest import project as _project
+from tests.cli.conftest import Project, project as _project
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tracing"))
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from appl import AIMessage, AIRole, Image, UserMessage, gen, ppl
 from appl.prompt import Format, Level, Message, Messages, Prompt, Rope, ToolCall, Voice

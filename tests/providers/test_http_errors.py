@@ -7,8 +7,7 @@ from collections.abc import Callable
 from email.utils import formatdate
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from appl.backend_http import (
     EXCERPT,

@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from appl import call, gen, ppl
-from appl import map as appl_map
-from appl import sleep as appl_sleep
+from appl import call, gen, map as appl_map, ppl, sleep as appl_sleep
 from appl.errors import BackendError, CallCancelled
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.entry import asynchronously

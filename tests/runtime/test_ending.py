@@ -15,10 +15,17 @@ from pathlib import Path
 import pytest
 
 import appl
-from appl import call, gen, now, ppl, timeout, uuid
-from appl import map as appl_map
-from appl import random as appl_random
-from appl import sleep as appl_sleep
+from appl import (
+    call,
+    gen,
+    map as appl_map,
+    now,
+    ppl,
+    random as appl_random,
+    sleep as appl_sleep,
+    timeout,
+    uuid,
+)
 from appl.errors import BackendError, BackendTimeout, CallCancelled, DeadlockError, RunError
 from appl.runtime.activation import heir
 from appl.runtime.concurrency.fiber import Strand

@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from appl import call, gen, ppl
-from appl import map as appl_map
+from appl import call, gen, map as appl_map, ppl
 from appl.errors import ReplayStuck, TraceCorrupt
 from appl.runtime.concurrency.effort import waits_for_another, waits_for_work
 from appl.runtime.concurrency.fiber import Hub, hub_here

@@ -9,8 +9,7 @@ import threading
 
 import pytest
 
-from appl import Future, Lock, as_completed, call, gen, ppl
-from appl import map as appl_map
+from appl import Future, Lock, as_completed, call, gen, map as appl_map, ppl
 from appl.errors import BackendError, CallCancelled, DeadlockError, InvalidOption
 from appl.runtime.event import CallStarted, Delivered, RunEnded, ScopeEntered
 from appl.testing import Echo, Held, Log, Scripted, Seeded, running

@@ -8,8 +8,7 @@ from typing import Any
 
 import llguidance
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from shapes import Typed, schemas, types
 
 from appl import gen, ppl

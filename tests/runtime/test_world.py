@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from appl import call, gen, observe, ppl
-from appl import map as appl_map
-from appl import sleep as appl_sleep
+from appl import call, gen, map as appl_map, observe, ppl, sleep as appl_sleep
 from appl.backend import Backend, Emit, Profile, Request, Response
 from appl.errors import AuthenticationFailed
 from appl.runtime.answers.call import Call

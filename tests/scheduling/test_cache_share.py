@@ -10,8 +10,7 @@ from threading import Event
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from appl import ppl
 from appl.runtime.concurrency.loop_thread import io_thread

@@ -11,8 +11,7 @@ import pytest
 from appl import gen, ppl
 from appl.backend import Profile
 from appl.config import Config, load
-from appl.config.schedule import PRICES
-from appl.config.schedule import TABLES as TABLE_NAMES
+from appl.config.schedule import PRICES, TABLES as TABLE_NAMES
 from appl.errors import ConfigError
 from appl.price import Price
 from appl.runtime.run import Run

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from appl import gen, ppl
 from appl.backend import Emit, Request, Response, Sample

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from appl import gen, gen_with_tools, ppl
-from appl import mcp as appl_mcp
+from appl import gen, gen_with_tools, mcp as appl_mcp, ppl
 from appl.errors import RunError, ToolError, ToolServerError
 from appl.testing import Echo, calling, running
 

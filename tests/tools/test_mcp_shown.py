@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from appl.runtime.tools.offers import news
-from tests.cli.conftest import Project
-from tests.cli.conftest import project as _project
+from tests.cli.conftest import Project, project as _project
 
 project = _project
 

@@ -16,8 +16,7 @@ from typing import Any
 import msgpack
 import pytest
 import zstandard
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from made import call
 
 from appl.errors import TraceCorrupt, TraceError

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from made import answer, end, now, read_back, replayed, start
 
 from appl.backend import Request, Response, Sample, Sampling, TokenLogprob

@@ -19,8 +19,7 @@ from appl.errors import UntrustedTrace
 from appl.session import predicted, replayed, rerun, resumed
 from appl.session.ownership import is_own, new_owner
 from appl.tracing import Trace
-from tests.cli.conftest import Project
-from tests.cli.conftest import project as _project
+from tests.cli.conftest import Project, project as _project
 from tests.trust import forging
 
 empty = _project

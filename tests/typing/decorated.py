@@ -13,6 +13,7 @@ from appl import (
     Text,
     call,
     gen,
+    map as side_by_side,
     need_ctx,
     partial,
     ppl,
@@ -20,7 +21,6 @@ from appl import (
     traceable,
     wraps,
 )
-from appl import map as side_by_side
 
 
 @ppl

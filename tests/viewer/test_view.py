@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from large import large_trace
 from made import USAGE, answer, asked, call, end, now, small_trace, start
 from markup import hostile_trace

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 from appl.cli import exits, parameters
 from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.target import UsageError, path_exists, unused_path, write_error
-from appl.cli.terminal import as_json, say
-from appl.cli.terminal import out as print_out
+from appl.cli.terminal import as_json, out as print_out, say
 from appl.cli.trace.run_names import run_path
 from appl.config import load as load_config
 from appl.late import late_import

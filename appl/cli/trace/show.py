@@ -25,8 +25,7 @@ from appl.prompt import Message
 from appl.runtime.prompts.rendering import options_shown
 from appl.session.first_run import after_show
 from appl.tracing import Attempt, RecordedCall, ToolUse, Trace
-from appl.tracing.explaining import run_summary as summary
-from appl.tracing.explaining import steps
+from appl.tracing.explaining import run_summary as summary, steps
 from appl.tracing.format import sampling
 from appl.tracing.format.allowance import Written
 from appl.tracing.reading.lazy import opened_lazily

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from appl.cli.terminal import columns, counted, one_line
 from appl.cli.trace.places import known, place, seconds
-from appl.price import money
-from appl.price import total as sum_of
+from appl.price import money, total as sum_of
 from appl.tracing import RecordedCall, ToolUse
 
 if TYPE_CHECKING:

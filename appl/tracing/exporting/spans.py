@@ -14,8 +14,7 @@ from typing import Literal
 
 from appl.prompt import digest_of
 from appl.tracing.explaining import costs
-from appl.tracing.exporting import conventions as names
-from appl.tracing.exporting import openinference
+from appl.tracing.exporting import conventions as names, openinference
 from appl.tracing.exporting.texts import output_data, said_data
 from appl.tracing.format import sampling
 from appl.tracing.keeping import side_files

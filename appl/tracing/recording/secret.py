@@ -16,8 +16,8 @@ from typing import Any
 
 from appl.late import late_import
 from appl.prompt.key_shapes import FIRST, LONGEST, key_goes_on_from, may_go_on, without_keys
-from appl.prompt.secret import LONG_ENOUGH as MIN_LENGTH
 from appl.prompt.secret import (
+    LONG_ENOUGH as MIN_LENGTH,
     SecretForms,
     as_bytes,
     from_bytes,

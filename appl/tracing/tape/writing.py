@@ -17,8 +17,7 @@ from typing import Any
 
 from appl.prompt import Message, Messages, digest_of, tagged
 from appl.prompt.messages import LONG
-from appl.tracing.format import record as records
-from appl.tracing.format import table
+from appl.tracing.format import record as records, table
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 from appl.tracing.tape.lines import FORMAT, Line, LongTexts, canonical_data, dumped, line_of

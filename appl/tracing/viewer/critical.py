@@ -5,8 +5,7 @@ Invariant: the path is the one that ``appl trace critical`` prints.
 
 from __future__ import annotations
 
-from appl.tracing.explaining.critical import critical as of_steps
-from appl.tracing.explaining.critical import longest
+from appl.tracing.explaining.critical import critical as of_steps, longest
 from appl.tracing.explaining.steps import Steps
 from appl.tracing.viewer.rows import Rows
 

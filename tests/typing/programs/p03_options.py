@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from appl import gen, gen_with_tools, select
-from appl import map as side_by_side
+from appl import gen, gen_with_tools, map as side_by_side, select
 
 
 def search(query: str) -> str:

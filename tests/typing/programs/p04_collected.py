@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import assert_type
 
-from appl import gen, ppl
-from appl import map as side_by_side
+from appl import gen, map as side_by_side, ppl
 
 
 @ppl

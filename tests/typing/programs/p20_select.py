@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import assert_type
 
-from appl import Generation, ppl, select
-from appl import map as side_by_side
+from appl import Generation, map as side_by_side, ppl, select
 
 
 @ppl
