@@ -182,7 +182,8 @@ class MCPServer:
 
     def _connected(self) -> _ServerConnection:
         """A connection to the server, which is starting."""
-        link = _ServerConnection(self.name, _library(), self._timeout, self._call_timeout)
+        client = library("mcp", "a client of MCP servers")
+        link = _ServerConnection(self.name, client, self._timeout, self._call_timeout)
         target = self._target
         link.open(target(link.library) if callable(target) else target)
         return link
@@ -254,11 +255,6 @@ class MCPServer:
         with self._starting:
             link, self._link, self._tools = self._link, None, None
         return link.close() if link is not None else None
-
-
-def _library() -> ModuleType:
-    loaded: ModuleType = library("mcp", "a client of MCP servers")
-    return loaded
 
 
 def _stderr() -> TextIO:

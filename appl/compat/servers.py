@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeGuard
+from typing import Any
 
 from appl.config.places import place_of
 from appl.errors import ConfigError, nearest
@@ -96,16 +96,13 @@ class Servers:
 def read(servers: Mapping[str, object], origin: str) -> Servers:
     """The servers of the file *origin*, or of ``appl.init``. Raises ``ConfigError``."""
     found = Servers()
-    templates = {server.get("template") for server in servers.values() if _is_table(server)}
+    tables = [server for server in servers.values() if isinstance(server, Mapping)]
+    templates = {table.get("template") for table in tables}
     for name in servers:
         table = _with_template(name, servers, origin)
         if table.get("model") or name not in templates:
             _Server(name, table, origin).add_to(found)
     return found
-
-
-def _is_table(value: object) -> TypeGuard[Mapping[str, object]]:
-    return isinstance(value, Mapping)
 
 
 def full_name(model: str) -> str:
@@ -156,7 +153,8 @@ class _Server:
 
     def _model(self, found: Servers) -> str:
         """The model's name; a backend is made if the server has further settings."""
-        if not any(self._is_own(key) for key in self.table) and not self._is_custom():
+        is_custom = str(self.table.get("model", "")).startswith("custom/")
+        if not is_custom and not any(map(self._is_own, self.table)):
             return full_name(self._text("model", self.name))
         kind, model = self._route()
         backend = self._backend()
@@ -164,12 +162,8 @@ class _Server:
         return f"{backend}/{model}"
 
     def _is_own(self, key: str) -> bool:
-        return key in ("provider", "custom_llm_provider", *_CONNECTION, *_LIMITS) or (
-            key.startswith(_PARAMETERS)
-        )
-
-    def _is_custom(self) -> bool:
-        return str(self.table.get("model", "")).startswith("custom/")
+        own = ("provider", "custom_llm_provider", *_CONNECTION, *_LIMITS)
+        return key in own or key.startswith(_PARAMETERS)
 
     def _backend(self) -> str:
         name = self.name.replace("/", "-").replace(":", "-")
@@ -192,22 +186,18 @@ class _Server:
         head, _, rest = model.partition("/")
         if not provider and head in (*PREFIXES, "custom") and rest:
             provider, model = head, rest
+        has_address = self.table.get("base_url") or self.table.get("api_base")
         if provider.partition("/")[0] == "custom":
-            self._check_address()
+            if not has_address:
+                raise self._wrong("base_url", "is missing: a custom provider needs its address")
             provider = provider.partition("/")[2] or "openai"
             model = model.removeprefix("custom/")
-        if not provider:
-            provider = self._guessed(model)
+        if not provider:  # one with an address is OpenAI's
+            provider = "openai" if has_address else self._guessed(model)
         return provider, model.removeprefix(f"{provider}/")
 
-    def _check_address(self) -> None:
-        if not (self.table.get("base_url") or self.table.get("api_base")):
-            raise self._wrong("base_url", "is missing: a custom provider needs its address")
-
     def _guessed(self, model: str) -> str:
-        """The provider of a *model* whose settings name none; one with an address is OpenAI's."""
-        if self.table.get("base_url") or self.table.get("api_base"):
-            return "openai"
+        """The provider of a *model* whose settings name none."""
         for provider, starts in _BARE.items():
             if model.startswith(starts):
                 return provider

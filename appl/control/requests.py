@@ -62,14 +62,14 @@ class RequestHandler:
     # -- doing
 
     def _pause(self, request: Request) -> object:
-        if not self._open().dispatch.scheduler.paused:
-            self._steering.pause()
+        self._open()
+        if self._steering.pause():
             self._tell("paused: no call is sent until `appl ctl resume`")
         return summary(self._run, self._about)
 
     def _resume(self, request: Request) -> object:
-        if self._open().dispatch.scheduler.paused:
-            self._steering.resume()
+        self._open()
+        if self._steering.resume():
             self._tell("goes on")
         return summary(self._run, self._about)
 

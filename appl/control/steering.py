@@ -30,25 +30,26 @@ class Steering:
             return "later"
         return "now" if any(ended) else "never"
 
-    @property
-    def paused(self) -> bool:
-        """True if no attempt is begun at present."""
-        return self.run.dispatch.scheduler.paused
+    def pause(self) -> bool:
+        """Begin no attempt from now on; what is on its way goes on. False if that is so already."""
+        scheduler = self.run.dispatch.scheduler
+        if scheduler.paused:
+            return False
+        scheduler.pause()
+        if (detection := self.run.outside.idle_detection) is not None:
+            detection.timers += 1  # somebody may move what stands still now
+        return True
 
-    def pause(self) -> None:
-        """Begin no attempt from now on; what is on its way goes on."""
-        if not self.paused:
-            self.run.dispatch.scheduler.pause()
-            if (detection := self.run.outside.idle_detection) is not None:
-                detection.timers += 1  # somebody may move what stands still now
-
-    def resume(self) -> None:
-        """Begin attempts again."""
-        if self.paused:
-            if (detection := self.run.outside.idle_detection) is not None:
-                detection.timers -= 1
-            self.run.dispatch.scheduler.resume()
-            self.run.outside.look_soon()
+    def resume(self) -> bool:
+        """Begin attempts again. False if nothing is paused."""
+        scheduler = self.run.dispatch.scheduler
+        if not scheduler.paused:
+            return False
+        if (detection := self.run.outside.idle_detection) is not None:
+            detection.timers -= 1
+        scheduler.resume()
+        self.run.outside.look_soon()
+        return True
 
     def allow(self, allowance: Allowance) -> None:
         """Have all calls keep to *allowance*, also those that wait; what was spent stays spent.

@@ -72,16 +72,11 @@ def _queued(call: Data, why: str, backends: Iterable[Data]) -> str:
         return "the server's cache has no room for one more prompt"
     number, level = call.get("number"), call.get("priority")
     text = _QUEUE.get(why, why)
-    if why == "slot":
-        text = next(
-            map(_slots, (b for b in backends if b.get("backend") == call.get("backend"))), why
-        )
+    for load in backends if why == "slot" else ():
+        if load.get("backend") == call.get("backend"):
+            text = f"{load.get('taken')} of at most {load.get('limit')} are on their way"
     priority = f", priority {level}" if level else ""
     return f"number {number} in the queue{priority}: {text}"
-
-
-def _slots(load: Data) -> str:
-    return f"{load.get('taken')} of at most {load.get('limit')} are on their way"
 
 
 def _working(call: Data, why: str) -> str:

@@ -91,16 +91,16 @@ class TapedRun:
         elif self.mode == "live":
             pytest.skip(f"goes live: {self._command('new')}")
         elif not self.path.exists():
-            inside = self._recorded() if self.record == "new" else self._missing()
+            if self.record != "new":
+                why = f"there is no tape {self._shown}; {self._command('new')} records it"
+                pytest.fail(why, pytrace=False)
+            inside = self._recorded()
         elif self.mode == "patch" and self.record == "new":
             inside = self._patched()
         else:
             inside = self._replayed()
         with inside:
             yield
-
-    def _missing(self) -> Any:
-        pytest.fail(f"there is no tape {self._shown}; {self._command('new')} records it", False)
 
     # -- from the tape
 
@@ -147,7 +147,9 @@ class TapedRun:
     @contextlib.contextmanager
     def _recorded(self) -> Iterator[None]:
         """Let every call go live."""
-        config = settings.load(self._settings(seed=self._seed()))
+        # The seed is the same for each recording of the test, so that its draws are too.
+        seed = int.from_bytes(digest_of(self.path.stem)[:4], "big")
+        config = settings.load(self._settings(seed=seed))
         self.session = make_session(
             config, entry=self._entry(), instruments=[self._asked], say=_unsaid
         )
@@ -212,10 +214,6 @@ class TapedRun:
         tape.save(Trace.open(path), self.path)
         path.unlink()
 
-    def _seed(self) -> int:
-        """A seed that is the same for each recording of the test, so that its draws are too."""
-        return int.from_bytes(digest_of(self.path.stem)[:4], "big")
-
     # -- words
 
     @property
@@ -263,18 +261,14 @@ def taped_run(item: pytest.Item) -> TapedRun:
         if name not in KEYS:
             known = (*_OWN, *KEYS)
             _refuse(f"there is no {name!r}{nearest(name, known)}")
-    path = tape.beside(item.path, _test(item), str(where))
+    test = ".".join(item.nodeid.split("::")[1:]) or item.name  # TestClass.test[parameter]
+    path = tape.beside(item.path, test, str(where))
     record = item.config.getoption("--appl-record")
     return TapedRun(item, path, mode, record, bool(online), given)
 
 
 def _refuse(text: str) -> NoReturn:
     pytest.fail(f"@pytest.mark.appl: {text}", pytrace=False)
-
-
-def _test(item: pytest.Item) -> str:
-    """The name of a test within its file: ``TestClass.test[parameter]``."""
-    return ".".join(item.nodeid.split("::")[1:]) or item.name
 
 
 def _relative(path: Path, root: Path) -> str:

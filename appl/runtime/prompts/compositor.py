@@ -286,7 +286,8 @@ class Tagged(Logged):
         _ctx: PromptWriter | None = None,
     ) -> None:
         _check_tag(type(self).__name__, tag, attrs)
-        shown = "".join(f' {name}="{_escaped(value)}"' for name, value in (attrs or {}).items())
+        escaped = {name: str(value).translate(_ENTITIES) for name, value in (attrs or {}).items()}
+        shown = "".join(f' {name}="{value}"' for name, value in escaped.items())
         super().__init__(
             sep,
             indexing,
@@ -319,10 +320,6 @@ def _check_tag(name: str, tag: object, attrs: object) -> None:
 _ENTITIES = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
 )
-
-
-def _escaped(value: object) -> str:
-    return str(value).translate(_ENTITIES)
 
 
 class InlineTagged(Tagged, sep="", is_inline=True):

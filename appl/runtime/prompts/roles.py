@@ -6,8 +6,7 @@ be in use by several programs at once.
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from appl.errors import RunError
 from appl.prompt import RoleName, Voice
@@ -73,13 +72,8 @@ class Spoken:
     async def __aenter__(self: S) -> S:
         return self.__enter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.__exit__(kind, error, traceback)
+    async def __aexit__(self, *error: Any) -> None:
+        self.__exit__(*error)
 
 
 class Role(Spoken):

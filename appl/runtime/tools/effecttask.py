@@ -140,16 +140,13 @@ class EffectTask(Task):
     def cancel(self) -> None:
         self.looked = True
         if self._held:
-            self._cancel_in_turn()
+            self.run.outside.ends(Moment(self.address, "tool"), "cancelled", self._cancel_now)
             return
         self._cancelled = True
         stops = self.can_stop()
         self.abandon()
         if self._active and not stops:
             self._cancel_now()
-
-    def _cancel_in_turn(self) -> None:
-        self.run.outside.ends(Moment(self.address, "tool"), "cancelled", self._cancel_now)
 
     def can_stop(self) -> bool:
         """True if the running function can be stopped, so that its end can be waited for.

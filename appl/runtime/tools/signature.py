@@ -254,7 +254,7 @@ class Reader:
         self._names = list(parameters)
         self._adapter = _adapter(name, parameters, hints, about)
         self.schema = _finished(self._adapter.json_schema(), parameters)
-        self._checker = _checker(name, self.schema)
+        self._checker = checker_of(name, self.schema)
 
     def read(self, text: str) -> dict[str, Any]:
         """The arguments in the JSON *text*, as values of the annotated types.
@@ -277,7 +277,8 @@ class Reader:
         return found
 
 
-def _checker(name: str, schema: Schema) -> Checker:
+def checker_of(name: str, schema: Schema) -> Checker:
+    """A checker of arguments of the tool *name*. Raises ``ToolError`` for a wrong *schema*."""
     try:
         return Checker(schema)
     except InvalidOption as error:

@@ -19,9 +19,8 @@ from appl import fallback
 from appl.compiler import program_of
 from appl.errors import InvalidOption, ToolError
 from appl.prompt.secret import Mask, Secret
-from appl.runtime.answers.schema import Checker
 from appl.runtime.tools.arguments import BadArguments, read_object, refuse_unknown
-from appl.runtime.tools.signature import NAME, Described, Schema, describe, name_of
+from appl.runtime.tools.signature import NAME, Described, Schema, checker_of, describe, name_of
 
 Effect = Literal["effect", "idempotent", "pure", "program"]
 CHOICES = ("auto", "none", "required")
@@ -166,10 +165,7 @@ class SchemaReader:
 
     def __init__(self, name: str, schema: Mapping[str, Any]) -> None:
         self.schema = dict(schema)
-        try:
-            self._checker = Checker(self.schema)
-        except InvalidOption as error:
-            raise ToolError(f"the parameters of {name}: {error}") from None
+        self._checker = checker_of(name, self.schema)
         closed = not {"additionalProperties", "patternProperties"} & set(self.schema)
         known = self.schema.get("properties")
         self._known: list[str] | None = list(known) if closed and known is not None else None
@@ -222,7 +218,8 @@ def as_tool(
         said = _describe(f, name or name_of(f), own)
     text = said.description if description is None else description
     effect = _effect(f, idempotent, pure)
-    return Tool(said.name, text, f, effect, said.reader, own, said.positional, _mask(own))
+    mask = Mask(secret for value in own.values() if (secret := _secret(value)) is not None)
+    return Tool(said.name, text, f, effect, said.reader, own, said.positional, mask)
 
 
 def _described_once(f: object) -> Described:
@@ -301,10 +298,6 @@ def is_program(f: object) -> bool:
     while isinstance(f, functools.partial):
         f = f.func
     return getattr(program_of(f), "kind", None) in ("sync", "async")
-
-
-def _mask(predefined: Mapping[str, object]) -> Mask:
-    return Mask(value for hidden in predefined.values() if (value := _secret(hidden)) is not None)
 
 
 def _secret(value: object) -> str | None:

@@ -52,7 +52,7 @@ def share(
     texts stay as *redact* leaves them, without this environment's secrets and likely keys. Raises
     ``TraceError``, and then *target* does not exist.
     """
-    hook = _Hook(redact) if content else None
+    hook = _cleaner(redact) if content else None
     veil = Veil(SHARED, RunKey(secrets.token_bytes(32)), hook)  # nobody has that key
     with regular_file(source) as reading:
         fd = store.create(target)
@@ -97,16 +97,16 @@ def _gathered(veil: Veil, records: Iterator[object]) -> Iterator[bytes]:
         yield b"".join(held)
 
 
-class _Hook:
+def _cleaner(redact: Redact | None) -> Redact:
     """Applies the user's hook, and then masks secrets and likely keys."""
+    masker = Masker()
 
-    def __init__(self, redact: Redact | None) -> None:
-        self._redact, self._masker = redact, Masker()
-
-    def __call__(self, message: Message) -> Message:
-        said = message if self._redact is None else self._redact(message)
-        text = self._masker.text(said.content, [])
+    def cleaned(message: Message) -> Message:
+        said = message if redact is None else redact(message)
+        text = masker.text(said.content, [])
         return replace(said, content=without_likely_keys(text, "[key]"))
+
+    return cleaned
 
 
 def _harmless(raw: bytes, content: bool) -> Iterator[object]:
@@ -122,7 +122,9 @@ def _harmless(raw: bytes, content: bool) -> Iterator[object]:
         if fields[0] in _LEFT_OUT:
             continue
         kept = _cleaned(fields, content)
-        yield (MASKED, [_name(name) for name in names], kept) if names else kept
+        # a variable's name says something about its owner
+        known = [name if name in (REDACTED, "redact") else "secret" for name in names]
+        yield (MASKED, known, kept) if names else kept
 
 
 def _cleaned(fields: list[Any], content: bool) -> object:
@@ -138,11 +140,6 @@ def _cleaned(fields: list[Any], content: bool) -> object:
         name: _CLEANED[held](getattr(record, name)) for name, held in declared if held in _CLEANED
     }
     return table.stored(record._replace(**changed))
-
-
-def _name(name: str) -> str:
-    """A shareable name for a masked secret: a variable's name says something about its owner."""
-    return name if name in (REDACTED, "redact") else "secret"
 
 
 def _facts(facts: object) -> object:

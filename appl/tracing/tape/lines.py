@@ -116,11 +116,7 @@ def _escaped(line: str) -> str:
     """*line* with everything that cannot be seen written as JSON escapes."""
     if line.isprintable():
         return line
-    return "".join(c if c.isprintable() or c in _JOINERS else _escape(c) for c in line)
-
-
-def _escape(char: str) -> str:
-    return json.dumps(char, ensure_ascii=True)[1:-1]
+    return "".join(c if c.isprintable() or c in _JOINERS else json.dumps(c)[1:-1] for c in line)
 
 
 def loaded(line: bytes, allowance: DecodingAllowance) -> Line:

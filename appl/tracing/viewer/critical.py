@@ -29,12 +29,8 @@ def critical(steps: Steps, rows: Rows) -> dict[str, object]:
             for segment in longest(found.segments, _MOST)
         ],
         "waits": [
-            [
-                number.get(wait.address, -1),
-                number.get(wait.after, -1),
-                found.duration - wait.predicted,
-            ]
+            [number.get(wait.address, -1), number.get(wait.after, -1), saved]
             for wait in found.waits
-            if wait.predicted < found.duration
+            if (saved := found.duration - wait.predicted) > 0
         ],
     }

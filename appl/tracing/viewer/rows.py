@@ -39,6 +39,8 @@ NUMBERS = (
 times are microseconds since the run began; -1 stands for what is not known."""
 
 _NOTHING = Usage(None, None, None)
+_REST_OF_TOOL = (1, 0, -1, -1, -1, -1, 1, 0, 0, -1)
+"""The numbers of a tool's call from ``attempts`` on, which only a model's calls differ in."""
 
 
 class Rows:
@@ -148,16 +150,7 @@ class Rows:
             started,
             started,
             ended,
-            1,
-            0,
-            -1,
-            -1,
-            -1,
-            -1,
-            1,
-            0,
-            0,
-            -1,
+            *_REST_OF_TOOL,
         )
 
     def _beginning(self, incarnation: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from appl.backend import Sample
-from appl.prompt import Media, Message, Messages, tagged
+from appl.prompt import Message, Messages, tagged
 from appl.tracing.explaining.steps import phases
 from appl.tracing.format.sampling import parameters
 from appl.tracing.reading.tooluse import ToolUse
@@ -101,7 +101,7 @@ class Texts:
 def _message(message: Message) -> dict[str, object]:
     """A message as JSON-ready data; empty fields are left out."""
     more = {
-        "media": [[offset, _medium(medium)] for offset, medium in message.media],
+        "media": [[offset, str(medium)] for offset, medium in message.media],
         "calls": [[call.id, call.name, call.arguments] for call in message.tool_calls],
         "of": message.tool_call_id,
         "name": message.name,
@@ -112,10 +112,6 @@ def _message(message: Message) -> dict[str, object]:
         "text": message.content,
         **{name: value for name, value in more.items() if value},
     }
-
-
-def _medium(medium: Media) -> str:
-    return str(medium)
 
 
 def _sample(sample: Sample) -> dict[str, object]:

@@ -141,13 +141,8 @@ class View:
             "header": exact(jsonable(trace.header)),
             "warnings": [list(pair) for pair in trace.warnings[:_MOST]],
             "processes": [
-                {
-                    "pid": incarnation.pid,
-                    "host": incarnation.host,
-                    "reason": incarnation.reason,
-                    "wall": incarnation.wall,
-                }
-                for incarnation in trace.incarnations[:_MOST]
+                {name: getattr(process, name) for name in ("pid", "host", "reason", "wall")}
+                for process in trace.incarnations[:_MOST]
             ],
             "observations": len(trace.observations),
             "records": trace.records,
