@@ -25,7 +25,7 @@ from appl.runtime.concurrency.loop_thread import LoopThread, io_thread
 from appl.runtime.scheduling.cache_share import CacheLease, CacheShare
 from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.prefixes import Cache, Footprint
-from appl.runtime.scheduling.residency import CachedConversation, Place, Residency
+from appl.runtime.scheduling.residency import ROOM, CachedConversation, Place, Residency
 from appl.runtime.scheduling.server_times import times_of
 from appl.runtime.scheduling.timers import Clock, LoopClock
 from appl.runtime.scheduling.turn_forecast import KindHistory, TurnMemory
@@ -58,6 +58,7 @@ class Room:
     """The room in the cache of *whose* server, by *clock*, and the runs that wait for it.
 
     *foresees* is the switch of ``Residency``; ``waiting`` are the runs whose next call has no room.
+    ``uncounted`` tokens are taken by calls that are not counted (see ``UncountedCalls``).
     """
 
     def __init__(
@@ -69,9 +70,10 @@ class Room:
         self.residency = Residency(kinds=self._histories, foresees=foresees, times=times_of(whose))
         self._kept: dict[CachedConversation, Footprint] = {}
         self.numbers: Iterator[int] = count()
+        self.uncounted = self._told = 0
         self.users: WeakSet[RoomUser] = WeakSet()
         self.waiting: dict[RoomUser, None] = {}
-        self._tokens = 0
+        self._tokens, self._mine = 0, 0.0
         self._share: CacheShare | None = None
 
     def join(self, user: RoomUser) -> None:
@@ -104,7 +106,8 @@ class Room:
 
     def _wanted(self) -> float:
         """The tokens that are wanted of the cache; all of them while somebody waits."""
-        return inf if self.waiting else max(self.residency.held, self.residency.profile.peak)
+        residency = self.residency
+        return inf if self.waiting else max(residency.held, residency.profile.peak) + self.uncounted
 
     def _changed(self) -> None:
         self._fit()
@@ -114,7 +117,9 @@ class Room:
 
     def _fit(self) -> None:
         share = self._share
-        self.residency.tokens = self._tokens if share is None else share.of(self._tokens)
+        self._mine = self._tokens if share is None else share.of(self._tokens)
+        # What is not counted is taken for the most that it may become.
+        self.residency.tokens = max(self._mine - self.uncounted, self._mine / 2)
 
     def _touch(self) -> None:
         if self._share is not None:
@@ -162,9 +167,30 @@ class Room:
         # A paused run may have admitted calls that it does not begin: nothing of them ends.
         return not any(user.admitted and not user.paused for user in self.users)
 
-    def is_only(self, user: RoomUser) -> bool:
-        """True if no other run asks the server, and room is kept for nothing."""
-        return len(self.users) == 1 and user in self.users and self.cache.empty
+    def takes(self, tokens: int, whole: int | None) -> bool:
+        """Take *tokens* of a cache of *whole*, uncounted; false if anything is counted, or short.
+
+        One call goes in any case.
+        """
+        if not self.cache.empty:
+            return False
+        if whole is not None and self.uncounted:
+            if self.uncounted > self._told:  # it has doubled, which other processes need to see
+                self._told = 2 * self.uncounted
+                self.measure(whole)
+            if self.uncounted + tokens > ROOM * self._mine:
+                return False
+        self.uncounted += tokens
+        return True
+
+    def gives_back(self, tokens: int) -> None:
+        """Give back *tokens* that were taken uncounted."""
+        self.uncounted -= tokens
+        if not self.uncounted:
+            self._told = 0
+        if self.waiting:
+            self._fit()
+            self.tell()
 
     def wait(self, user: RoomUser) -> None:
         """Note that the next call of *user* has no room."""

@@ -25,7 +25,7 @@ from appl.runtime.concurrency.promise import Promise, on_finish
 from appl.runtime.scheduling.arrivals import Arrivals, conversation_of
 from appl.runtime.scheduling.cache_room import Room, RoomTurn
 from appl.runtime.scheduling.order import program_of
-from appl.runtime.scheduling.prefixes import Footprint
+from appl.runtime.scheduling.prefixes import EXPECTED_ANSWER, Footprint
 from appl.runtime.scheduling.residency import CachedConversation, WaitingLine
 from appl.runtime.scheduling.timers import Clock, LoopClock, Timer
 from appl.runtime.scheduling.turn_forecast import UNTOLD, TurnBounds, TurnMemory
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from appl.runtime.answers.call import Call, CallBody, CallFrame, CallsToCome
 
 _MOST = 65_536
-_ANSWER = 256
 _FAR = 64
 
 
@@ -88,7 +87,8 @@ class ConversationQueue:
 
     *go* is called when there may be room for a call that waits; it returns true if ``take`` will be
     called. *unseen* are the calls of the run whose prompts were not looked at yet; *memory* is that
-    of earlier runs. ``admitted`` calls have room; while ``paused`` none is begun.
+    of earlier runs. ``admitted`` calls have room; while ``paused`` none is begun. ``calls`` are those
+    that have come, or will come, and are not over, each with its activation.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class ConversationQueue:
         self.activations: OrderedDict[str, _AskingActivation] = OrderedDict()
         self._programs: OrderedDict[str, int] = OrderedDict()
         self._of: dict[CachedConversation, _AskingActivation] = {}
-        self._by_call: dict[Call, _AskingActivation] = {}
+        self.calls: dict[Call, _AskingActivation] = {}
         self._gone: deque[Call] = deque()
         self._counts: dict[str, CallsToCome | None] | None = None
         self._letters = self._tokens = 0
@@ -129,7 +129,7 @@ class ConversationQueue:
 
     def foresee(self, call: Call) -> None:
         """Note that *call*, which waits for a part of its prompt, will come."""
-        node, answer = call.node, call.sampling.max_tokens or _ANSWER
+        node, answer = call.node, call.sampling.max_tokens or EXPECTED_ANSWER
         if node is None or not self._foresees:
             return
         activation, length = self._activation(call), node.length
@@ -157,7 +157,7 @@ class ConversationQueue:
 
     def take_back(self, call: Call) -> None:
         """Note that *call* will not come."""
-        activation = self._by_call.pop(call, None)
+        activation = self.calls.pop(call, None)
         if activation is not None:
             activation.calls -= 1
             self._has_come(activation, call)
@@ -292,7 +292,7 @@ class ConversationQueue:
 
     def _has_no_need(self, call: Promise) -> None:
         """Hand out a call that has ended while it waited, so that nothing of it is counted."""
-        activation = self._by_call.get(cast("Call", call))
+        activation = self.calls.get(cast("Call", call))
         if activation is None:
             return
         left = [(one, each) for one, each in activation.waiting if one is not call]
@@ -392,7 +392,7 @@ class ConversationQueue:
     def over(self, call: Call, each: Footprint, answered: bool) -> None:
         """Note that *call* has ended; its prompt is kept if its conversation goes on."""
         activation, room = self._activation(call), self._room
-        del self._by_call[call]
+        del self.calls[call]
         activation.calls -= 1
         activation.who.last = activation.who.last or self._left
         if not each.admitted:
@@ -435,7 +435,7 @@ class ConversationQueue:
             activation.waiting.clear()
             self._forget(activation, finished=False)
         self._left = True
-        self._by_call.clear()
+        self.calls.clear()
         self._gone.clear()
         self.admitted = 0
         if self._lapse is not None:
@@ -446,14 +446,14 @@ class ConversationQueue:
     # -- activations
 
     def _activation(self, call: Call) -> _AskingActivation:
-        found = self._by_call.get(call)
+        found = self.calls.get(call)
         if found is None:
             address = conversation_of(call)
             found = self.activations.get(address)
             if found is None:
                 found = self.activations[address] = self._made(call, address)
                 self._of[found.who] = found
-            self._by_call[call] = found
+            self.calls[call] = found
             found.calls += 1
         return found
 

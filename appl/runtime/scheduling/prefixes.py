@@ -22,6 +22,8 @@ from appl.runtime.scheduling.warming_cost import SharedBeginning
 BLOCK = 32
 LEAST = 96
 UNKNOWN_CACHE = 2_000_000
+EXPECTED_ANSWER = 256
+"""The tokens of an answer without a limit."""
 
 
 @dataclass(slots=True, eq=False)
@@ -104,13 +106,10 @@ class Cache:
 
 
 class Prefixes:
-    """The blocks of waiting prompts, compared with those in the server's *cache*.
+    """The blocks of waiting prompts, compared with those in the server's *cache*."""
 
-    *answer* is the number of tokens expected of an answer without a limit.
-    """
-
-    def __init__(self, caching: PrefixCaching, cache: Cache, answer: int = 256) -> None:
-        self._caching, self._known, self._answer = caching, cache.known, answer
+    def __init__(self, caching: PrefixCaching, cache: Cache) -> None:
+        self._caching, self._known = caching, cache.known
         self._key = ("blocks", id(caching))
         self._waiting: Counter[int] = Counter()
         self._latest: dict[int, Footprint] = {}
@@ -126,7 +125,7 @@ class Prefixes:
         ids = self._caching.prompt_tokens(request)
         extra = repr(request.sampling.extra) if request.sampling.extra else ""
         blocks = _blocks(request, ids, (self._key, len(ids), extra))
-        most = request.sampling.max_tokens or self._answer
+        most = request.sampling.max_tokens or EXPECTED_ANSWER
         found = Footprint(ids, blocks, most * request.n)
         self._waiting.update(blocks)
         self._latest.update(dict.fromkeys(blocks, found))

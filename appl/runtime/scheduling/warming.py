@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.prefixes import Footprint, Prefixes
 from appl.runtime.scheduling.server_times import ServerTimes
 from appl.runtime.scheduling.timers import LoopClock
+from appl.runtime.scheduling.uncounted import UncountedCalls
 from appl.runtime.scheduling.warming_cost import SharedBeginning, pays
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from appl.runtime.answers.text import Text
 
 _WARMING_S = 60.0
-_PASSED = 64
-"""The calls that had the server to themselves, of which as many are remembered."""
 
 
 @dataclass(slots=True)
@@ -65,6 +63,7 @@ class PrefixFirst:
     prefixes: Prefixes
     queue: ConversationQueue
     times: ServerTimes
+    uncounted: UncountedCalls
 
     def __init__(
         self,
@@ -79,14 +78,11 @@ class PrefixFirst:
         self._whose, self._clock = whose, policy.clock or LoopClock()
         self.joined = False
         self.arrivals = Arrivals(policy, probe, self._see, self._looked)
-        self._passed: deque[weakref.ref[Call]] = deque(maxlen=_PASSED)
-        self._unsent: Call | None = None
         self._late: list[Call] = []
         self._first: Call | None = None
         self.prints: dict[Call, Footprint] = {}
         self._held: dict[int, _HeldBack] = {}
         self._free: deque[Call] = deque()
-        self._has_foreseen = False
 
     @property
     def waiting(self) -> bool:
@@ -99,7 +95,7 @@ class PrefixFirst:
             self._join()
         # The first one that comes is looked at when it is taken. By then the calls that the program
         # has sent in one go are all there; if there are others, they are looked at together.
-        if self._first is None and self.arrivals.resting and not (self.prints or self._free):
+        if self._first is None and self._order.size == 1 and self.arrivals.resting:
             self._first = call
             self._go()
             return
@@ -122,18 +118,20 @@ class PrefixFirst:
         """Note that *call* will arrive when all parts of its prompt are there."""
         if not self.joined:
             self._join()
-        self._has_foreseen = True
-        self.queue.foresee(call)
+        if self.queue.calls or not self.uncounted.foresee(call):
+            self._count_all()
+            self.queue.foresee(call)
 
     def take_back(self, call: Call) -> None:
         """Note that *call*, which was foreseen, will not arrive."""
+        self.uncounted.take_back(call)
         self.queue.take_back(call)
         self.room.tell()
 
     def next(self) -> Call | None:
         """The next call to send; ``None`` when there is none, or none that there is room for."""
         first = self._first
-        if first is not None and first.outcome is None and self._goes_alone(first):
+        if first is not None and first.outcome is None and self._goes_at_once(first):
             self._first = None
             return self._order.take()
         if first is not None:
@@ -149,10 +147,15 @@ class PrefixFirst:
                 break
             if call.outcome is not None:
                 self.over(call)
-            elif each is None:
-                self._unsent = None
+                call = self._take()
+                continue
+            if each is None and call in self.uncounted and not self.uncounted.send(call):
+                self.uncounted.over(call)
+                self._count_all()
+                each = self._enter(call)
+            if each is None:
                 break
-            elif self.queue.enters(call, each) and not self._hold(call, each):
+            if self.queue.enters(call, each) and not self._hold(call, each):
                 now = self._clock.now()
                 each.sent = self.times.send(now, self.prefixes.lead(each, now))
                 break
@@ -167,6 +170,7 @@ class PrefixFirst:
         """Note that *call* has ended."""
         each = self.prints.pop(call, None)
         if each is None:
+            self.uncounted.over(call)
             return
         self.prefixes.over(each)
         usage, answered = Usage(), False
@@ -210,6 +214,7 @@ class PrefixFirst:
         self._free = deque(call for call in self._free if call.outcome is None)
         for each in self.prints.values():
             self.room.cache.release(each)
+        self.uncounted.take_out()
         self.queue.leave()
 
     def _join(self) -> None:
@@ -218,6 +223,7 @@ class PrefixFirst:
         self.room = room_of(caching, policy, self._whose)
         self.prefixes = Prefixes(caching, self.room.cache)
         self.times = self.room.residency.times
+        self.uncounted = UncountedCalls(caching, self.room)
         foresees, memory = policy.foresee, policy.turns if policy.foresee else None
         self.queue = ConversationQueue(
             self.room, caching, policy.clock, self._go, foresees, self.arrivals, memory
@@ -243,14 +249,14 @@ class PrefixFirst:
 
     def _see(self, call: Call) -> int:
         """Encode the prompt of *call*; returns the number of cold tokens that it begins with."""
+        self.uncounted.take_back(call)
         if call.outcome is not None or call.request is None:
             self.queue.take_back(call)
             return 0
-        if self._is_alone():
-            self._passed.append(weakref.ref(call))
-            self._unsent = call
-            return self._tokens_alone(call)
-        self._catch_up()
+        tokens = None if self.queue.calls else self.uncounted.see(call)
+        if tokens is not None:
+            return 0 if _holds_an_answer(call) else tokens
+        self._count_all()
         each = self._enter(call)
         return 0 if each is None or _holds_an_answer(call) else self.prefixes.cold(each)
 
@@ -266,47 +272,31 @@ class PrefixFirst:
         self.queue.arrive(call, each)
         return each
 
-    # A call that has the server to itself shares its prompt with nobody, and room is not short. So
-    # nothing of it is counted. When another one comes, those before it are counted after all, so
-    # that both find what they would have found.
-
-    def _goes_alone(self, call: Call) -> bool:
-        """True if *call* has the server to itself, and no other is waited for beside it."""
-        if not (self._is_alone() and self._tokens_alone(call) < LARGE):
+    def _goes_at_once(self, call: Call) -> bool:
+        """True if *call* is not counted, and goes without others being waited for."""
+        if self.queue.calls:
             return False
-        self._passed.append(weakref.ref(call))
-        return True
+        self.uncounted.take_back(call)
+        tokens = self.uncounted.see(call)
+        if tokens is None or (tokens >= LARGE and not _holds_an_answer(call)):
+            return False
+        return self.uncounted.send(call)
 
-    def _is_alone(self) -> bool:
-        """True if nothing else is with the server, has room there or is known to come."""
-        latest = self._passed[-1]() if self._passed else None
-        under_way = latest is not None and latest.outcome is None
-        looking = self.arrivals.looking and len(self.arrivals)
-        mine = under_way or self.prints or looking or self._has_foreseen
-        return not mine and self.room.is_only(self.queue)
-
-    def _tokens_alone(self, call: Call) -> int:
-        """The tokens of *call*, which is alone; 0 if no others are waited for."""
-        assert call.request is not None
-        if _holds_an_answer(call):
-            return 0
-        try:
-            return len(self._caching.prompt_tokens(call.request))
-        except Exception:  # a prompt that cannot be encoded: its attempt will say so
-            return 0
-
-    def _catch_up(self) -> None:
-        """Count the latest calls that had the server to themselves."""
-        passed, self._passed = self._passed, deque(maxlen=_PASSED)
-        for call in [call for ref in passed if (call := ref()) is not None]:
+    def _count_all(self) -> None:
+        """Count from now on, also what is not counted so far."""
+        sent, ready, foreseen = self.uncounted.take_out()
+        for call in sent:
             each = self._enter(call)
-            if each is None:
-                continue
-            if call is not self._unsent:  # that one is in the queue, and goes as the others do
+            if each is not None:
                 self.prefixes.lead(each, self._clock.now())
                 self.queue.let_in(call, each)
-            if call.outcome is not None:
-                self.over(call)
+                if call.outcome is not None:
+                    self.over(call)
+        for call in foreseen:
+            self.queue.foresee(call)
+        for call in ready:
+            if call not in self.arrivals:
+                self.arrivals.add(call)  # by slices of time, as there may be very many
 
     # -- what goes
 

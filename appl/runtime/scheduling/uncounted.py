@@ -1,0 +1,135 @@
+"""Uncounted calls: those that go without an account, as room is not short and nothing is shared.
+
+To count the prefixes and the room of a call costs as much as all the rest of its way. None of that
+is needed while everything that is under way or foreseen fits in the cache, whatever comes of it,
+and no two prompts share a beginning that is worth sending ahead. When that ends, those that are
+there are counted after all, so that they and the next ones find what they would have found.
+
+Invariant: everything here runs on the I/O loop; no two calls that are here share a long beginning,
+and the tokens of those that were sent are taken from the room until they are over.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from appl.backend import PrefixCaching
+from appl.runtime.scheduling.cache_room import Room
+from appl.runtime.scheduling.prefixes import EXPECTED_ANSWER, LEAST
+
+if TYPE_CHECKING:
+    from appl.runtime.answers.call import Call
+
+_LATEST = 64
+"""The calls that are over of which as many are remembered."""
+_GROWTH = 64
+"""As many times its size a conversation that goes on may become; and the parts of a prompt that are
+looked at before it comes."""
+
+
+class _Uncounted(NamedTuple):
+    """A call with so many ``tokens``, answers included, whose prompt ``begins`` so if it is long.
+
+    ``taken`` are the tokens of room that it took when it was sent, ``None`` before.
+    """
+
+    tokens: int
+    begins: tuple[int, ...] | None
+    taken: int | None = None
+
+
+class LeftOver(NamedTuple):
+    """The calls that have to be counted: those that were sent, are in the queue, and foreseen."""
+
+    sent: list[Call]
+    ready: list[Call]
+    foreseen: list[Call]
+
+
+class UncountedCalls:
+    """The calls of one run to the server of *room* that are not counted."""
+
+    def __init__(self, caching: PrefixCaching, room: Room) -> None:
+        self._caching, self._room = caching, room
+        self._calls: dict[Call, _Uncounted] = {}
+        self._foreseen: dict[Call, int] = {}
+        self._begun: set[tuple[int, ...]] = set()
+        self._latest: deque[weakref.ref[Call]] = deque(maxlen=_LATEST)
+
+    def __contains__(self, call: Call) -> bool:
+        return call in self._calls
+
+    def see(self, call: Call) -> int | None:
+        """The tokens of the prompt of *call*; ``None`` if it shares its beginning with another."""
+        request = call.request
+        assert request is not None
+        try:
+            ids = self._caching.prompt_tokens(request)
+        except Exception:  # a prompt that cannot be encoded: its attempt will say so
+            ids = ()
+        if call in self._calls:
+            return len(ids)
+        size, begins = len(ids), None
+        if size >= LEAST:
+            begins = tuple(ids[:LEAST])
+            if begins in self._begun:
+                return None
+            self._begun.add(begins)
+        answers = (request.sampling.max_tokens or EXPECTED_ANSWER) * request.n
+        self._calls[call] = _Uncounted(size + answers, begins)
+        return size
+
+    def send(self, call: Call) -> bool:
+        """Take room for *call*, which goes now; false if room may be short."""
+        tokens, begins, _ = self._calls[call]
+        frame = call.frame()
+        if frame is not None and not frame.root_of_prompt().ended:
+            tokens *= _GROWTH
+        if not self._room.takes(tokens, self._caching.cache_tokens):
+            return False
+        self._calls[call] = _Uncounted(tokens, begins, tokens)
+        return True
+
+    def over(self, call: Call) -> bool:
+        """Note that *call* has ended; false if it is not here."""
+        found = self._calls.pop(call, None)
+        if found is None:
+            return False
+        if found.begins is not None:
+            self._begun.discard(found.begins)
+        if found.taken:
+            self._latest.append(weakref.ref(call))
+            self._room.gives_back(found.taken)
+        return True
+
+    def foresee(self, call: Call) -> bool:
+        """Note that *call*, which waits for a part of its prompt, will come; false if not here."""
+        node, answer = call.node, call.sampling.max_tokens or EXPECTED_ANSWER
+        tokens = answer
+        if node is None or node.length > _GROWTH:
+            return False
+        while node is not None:
+            tokens += len(node.part) if isinstance(node.part, str) else answer
+            node = node.parent
+        if not self._room.takes(tokens, self._caching.cache_tokens):
+            return False
+        self._foreseen[call] = tokens
+        return True
+
+    def take_back(self, call: Call) -> None:
+        """Note that *call*, which was foreseen, has come or will not come."""
+        self._room.gives_back(self._foreseen.pop(call, 0))
+
+    def take_out(self) -> LeftOver:
+        """Have no call here any more; those that are to be counted are returned."""
+        latest = [call for each in self._latest if (call := each()) is not None]
+        sent = [call for call, each in self._calls.items() if each.taken is not None]
+        ready = [call for call, each in self._calls.items() if each.taken is None]
+        self._room.gives_back(sum(each.taken or 0 for each in self._calls.values()))
+        self._room.gives_back(sum(self._foreseen.values()))
+        found = LeftOver([*latest, *sent], ready, list(self._foreseen))
+        for each in (self._latest, self._calls, self._foreseen, self._begun):
+            each.clear()
+        return found
