@@ -236,9 +236,9 @@ def at_rest(scheduler: Scheduler, ahead: PrefixFirst | None, clock: VirtualClock
         assert not (ahead._late or ahead._held or len(ahead.arrivals) or ahead.prints)
         if ahead.joined:
             queue = ahead.queue
-            assert queue.admitted == 0 and not (len(queue) or queue.activations or queue._by_call)
+            assert queue.admitted == 0 and not (len(queue) or queue.activations or queue.calls)
             room = ahead.room
-            assert ahead.prefixes.empty and room.cache.empty
+            assert ahead.prefixes.empty and room.cache.empty and not room.uncounted
             assert not (room.users or room.waiting or room._kept or room.residency.held)
 
     arrived = Event()

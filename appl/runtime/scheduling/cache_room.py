@@ -106,8 +106,10 @@ class Room:
 
     def _wanted(self) -> float:
         """The tokens that are wanted of the cache; all of them while somebody waits."""
-        residency = self.residency
-        return inf if self.waiting else max(residency.held, residency.profile.peak) + self.uncounted
+        if self.waiting:
+            return inf
+        counted = max(self.residency.held, self.residency.profile.peak)
+        return counted + (self.uncounted if self._told else 0)  # nothing for one call alone
 
     def _changed(self) -> None:
         self._fit()

@@ -8,8 +8,7 @@ Invariant: plain numbers, and no clock is read; equal times and equal calls give
 
 from __future__ import annotations
 
-from operator import mul
-from typing import NamedTuple
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 _NOISE = 0.3
@@ -22,7 +21,8 @@ _MOST = 4.0
 _OTHERS = 0.0003
 
 
-class SentRequest(NamedTuple):
+@dataclass(slots=True, eq=False)
+class SentRequest:
     """A request that was sent ``at`` a time; so many of its tokens were expected to be ``cold``.
 
     The server had ``computed`` so many tokens of prompts then, and ``made`` so many of answers.
@@ -87,9 +87,10 @@ class ServerTimes:
 
     def _computed_by(self, now: float) -> float:
         """The tokens of prompts computed until *now*, one after the other as they were sent."""
-        passed, self._at = max(0.0, now - self._at), now
-        self._computed = min(self._sent, self._computed + passed / self.prompt_s)
-        return self._computed
+        passed, self._at = now - self._at, now
+        computed = self._computed + (passed / self._values[1] if passed > 0 else 0.0)
+        self._computed = computed = self._sent if computed > self._sent else computed
+        return computed
 
     def forget(self, sent: SentRequest) -> None:
         """Note that *sent* is over, and that nothing is known of its tokens."""
@@ -98,20 +99,24 @@ class ServerTimes:
     def learn(self, sent: SentRequest, now: float, cold: int, answer: int = 0) -> None:
         """Learn from a request that is over *now*; *cold* tokens and *answer* were made for it."""
         self._sent += cold - sent.cold
-        computed = max(cold, self._computed_by(now) - sent.computed)
+        computed = self._computed_by(now) - sent.computed
+        computed = cold if cold > computed else computed
         others = self._made - sent.made
         self._made += answer
         expected = self.expected(computed, answer, others)
-        parts, doubts = (not answer, computed, answer, others), self._doubts
-        gains = [sum(map(mul, row, parts)) for row in doubts]
-        spread = sum(map(mul, gains, parts)) + (_NOISE * expected) ** 2
-        off = (min(now - sent.at, _MOST * expected) - expected) / spread
-        for at, gain in enumerate(gains):
-            old, share = self._values[at], gain / spread
-            self._values[at] = new = max(old / 2, old + gain * off)
-            row = doubts[at] = [
-                each - share * other for each, other in zip(doubts[at], gains, strict=True)
-            ]
+        alone, values, doubts = not answer, self._values, self._doubts
+        # In plain steps, as this is done for every call.
+        gains = [a * alone + b * computed + c * answer + d * others for a, b, c, d in doubts]
+        one, two, three, four = gains
+        spread = one * alone + two * computed + three * answer + four * others
+        spread += (_NOISE * expected) ** 2
+        took, most = now - sent.at, _MOST * expected
+        off = ((most if took > most else took) - expected) / spread
+        for at, (gain, row, old) in enumerate(zip(gains, doubts, values, strict=True)):
+            new, share = old + gain * off, gain / spread
+            values[at] = new = new if new > old / 2 else old / 2
+            a, b, c, d = row
+            row[:] = a - share * one, b - share * two, c - share * three, d - share * four
             most = (new if at < 3 else _OTHERS) ** 2
             if row[at] < most:
                 row[at] += _DRIFT * most

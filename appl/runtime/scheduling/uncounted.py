@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from appl.backend import PrefixCaching
 from appl.runtime.scheduling.cache_room import Room
 from appl.runtime.scheduling.prefixes import EXPECTED_ANSWER, LEAST
+from appl.runtime.scheduling.server_times import SentRequest
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -29,21 +31,26 @@ _GROWTH = 64
 looked at before it comes."""
 
 
-class _Uncounted(NamedTuple):
-    """A call with so many ``tokens``, answers included, whose prompt ``begins`` so if it is long.
+@dataclass(slots=True, eq=False)
+class UncountedCall:
+    """A call with a prompt of so many ``tokens``, which ``begins`` so if it is long.
 
-    ``taken`` are the tokens of room that it took when it was sent, ``None`` before.
+    It takes so much ``room``. ``sent`` is ``None`` while it is in the queue.
     """
 
     tokens: int
+    room: int
     begins: tuple[int, ...] | None
-    taken: int | None = None
+    sent: SentRequest | None = None
 
 
 class LeftOver(NamedTuple):
-    """The calls that have to be counted: those that were sent, are in the queue, and foreseen."""
+    """The calls that are to be counted: those that were sent, are in the queue, and foreseen.
 
-    sent: list[Call]
+    Those of the first that are over already have no ``SentRequest``.
+    """
+
+    sent: list[tuple[Call, SentRequest | None]]
     ready: list[Call]
     foreseen: list[Call]
 
@@ -53,7 +60,7 @@ class UncountedCalls:
 
     def __init__(self, caching: PrefixCaching, room: Room) -> None:
         self._caching, self._room = caching, room
-        self._calls: dict[Call, _Uncounted] = {}
+        self._calls: dict[Call, UncountedCall] = {}
         self._foreseen: dict[Call, int] = {}
         self._begun: set[tuple[int, ...]] = set()
         self._latest: deque[weakref.ref[Call]] = deque(maxlen=_LATEST)
@@ -78,31 +85,30 @@ class UncountedCalls:
                 return None
             self._begun.add(begins)
         answers = (request.sampling.max_tokens or EXPECTED_ANSWER) * request.n
-        self._calls[call] = _Uncounted(size + answers, begins)
+        self._calls[call] = UncountedCall(size, size + answers, begins)
         return size
 
-    def send(self, call: Call) -> bool:
-        """Take room for *call*, which goes now; false if room may be short."""
-        tokens, begins, _ = self._calls[call]
-        frame = call.frame()
-        if frame is not None and not frame.root_of_prompt().ended:
-            tokens *= _GROWTH
-        if not self._room.takes(tokens, self._caching.cache_tokens):
+    def send(self, call: Call, now: float) -> bool:
+        """Take room for *call*, which goes *now*; false if room may be short."""
+        each, frame = self._calls[call], call.frame()
+        goes_on = frame is not None and not frame.root_of_prompt().ended
+        room = each.room * _GROWTH if goes_on else each.room
+        if not self._room.takes(room, self._caching.cache_tokens):
             return False
-        self._calls[call] = _Uncounted(tokens, begins, tokens)
+        each.room, each.sent = room, self._room.residency.times.send(now, each.tokens)
         return True
 
-    def over(self, call: Call) -> bool:
-        """Note that *call* has ended; false if it is not here."""
-        found = self._calls.pop(call, None)
-        if found is None:
-            return False
-        if found.begins is not None:
-            self._begun.discard(found.begins)
-        if found.taken:
+    def over(self, call: Call) -> UncountedCall | None:
+        """Note that *call* has ended, and return it; ``None`` if it is not here."""
+        each = self._calls.pop(call, None)
+        if each is None:
+            return None
+        if each.begins is not None:
+            self._begun.discard(each.begins)
+        if each.sent is not None:
             self._latest.append(weakref.ref(call))
-            self._room.gives_back(found.taken)
-        return True
+            self._room.gives_back(each.room)
+        return each
 
     def foresee(self, call: Call) -> bool:
         """Note that *call*, which waits for a part of its prompt, will come; false if not here."""
@@ -120,15 +126,16 @@ class UncountedCalls:
 
     def take_back(self, call: Call) -> None:
         """Note that *call*, which was foreseen, has come or will not come."""
-        self._room.gives_back(self._foreseen.pop(call, 0))
+        if self._foreseen:
+            self._room.gives_back(self._foreseen.pop(call, 0))
 
     def take_out(self) -> LeftOver:
         """Have no call here any more; those that are to be counted are returned."""
-        latest = [call for each in self._latest if (call := each()) is not None]
-        sent = [call for call, each in self._calls.items() if each.taken is not None]
-        ready = [call for call, each in self._calls.items() if each.taken is None]
-        self._room.gives_back(sum(each.taken or 0 for each in self._calls.values()))
-        self._room.gives_back(sum(self._foreseen.values()))
+        latest = [(call, None) for each in self._latest if (call := each()) is not None]
+        sent = [(call, each.sent) for call, each in self._calls.items() if each.sent is not None]
+        ready = [call for call, each in self._calls.items() if each.sent is None]
+        room = sum(each.room for each in self._calls.values() if each.sent is not None)
+        self._room.gives_back(room + sum(self._foreseen.values()))
         found = LeftOver([*latest, *sent], ready, list(self._foreseen))
         for each in (self._latest, self._calls, self._foreseen, self._begun):
             each.clear()

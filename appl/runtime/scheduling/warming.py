@@ -24,7 +24,7 @@ from appl.runtime.scheduling.conversation_queue import ConversationQueue
 from appl.runtime.scheduling.order import Order
 from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.prefixes import Footprint, Prefixes
-from appl.runtime.scheduling.server_times import ServerTimes
+from appl.runtime.scheduling.server_times import SentRequest, ServerTimes
 from appl.runtime.scheduling.timers import LoopClock
 from appl.runtime.scheduling.uncounted import UncountedCalls
 from appl.runtime.scheduling.warming_cost import SharedBeginning, pays
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from appl.runtime.answers.text import Text
 
 _WARMING_S = 60.0
+_UNKNOWN = Usage()
 
 
 @dataclass(slots=True)
@@ -149,7 +150,9 @@ class PrefixFirst:
                 self.over(call)
                 call = self._take()
                 continue
-            if each is None and call in self.uncounted and not self.uncounted.send(call):
+            if each is None:
+                if call not in self.uncounted or self.uncounted.send(call, self._clock.now()):
+                    break
                 self.uncounted.over(call)
                 self._count_all()
                 each = self._enter(call)
@@ -168,28 +171,31 @@ class PrefixFirst:
 
     def over(self, call: Call) -> None:
         """Note that *call* has ended."""
+        outcome, usage = call.outcome, _UNKNOWN
+        if isinstance(outcome, Value):
+            usage = cast("Text", outcome.value).usage
         each = self.prints.pop(call, None)
         if each is None:
-            self.uncounted.over(call)
+            uncounted = self.uncounted.over(call)
+            if uncounted is not None:
+                self._learn(uncounted.sent, uncounted.tokens, usage)
             return
         self.prefixes.over(each)
-        usage, answered = Usage(), False
-        if isinstance(call.outcome, Value):
-            answered = True
-            usage = cast("Text", call.outcome.value).usage
+        if isinstance(outcome, Value):
             self.room.cache.warmed(each.blocks, self._caching.cache_tokens)
-        self._learn(each, usage)
-        self.queue.over(call, each, answered)
+        self._learn(each.sent, len(each.ids), usage)
+        self.queue.over(call, each, isinstance(outcome, Value))
 
-    def _learn(self, each: Footprint, usage: Usage) -> None:
-        """Learn from the time of *each*, which is over, if the server tells its tokens."""
+    def _learn(self, sent: SentRequest | None, tokens: int, usage: Usage) -> None:
+        """Learn from the time of a prompt of *tokens* that is over, if the server tells of them."""
         cached, answer = usage.cached_tokens, usage.completion_tokens
-        if each.sent is None:
+        if sent is None:
             return
         if cached is None or answer is None:
-            self.times.forget(each.sent)
+            self.times.forget(sent)
         else:
-            self.times.learn(each.sent, self._clock.now(), max(0, len(each.ids) - cached), answer)
+            cold = tokens - cached if tokens > cached else 0
+            self.times.learn(sent, self._clock.now(), cold, answer)
 
     # -- beside other runs
 
@@ -214,7 +220,9 @@ class PrefixFirst:
         self._free = deque(call for call in self._free if call.outcome is None)
         for each in self.prints.values():
             self.room.cache.release(each)
-        self.uncounted.take_out()
+        for _, sent in self.uncounted.take_out().sent:
+            if sent is not None:
+                self.times.forget(sent)
         self.queue.leave()
 
     def _join(self) -> None:
@@ -280,15 +288,16 @@ class PrefixFirst:
         tokens = self.uncounted.see(call)
         if tokens is None or (tokens >= LARGE and not _holds_an_answer(call)):
             return False
-        return self.uncounted.send(call)
+        return self.uncounted.send(call, self._clock.now())
 
     def _count_all(self) -> None:
         """Count from now on, also what is not counted so far."""
         sent, ready, foreseen = self.uncounted.take_out()
-        for call in sent:
+        for call, request in sent:
             each = self._enter(call)
             if each is not None:
-                self.prefixes.lead(each, self._clock.now())
+                each.sent = request
+                self.prefixes.lead(each, self._clock.now() if request is None else request.at)
                 self.queue.let_in(call, each)
                 if call.outcome is not None:
                     self.over(call)
