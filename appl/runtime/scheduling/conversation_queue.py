@@ -87,8 +87,8 @@ class ConversationQueue:
 
     *go* is called when there may be room for a call that waits; it returns true if ``take`` will be
     called. *unseen* are the calls of the run whose prompts were not looked at yet; *memory* is that
-    of earlier runs. ``admitted`` calls have room; while ``paused`` none is begun. ``calls`` are those
-    that have come, or will come, and are not over, each with its activation.
+    of earlier runs. ``admitted`` calls have room; while ``paused`` none is begun. ``calls`` have
+    come, or will come, and are not over; each is there with its activation.
     """
 
     def __init__(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,21 +27,24 @@ if TYPE_CHECKING:
 
 _LATEST = 64
 """The calls that are over of which as many are remembered."""
-_GROWTH = 64
-"""As many times its size a conversation that goes on may become; and the parts of a prompt that are
-looked at before it comes."""
+_TURNS = 64
+"""The turns that a conversation takes of which nothing is known, each as large as the first."""
+_PARTS = 64
+"""The most parts of a prompt that is foreseen; longer ones are counted."""
 
 
 @dataclass(slots=True, eq=False)
 class UncountedCall:
     """A call with a prompt of so many ``tokens``, which ``begins`` so if it is long.
 
-    It takes so much ``room``. ``sent`` is ``None`` while it is in the queue.
+    With its answers it has ``size`` tokens; it takes so much ``room`` for what may follow in its
+    conversation, too. ``sent`` is ``None`` while it is in the queue.
     """
 
     tokens: int
-    room: int
+    size: int
     begins: tuple[int, ...] | None
+    room: int = 0
     sent: SentRequest | None = None
 
 
@@ -63,6 +67,7 @@ class UncountedCalls:
         self._calls: dict[Call, UncountedCall] = {}
         self._foreseen: dict[Call, int] = {}
         self._begun: set[tuple[int, ...]] = set()
+        self._asks_graphs = False
         self._latest: deque[weakref.ref[Call]] = deque(maxlen=_LATEST)
 
     def __contains__(self, call: Call) -> bool:
@@ -90,13 +95,43 @@ class UncountedCalls:
 
     def send(self, call: Call, now: float) -> bool:
         """Take room for *call*, which goes *now*; false if room may be short."""
-        each, frame = self._calls[call], call.frame()
-        goes_on = frame is not None and not frame.root_of_prompt().ended
-        room = each.room * _GROWTH if goes_on else each.room
+        each = self._calls[call]
+        if not self._takes(call, each):
+            # What went on when it was sent may have ended meanwhile, or have a graph that tells.
+            self._asks_graphs = True
+            for other, its in self._calls.items():
+                if its.room > its.size:
+                    self._room.gives_back(its.room)
+                    its.room = its.size * self._turns(other)
+                    self._room.uncounted += its.room
+            if not self._takes(call, each):
+                return False
+        each.sent = self._room.residency.times.send(now, each.tokens)
+        return True
+
+    def _takes(self, call: Call, each: UncountedCall) -> bool:
+        room = each.size * self._turns(call)
         if not self._room.takes(room, self._caching.cache_tokens):
             return False
-        each.room, each.sent = room, self._room.residency.times.send(now, each.tokens)
+        each.room = room
         return True
+
+    def _turns(self, call: Call) -> int:
+        """The most turns that the conversation of *call* may take from this one on."""
+        frame = call.frame()
+        root = None if frame is None else frame.root_of_prompt()
+        if root is None or root.ended:
+            return 1
+        body = None if root.body is None else root.body()
+        if not self._asks_graphs or root is not frame or body is None:
+            return _TURNS
+        _, ordinal, file, line = call.identity
+        with suppress(Exception):  # no graph can be made of it
+            counts = body.counts()
+            line = line if file == body.file else None
+            most = None if counts is None else counts.left(ordinal + 1, line)[1]
+            return _TURNS if most is None else 1 + most
+        return _TURNS
 
     def over(self, call: Call) -> UncountedCall | None:
         """Note that *call* has ended, and return it; ``None`` if it is not here."""
@@ -114,7 +149,7 @@ class UncountedCalls:
         """Note that *call*, which waits for a part of its prompt, will come; false if not here."""
         node, answer = call.node, call.sampling.max_tokens or EXPECTED_ANSWER
         tokens = answer
-        if node is None or node.length > _GROWTH:
+        if node is None or node.length > _PARTS:
             return False
         while node is not None:
             tokens += len(node.part) if isinstance(node.part, str) else answer
@@ -134,7 +169,7 @@ class UncountedCalls:
         latest = [(call, None) for each in self._latest if (call := each()) is not None]
         sent = [(call, each.sent) for call, each in self._calls.items() if each.sent is not None]
         ready = [call for call, each in self._calls.items() if each.sent is None]
-        room = sum(each.room for each in self._calls.values() if each.sent is not None)
+        room = sum(each.room for each in self._calls.values())
         self._room.gives_back(room + sum(self._foreseen.values()))
         found = LeftOver([*latest, *sent], ready, list(self._foreseen))
         for each in (self._latest, self._calls, self._foreseen, self._begun):
