@@ -130,7 +130,9 @@ def read_json(body: bytes | str) -> Any:
     if len(data) > ANSWER_BYTES or levels + data.count(b",") > PARTS:
         raise ValueError(f"JSON of more than {ANSWER_BYTES >> 20} MiB or {PARTS} parts")
     try:
-        value = json.loads(body)
+        # As text: to find out how bytes are encoded takes as long as to read a short answer.
+        plain = data[:1] in _OPENING and data[1:2] != b"\0"
+        value = json.loads(data.decode("utf-8", "surrogatepass") if plain else body)
     except (ValueError, RecursionError):
         value = _NOTHING
     if value is _NOTHING:  # raised here, as the errors above would keep the text
@@ -141,6 +143,7 @@ def read_json(body: bytes | str) -> Any:
 
 
 _NOTHING: Any = object()
+_OPENING = (b"{", b"[")
 
 
 def _is_deep(value: Any) -> bool:

@@ -188,7 +188,7 @@ def test_a_run_that_crashes_while_it_is_paused_leaves_nothing_either() -> None:
             raise ZeroDivisionError
         assert str(single("mine"))
         room = ahead_of(first.dispatch.scheduler).room
-    assert room.cache.empty
+    assert not room.cache.used
 
 
 class Still(RadixServer):
@@ -250,7 +250,7 @@ def test_the_last_run_to_end_forgets_the_server() -> None:
     with Run(server, policy=Policy(clock=server.clock)) as third:
         assert str(single("third"))
         assert ahead_of(third.dispatch.scheduler).room is not room
-    assert room.cache.empty and not [each for each in open_rooms.values() if each is room]
+    assert not room.cache.used and not [each for each in open_rooms.values() if each is room]
 
 
 @ppl
@@ -271,7 +271,7 @@ def test_the_turns_of_a_chat_that_was_alone_keep_no_room_after_it() -> None:
     arrived = Event()
     io_thread().send(arrived.set)  # behind what the end of the run has sent
     assert arrived.wait(20)
-    assert room.cache.empty
+    assert not room.cache.used
 
 
 def test_who_shares_limits_shares_room_and_who_has_another_clock_does_not() -> None:

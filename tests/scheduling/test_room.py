@@ -238,7 +238,7 @@ def at_rest(scheduler: Scheduler, ahead: PrefixFirst | None, clock: VirtualClock
             queue = ahead.queue
             assert queue.admitted == 0 and not (len(queue) or queue.activations or queue.calls)
             room = ahead.room
-            assert ahead.prefixes.empty and room.cache.empty and not room.uncounted
+            assert ahead.prefixes.empty and not room.cache.used and not room.uncounted
             assert not (room.users or room.waiting or room._kept or room.residency.held)
 
     arrived = Event()

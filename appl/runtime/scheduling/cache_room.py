@@ -169,14 +169,14 @@ class Room:
         # A paused run may have admitted calls that it does not begin: nothing of them ends.
         return not any(user.admitted and not user.paused for user in self.users)
 
-    def takes(self, tokens: int, whole: int | None) -> bool:
-        """Take *tokens* of a cache of *whole*, uncounted; false if anything is counted, or short.
+    def takes(self, tokens: int, caching: PrefixCaching) -> bool:
+        """Take *tokens* of the cache, uncounted; false if anything is counted, or short.
 
         One call goes in any case.
         """
-        if not self.cache.empty:
+        if self.cache.blocks or self.cache.tails:
             return False
-        if whole is not None and self.uncounted:
+        if self.uncounted and (whole := caching.cache_tokens) is not None:
             if self.uncounted > self._told:  # it has doubled, which other processes need to see
                 self._told = 2 * self.uncounted
                 self.measure(whole)

@@ -216,6 +216,11 @@ class ByProgram:
     def _heads(self, priority: int) -> list[tuple[int, object, _Group]]:
         """The longest-waiting group of every level; groups of programs that rose are moved up."""
         levels = self._levels[priority]
+        if len(levels) == 1:  # mostly
+            ((level, groups),) = levels.items()
+            key, group = next(iter(groups.items()))
+            if self._level(group.program) <= level:
+                return [(level, key, group)]
         heads = []
         for level in sorted(levels):
             while groups := levels.get(level):
@@ -268,12 +273,10 @@ def program_of(call: Call) -> str:
     Where everything runs inside one outermost activation, as in a script's ``main``, its own
     children are the programs.
     """
-    address = call.address
-    end = address.find("/", 1)
-    second = address.find("/", end + 1) if end > 0 else -1
-    if second < 0:
-        return address[:end] if end > 0 else address
-    return address[:second]
+    parts = call.address.split("/", 3)
+    if len(parts) < 4:
+        return f"/{parts[1]}" if len(parts) > 2 else call.address
+    return f"/{parts[1]}/{parts[2]}"
 
 
 _MOST = 65_536

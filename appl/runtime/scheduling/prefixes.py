@@ -54,27 +54,23 @@ class Footprint:
 class Cache:
     """The known contents of one server's cache, and the room that is kept in it.
 
+    That is for ``blocks`` that prompts may share, and ``tails`` tokens behind those of each.
     All runs that ask the server share it, and count its room together.
     """
 
     def __init__(self) -> None:
-        self._used: Counter[int] = Counter()
-        self._tails = 0
+        self.blocks: Counter[int] = Counter()
+        self.tails = 0
         self.known: OrderedDict[int, None] = OrderedDict()
-
-    @property
-    def empty(self) -> bool:
-        """True if room is kept for nothing."""
-        return not (self._used or self._tails)
 
     @property
     def used(self) -> int:
         """The number of tokens that room is kept for."""
-        return BLOCK * len(self._used) + self._tails
+        return BLOCK * len(self.blocks) + self.tails
 
     def fresh(self, each: Footprint) -> int:
         """The number of tokens of *each* that room is not kept for already."""
-        return BLOCK * sum(block not in self._used for block in each.blocks) + each.tail
+        return BLOCK * sum(block not in self.blocks for block in each.blocks) + each.tail
 
     def fits(self, each: Footprint, tokens: int | None) -> bool:
         """True if a cache of *tokens* holds *each* besides all that was admitted."""
@@ -85,15 +81,15 @@ class Cache:
         if each.admitted:
             return
         each.admitted = True
-        self._tails += each.tail
-        self._used.update(each.blocks)
+        self.tails += each.tail
+        self.blocks.update(each.blocks)
 
     def release(self, each: Footprint) -> None:
         """Keep no room for *each* any more."""
         if each.admitted:
             each.admitted = False
-            self._tails -= each.tail
-            _less(self._used, each.blocks)
+            self.tails -= each.tail
+            _less(self.blocks, each.blocks)
 
     def warmed(self, blocks: Sequence[int], tokens: int | None) -> None:
         """Note that *blocks* are in the cache of *tokens*; the least recently used give way."""

@@ -147,23 +147,24 @@ class Scheduler(Generic[Way]):
 
     async def _work(self, io: LoopThread) -> None:
         self._starting, ahead = False, self.ahead
+        task = cast("asyncio.Task[None]", asyncio.current_task(io.loop))
         take = self.order.take if ahead is None else ahead.next
         try:
             while not self.paused and (call := take()) is not None:
                 if self.order.size or (ahead is not None and ahead.waiting):
                     self._engage()
                 if call.outcome is None:  # it may have been cancelled in the queue
-                    await self._attempt(call, io)
+                    await self._attempt(call, io, task)
                 if ahead is not None:
                     ahead.over(call)
         finally:
             self.workers -= 1
             io.workers -= 1
-            del self._tasks[cast("asyncio.Task[None]", asyncio.current_task(io.loop))]
+            del self._tasks[task]
 
-    async def _attempt(self, call: Call, io: LoopThread) -> None:
+    async def _attempt(self, call: Call, io: LoopThread, task: asyncio.Task[None]) -> None:
         began, since = time.monotonic(), self._now()
-        call.worker = task = cast("asyncio.Task[None]", asyncio.current_task(io.loop))
+        call.worker = task
         self._tasks[task] = call
         try:
             call.answered(await self.dispatcher.complete(call))

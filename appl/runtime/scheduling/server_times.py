@@ -17,6 +17,7 @@ _NOISE = 0.3
 _DRIFT = 0.001
 """The share of a value, squared, by which the doubt about it grows with each request."""
 
+_ENOUGH = 64
 _MOST = 4.0
 _OTHERS = 0.0003
 
@@ -26,12 +27,14 @@ class SentRequest:
     """A request that was sent ``at`` a time; so many of its tokens were expected to be ``cold``.
 
     The server had ``computed`` so many tokens of prompts then, and ``made`` so many of answers.
+    Nothing is learned from its time unless it ``tells`` something.
     """
 
     at: float
     computed: float
     made: int
     cold: int
+    tells: bool
 
 
 class ServerTimes:
@@ -47,10 +50,14 @@ class ServerTimes:
     that it computes while a request is under way are part of its time, also those that were sent
     before it and those that end after it. Each token of the answers of others that end meanwhile
     takes time too: much where the request waits for their end, and hardly any else. Without that a
-    server whose requests wait would seem to compute prompts slowly.
+    server whose requests wait would seem to compute prompts slowly. Of very many that are under way
+    together the times of some are enough.
     """
 
-    __slots__ = ("__weakref__", "_at", "_computed", "_doubts", "_made", "_sent", "_values")
+    __slots__ = (
+        "__weakref__", "_at", "_computed", "_doubts", "_made", "_sent", "_telling",
+        "_values",
+    )  # fmt: skip
 
     def __init__(
         self, request_s: float = 0.05, prompt_s: float = 0.000025, answer_s: float = 0.0055
@@ -58,7 +65,7 @@ class ServerTimes:
         self._values = [request_s, prompt_s, answer_s, _OTHERS / 3]
         doubts = enumerate((request_s, prompt_s, answer_s, _OTHERS))
         self._doubts = [[0.0] * at + [each**2] + [0.0] * (3 - at) for at, each in doubts]
-        self._made = 0
+        self._made = self._telling = 0
         self._sent = self._computed = self._at = 0.0
 
     @property
@@ -81,8 +88,10 @@ class ServerTimes:
 
     def send(self, now: float, cold: int) -> SentRequest:
         """Note that a request with so many *cold* tokens is sent *now*."""
-        sent = SentRequest(now, self._computed_by(now), self._made, cold)
+        tells = self._telling < _ENOUGH
+        sent = SentRequest(now, self._computed_by(now), self._made, cold, tells)
         self._sent += cold
+        self._telling += tells
         return sent
 
     def _computed_by(self, now: float) -> float:
@@ -95,18 +104,25 @@ class ServerTimes:
     def forget(self, sent: SentRequest) -> None:
         """Note that *sent* is over, and that nothing is known of its tokens."""
         self._sent -= sent.cold
+        self._telling -= sent.tells
 
     def learn(self, sent: SentRequest, now: float, cold: int, answer: int = 0) -> None:
         """Learn from a request that is over *now*; *cold* tokens and *answer* were made for it."""
         self._sent += cold - sent.cold
+        if not sent.tells:
+            self._made += answer
+            return
+        self._telling -= 1
         computed = self._computed_by(now) - sent.computed
         computed = cold if cold > computed else computed
         others = self._made - sent.made
         self._made += answer
-        expected = self.expected(computed, answer, others)
-        alone, values, doubts = not answer, self._values, self._doubts
         # In plain steps, as this is done for every call.
-        gains = [a * alone + b * computed + c * answer + d * others for a, b, c, d in doubts]
+        values, doubts, alone, gains = self._values, self._doubts, not answer, list[float]()
+        request, prompt, each, other = values
+        expected = request + computed * prompt + answer * each + others * other
+        for a, b, c, d in doubts:
+            gains += (a * alone + b * computed + c * answer + d * others,)
         one, two, three, four = gains
         spread = one * alone + two * computed + three * answer + four * others
         spread += (_NOISE * expected) ** 2

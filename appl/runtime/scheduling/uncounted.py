@@ -37,24 +37,25 @@ _PARTS = 64
 class UncountedCall:
     """A call with a prompt of so many ``tokens``, which ``begins`` so if it is long.
 
-    With its answers it has ``size`` tokens; it takes so much ``room`` for what may follow in its
-    conversation, too. ``sent`` is ``None`` while it is in the queue.
+    With its answers it has ``size`` tokens. When it was sent, ``at`` a time, it took so much
+    ``room``, for what may follow in its conversation, too; ``sent`` is that of one not alone.
     """
 
     tokens: int
     size: int
     begins: tuple[int, ...] | None
     room: int = 0
+    at: float | None = None
     sent: SentRequest | None = None
 
 
 class LeftOver(NamedTuple):
     """The calls that are to be counted: those that were sent, are in the queue, and foreseen.
 
-    Those of the first that are over already have no ``SentRequest``.
+    Some of the first are over already. They are there with the time when they were sent.
     """
 
-    sent: list[tuple[Call, SentRequest | None]]
+    sent: list[tuple[Call, float, SentRequest | None]]
     ready: list[Call]
     foreseen: list[Call]
 
@@ -68,15 +69,20 @@ class UncountedCalls:
         self._foreseen: dict[Call, int] = {}
         self._begun: set[tuple[int, ...]] = set()
         self._asks_graphs = False
-        self._latest: deque[weakref.ref[Call]] = deque(maxlen=_LATEST)
+        self._latest: deque[tuple[weakref.ref[Call], float]] = deque(maxlen=_LATEST)
 
     def __contains__(self, call: Call) -> bool:
         return call in self._calls
 
     def see(self, call: Call) -> int | None:
-        """The tokens of the prompt of *call*; ``None`` if it shares its beginning with another."""
+        """The tokens of the prompt of *call*; ``None`` if it shares its beginning with another.
+
+        It is not foreseen any more.
+        """
         request = call.request
         assert request is not None
+        if self._foreseen:
+            self.take_back(call)
         try:
             ids = self._caching.prompt_tokens(request)
         except Exception:  # a prompt that cannot be encoded: its attempt will say so
@@ -96,7 +102,9 @@ class UncountedCalls:
     def send(self, call: Call, now: float) -> bool:
         """Take room for *call*, which goes *now*; false if room may be short."""
         each = self._calls[call]
-        if not self._takes(call, each):
+        alone = not self._room.uncounted
+        room = each.size * self._turns(call)
+        if not self._room.takes(room, self._caching):
             # What went on when it was sent may have ended meanwhile, or have a graph that tells.
             self._asks_graphs = True
             for other, its in self._calls.items():
@@ -104,16 +112,12 @@ class UncountedCalls:
                     self._room.gives_back(its.room)
                     its.room = its.size * self._turns(other)
                     self._room.uncounted += its.room
-            if not self._takes(call, each):
+            room = each.size * self._turns(call)
+            if not self._room.takes(room, self._caching):
                 return False
-        each.sent = self._room.residency.times.send(now, each.tokens)
-        return True
-
-    def _takes(self, call: Call, each: UncountedCall) -> bool:
-        room = each.size * self._turns(call)
-        if not self._room.takes(room, self._caching.cache_tokens):
-            return False
-        each.room = room
+        each.room, each.at = room, now
+        if not alone:
+            each.sent = self._room.residency.times.send(now, each.tokens)
         return True
 
     def _turns(self, call: Call) -> int:
@@ -140,8 +144,8 @@ class UncountedCalls:
             return None
         if each.begins is not None:
             self._begun.discard(each.begins)
-        if each.sent is not None:
-            self._latest.append(weakref.ref(call))
+        if each.at is not None:
+            self._latest.append((weakref.ref(call), each.at))
             self._room.gives_back(each.room)
         return each
 
@@ -154,21 +158,21 @@ class UncountedCalls:
         while node is not None:
             tokens += len(node.part) if isinstance(node.part, str) else answer
             node = node.parent
-        if not self._room.takes(tokens, self._caching.cache_tokens):
+        if not self._room.takes(tokens, self._caching):
             return False
         self._foreseen[call] = tokens
         return True
 
     def take_back(self, call: Call) -> None:
         """Note that *call*, which was foreseen, has come or will not come."""
-        if self._foreseen:
-            self._room.gives_back(self._foreseen.pop(call, 0))
+        self._room.gives_back(self._foreseen.pop(call, 0))
 
     def take_out(self) -> LeftOver:
         """Have no call here any more; those that are to be counted are returned."""
-        latest = [(call, None) for each in self._latest if (call := each()) is not None]
-        sent = [(call, each.sent) for call, each in self._calls.items() if each.sent is not None]
-        ready = [call for call, each in self._calls.items() if each.sent is None]
+        latest = [(call, at, None) for ref, at in self._latest if (call := ref()) is not None]
+        calls = self._calls.items()
+        sent = [(call, each.at, each.sent) for call, each in calls if each.at is not None]
+        ready = [call for call, each in calls if each.at is None]
         room = sum(each.room for each in self._calls.values())
         self._room.gives_back(room + sum(self._foreseen.values()))
         found = LeftOver([*latest, *sent], ready, list(self._foreseen))

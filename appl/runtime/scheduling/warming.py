@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, cast
 
-from appl.backend import PrefixCaching, Usage
+from appl.backend import PrefixCaching
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Value
 from appl.runtime.scheduling.arrivals import LARGE, Arrivals
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from appl.runtime.answers.text import Text
 
 _WARMING_S = 60.0
-_UNKNOWN = Usage()
 
 
 @dataclass(slots=True)
@@ -171,26 +170,26 @@ class PrefixFirst:
 
     def over(self, call: Call) -> None:
         """Note that *call* has ended."""
-        outcome, usage = call.outcome, _UNKNOWN
-        if isinstance(outcome, Value):
-            usage = cast("Text", outcome.value).usage
         each = self.prints.pop(call, None)
         if each is None:
             uncounted = self.uncounted.over(call)
-            if uncounted is not None:
-                self._learn(uncounted.sent, uncounted.tokens, usage)
+            if uncounted is not None and uncounted.sent is not None:
+                self._learn(call, uncounted.sent, uncounted.tokens)
             return
         self.prefixes.over(each)
-        if isinstance(outcome, Value):
+        answered = isinstance(call.outcome, Value)
+        if answered:
             self.room.cache.warmed(each.blocks, self._caching.cache_tokens)
-        self._learn(each.sent, len(each.ids), usage)
-        self.queue.over(call, each, isinstance(outcome, Value))
+        if each.sent is not None:
+            self._learn(call, each.sent, len(each.ids))
+        self.queue.over(call, each, answered)
 
-    def _learn(self, sent: SentRequest | None, tokens: int, usage: Usage) -> None:
+    def _learn(self, call: Call, sent: SentRequest, tokens: int) -> None:
         """Learn from the time of a prompt of *tokens* that is over, if the server tells of them."""
-        cached, answer = usage.cached_tokens, usage.completion_tokens
-        if sent is None:
-            return
+        outcome, cached, answer = call.outcome, None, None
+        if isinstance(outcome, Value):
+            usage = cast("Text", outcome.value).usage
+            cached, answer = usage.cached_tokens, usage.completion_tokens
         if cached is None or answer is None:
             self.times.forget(sent)
         else:
@@ -220,7 +219,7 @@ class PrefixFirst:
         self._free = deque(call for call in self._free if call.outcome is None)
         for each in self.prints.values():
             self.room.cache.release(each)
-        for _, sent in self.uncounted.take_out().sent:
+        for _, _, sent in self.uncounted.take_out().sent:
             if sent is not None:
                 self.times.forget(sent)
         self.queue.leave()
@@ -257,9 +256,8 @@ class PrefixFirst:
 
     def _see(self, call: Call) -> int:
         """Encode the prompt of *call*; returns the number of cold tokens that it begins with."""
-        self.uncounted.take_back(call)
         if call.outcome is not None or call.request is None:
-            self.queue.take_back(call)
+            self.take_back(call)
             return 0
         tokens = None if self.queue.calls else self.uncounted.see(call)
         if tokens is not None:
@@ -284,7 +282,6 @@ class PrefixFirst:
         """True if *call* is not counted, and goes without others being waited for."""
         if self.queue.calls:
             return False
-        self.uncounted.take_back(call)
         tokens = self.uncounted.see(call)
         if tokens is None or (tokens >= LARGE and not _holds_an_answer(call)):
             return False
@@ -293,11 +290,11 @@ class PrefixFirst:
     def _count_all(self) -> None:
         """Count from now on, also what is not counted so far."""
         sent, ready, foreseen = self.uncounted.take_out()
-        for call, request in sent:
+        for call, at, request in sent:
             each = self._enter(call)
             if each is not None:
                 each.sent = request
-                self.prefixes.lead(each, self._clock.now() if request is None else request.at)
+                self.prefixes.lead(each, at)
                 self.queue.let_in(call, each)
                 if call.outcome is not None:
                     self.over(call)

@@ -47,7 +47,8 @@ def check(answer: Any, who: str) -> None:
 
 def _fields(answer: Mapping[str, Any], kind: Any) -> None:
     """Check the types of what is read of an *answer* later. Raises ``WrongField``."""
-    texts_in(text=answer["text"], finish_reason=kind)
+    if type(answer["text"]) is not str or type(kind) is not str:
+        texts_in(text=answer["text"], finish_reason=kind)
     ids = answer["output_ids"]
     if not isinstance(ids, list) or not {int}.issuperset(map(type, ids)):
         raise WrongField("output_ids must be a list of whole numbers")
