@@ -217,8 +217,8 @@ class ByProgram:
         """The longest-waiting group of every level; groups of programs that rose are moved up."""
         levels = self._levels[priority]
         if len(levels) == 1:  # mostly
-            ((level, groups),) = levels.items()
-            key, group = next(iter(groups.items()))
+            ((level, those),) = levels.items()
+            key, group = next(iter(those.items()))
             if self._level(group.program) <= level:
                 return [(level, key, group)]
         heads = []
