@@ -66,7 +66,7 @@ def test_what_shares_a_beginning_with_one_in_the_queue_is_still_sent_after_it() 
     server = Server(100_000)
     with Run(server, policy=server.policy(limits=Limits(concurrency=2))):
         assert crowd() == ["x"] * 19
-    assert server.computed - server.needed() < 2  # the role's own token
+    assert server.computed - server.needed() < 10  # all but the role and one branch
 
 
 def test_the_answers_that_a_prompt_waits_for_are_reckoned_with() -> None:
