@@ -140,7 +140,7 @@ class Request:
     def digest(self) -> bytes:
         """The digest of the content: messages, model and sampling, and nothing else."""
         if self._digest is None:
-            content = self.messages.digest if self.messages else b""
+            content = b"" if self.messages is None else self.messages.digest
             self._digest = digest_of(content, self.model, self.sampling.canonical())
         return self._digest
 

@@ -29,22 +29,23 @@ class Messages:
     """Rendered messages as a chain: the last message, and the chain before it.
 
     ``digest`` covers this message and all before it; ``needs`` are the features (``images``,
-    ``audio``) that a backend must have to take them. ``outline`` is the message, perhaps without
-    its text. ``cache`` holds what a backend derives from exactly this prefix (token ids, encoded
-    JSON), keyed by whatever that backend chooses. Nothing that is said later joins the message of
-    a ``closed`` link. The *spans* of the text say where it comes from. ``noted`` is the number by
+    ``audio``) that a backend must have to take them. ``kept`` is the last message as it is,
+    ``None`` where its text is a rope; ``outline`` is the message, perhaps without its text.
+    ``cache`` holds what a backend derives from exactly this prefix (token ids, encoded JSON),
+    keyed by whatever that backend chooses. Nothing that is said later joins the message of a
+    ``closed`` link. The *spans* of the text say where it comes from. ``noted`` is the number by
     which a recorder knows the prefix, and its mark.
     """
 
     __slots__ = (
         "_digest",
         "_held",
-        "_kept",
         "_rope",
         "_spans",
         "_trail",
         "cache",
         "closed",
+        "kept",
         "length",
         "needs",
         "noted",
@@ -61,7 +62,7 @@ class Messages:
         rope: Rope | None = None,
     ) -> None:
         self.parent, self.closed, self.outline = parent, closed, message
-        self._kept: Message | None = message if rope is None else None
+        self.kept: Message | None = message if rope is None else None
         self._spans, self._rope = spans, rope
         self._held: weakref.ref[Message] | None = None
         self.needs: frozenset[str]
@@ -98,14 +99,14 @@ class Messages:
     def rope(self) -> Rope:
         """The text of the last message."""
         if self._rope is None:
-            assert self._kept is not None
-            self._rope = Rope(None, self._kept.content, self._spans)
+            assert self.kept is not None
+            self._rope = Rope(None, self.kept.content, self._spans)
         return self._rope
 
     @property
     def spans(self) -> Spans:
         """The origins of the text of the last message; empty if nothing is known of it."""
-        return self._spans if self._kept is not None else self.rope.all_spans()
+        return self._spans if self.kept is not None else self.rope.all_spans()
 
     @property
     def trail(self) -> int:
@@ -118,26 +119,21 @@ class Messages:
                 link = link.parent
             found = 0 if link is None or link._trail is None else link._trail
             for part in reversed(todo):
-                spans = part._spans if part._kept is not None else part.rope.marks()
+                spans = part._spans if part.kept is not None else part.rope.marks()
                 part._trail = found = trail(found, part.length, spans)
         assert self._trail is not None
         return self._trail
 
     @property
-    def kept(self) -> Message | None:
-        """The last message as it is, ``None`` where it is kept as a rope."""
-        return self._kept
-
-    @property
     def size(self) -> int:
         """The length of the text of the last message."""
-        return len(self._kept.content) if self._kept is not None else self.rope.size
+        return len(self.kept.content) if self.kept is not None else self.rope.size
 
     @property
     def message(self) -> Message:
         """The last message."""
-        if self._kept is not None:
-            return self._kept
+        if self.kept is not None:
+            return self.kept
         held = self._held() if self._held is not None else None
         if held is None:
             held = replace(self.outline, content=str(self.rope))
@@ -147,17 +143,15 @@ class Messages:
     @property
     def digest(self) -> bytes:
         """The digest of all messages up to this one; computed when somebody asks, once."""
-        if self._digest is None:
-            todo: list[Messages] = []
-            link: Messages | None = self
-            while link is not None and link._digest is None:
+        digest, todo = self._digest, [self]
+        if digest is None:
+            while (link := todo[-1].parent) is not None and (digest := link._digest) is None:
                 todo.append(link)
-                link = link.parent
-            digest = _EMPTY if link is None or link._digest is None else link._digest
+            digest = digest or _EMPTY
             for part in reversed(todo):
-                part._digest = digest = digest_of(digest, *part.message.fields())
-        assert self._digest is not None
-        return self._digest
+                said = part.kept or part.message
+                part._digest = digest = digest_of(digest, *said.fields())
+        return digest
 
     def has_digest(self, recorded: bytes) -> None:
         """Take the digest that was recorded, in place of one of what can be read now."""

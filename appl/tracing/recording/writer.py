@@ -411,7 +411,8 @@ class Writer:
     def take_turn(self) -> int:
         """Write what is queued, or some of it; the number of items that were written.
 
-        Somebody else who writes it now, to open or to close it, writes all of it.
+        What comes meanwhile is left to the next group. Somebody else who writes it now, to open or
+        to close it, writes all of it.
         """
         self._is_listed = False
         if not self._writing.acquire(blocking=False):
@@ -422,7 +423,7 @@ class Writer:
             count = self._drain(_MOST_BLOCKS)
         finally:
             self._writing.release()
-        if self.queue.entries:
+        if not self._is_listed:  # those that came meanwhile list it
             self._call_if_left()
         return count
 
@@ -465,6 +466,8 @@ class Writer:
                 _tell(call, self.failed)
             if not self._room.is_set():
                 self._room.set()
+            if most is not None and size < GROUP_BYTES and not calls:
+                break
         if self.failed is not None:
             self._tell_waiting()
         return count
