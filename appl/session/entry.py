@@ -10,6 +10,7 @@ import platform
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -80,23 +81,24 @@ def program_digests(entry: Entry) -> dict[str, str]:
     if entry.file is None:
         return {}
     files = _own_files(entry.file)
-    return {file: tagged(found) for file in files if (found := _digest(file))}
+    return Plain({file: tagged(found) for file in files if (found := _digest(file))})
 
 
-_modules: tuple[str, list[object], list[str]] | None = None
-"""The entry's file and the modules that were looked at last, and the files found."""
+_modules: tuple[tuple[str, int, str], list[str]] | None = None
+"""The files that were found last, and before them the entry's file, and how many modules there
+were and the last one: one that is imported later comes behind it."""
 
 
 def _own_files(entry_file: str) -> list[str]:
     """The entry's file and those of the modules beside it, sorted."""
     global _modules
-    last = _modules
-    modules: list[object] = [*sys.modules.values()]
-    # Lists are equal at a glance where every module is the same object. To compare two dicts
-    # looks each name up, which takes several times as long.
-    if last is None or last[0] != entry_file or last[1] != modules:
-        last = _modules = entry_file, modules, _files_beside(entry_file, modules)
-    return last[2]
+    last, newest = _modules, ""
+    with suppress(RuntimeError):  # another thread imports one just now
+        newest = next(reversed(sys.modules))
+    seen = entry_file, len(sys.modules), newest
+    if last is None or last[0] != seen:
+        last = _modules = seen, _files_beside(entry_file, [*sys.modules.values()])
+    return last[1]
 
 
 def _files_beside(entry_file: str, modules: Iterable[object]) -> list[str]:

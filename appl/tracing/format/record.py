@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from appl import errors
 from appl.backend import FEATURES, Profile, Response, Sample, TokenLogprob, Usage
 from appl.prompt.message import ToolCall
-from appl.tracing.format.codec import Big, plain, shortened
+from appl.tracing.format.codec import Big, Plain, plain, shortened
 
 FORMAT = 1
 ANSWERED, FAILED, CANCELLED = 0, 1, 2
@@ -186,16 +186,16 @@ def error_from(data: Any, revive: Read = _passes, big: Read = _passes) -> BaseEx
     return error
 
 
-def profile_data(profile: Profile) -> dict[str, object]:
+def profile_data(profile: Profile) -> Plain:
     """A backend's profile as plain data, for the header of a trace."""
-    return {
-        "name": profile.name,
-        "features": sorted(profile.features),
-        "options": sorted(profile.options),
-        "models": list(profile.models),
-        "default_model": profile.default_model,
+    return Plain(
+        name=profile.name,
+        features=sorted(profile.features),
+        options=sorted(profile.options),
+        models=list(profile.models),
+        default_model=profile.default_model,
         **({} if profile.context is None else {"context": profile.context}),
-    }
+    )
 
 
 def profile_from(data: object) -> Profile:

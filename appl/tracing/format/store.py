@@ -288,8 +288,8 @@ class BlockFile:
         self, path: Path, *, append: bool, owner: Owner | None = None, fault: Fault | None = None
     ) -> None:
         self.path, self.fault = path, fault
-        self.folder = os.path.dirname(path)
-        if not os.path.isabs(path):  # the program may go to another one before the sync
+        self.folder = os.path.dirname(str(path))
+        if not path.is_absolute():  # the program may go to another one before the sync
             self.folder = os.path.join(os.getcwd(), self.folder)
         self._owner, self._first, self._signature = owner, b"", block.UNSIGNED
         self.good = self.blocks = self.last = self.torn = 0
