@@ -25,7 +25,7 @@ from appl.runtime.concurrency.loop_thread import io_thread
 Answer = Callable[[dict[str, object]], object]
 MOST_CLIENTS = 8
 IDLE_S = 60.0
-SHORT_S = 0.05
+SHORT_S = 0.25
 """Seconds between two looks at the servers that are to listen: who is closed by then never does."""
 _AT_ONCE = 65_536
 _QUEUE = 64

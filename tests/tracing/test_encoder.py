@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +11,16 @@ from typing import Any
 import pytest
 from made import answer, asked, end, start
 
+from appl import gen, ppl
 from appl.errors import BackendError, TraceWriteError
 from appl.prompt import Image, Message, Messages
-from appl.runtime.event import AttemptFailed, CallStarted, Observed, ScopeEntered
+from appl.runtime.event import AttemptFailed, CallStarted, Event, Observed, RunEnded, ScopeEntered
+from appl.runtime.run import Run
+from appl.testing import Instant
 from appl.tracing import Recorder, Trace, records
 from appl.tracing.format import codec
+from appl.tracing.recording.encoder import EventEncoder
+from appl.tracing.recording.secret import Masker
 
 
 class Stalled:
@@ -90,3 +96,37 @@ def test_long_texts_between_short_ones_stay_in_their_order(path: Path) -> None:
         [2, 2 << 20, 5, 600_001]
     ] * 3
     assert max(map(len, map(codec.pack, records(path)))) < 2 << 20
+
+
+@ppl
+def answered(question: str) -> Any:
+    f"Please answer {question}"
+    return gen(max_tokens=2)
+
+
+class Kept:
+    """An instrument that keeps all events that a recorder would queue."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def on_event(self, event: Event) -> None:
+        if not isinstance(event, RunEnded):
+            self.events.append(event)
+
+
+def test_one_call_is_encoded_in_few_steps() -> None:
+    """Functions of Python that the thread which writes calls: a count that no machine changes."""
+    kept, steps, calls = Kept(), list[str](), 3
+    with Run(Instant(), instruments=[kept]):
+        for number in range(calls):
+            str(answered(f"question {number}"))
+    assert len(kept.events) == 5 * calls
+    encoder = EventEncoder(0, Masker(), None, whole=False)
+    for at in range(0, len(kept.events), 5):
+        steps.clear()
+        sys.setprofile(lambda frame, what, _: what == "call" and steps.append(frame.f_code.co_name))
+        packed = encoder.encode(kept.events[at : at + 5], lambda what, error: pytest.fail(what))
+        sys.setprofile(None)
+        assert [fields[0] for each in packed for fields in codec.unpack(each)][-4:] == [*"SDEV"]
+    assert len(steps) <= 45, " ".join(steps)

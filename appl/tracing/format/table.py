@@ -370,8 +370,8 @@ def row(kind: Callable[Concatenate[Any, _P], Record]) -> Callable[_P, Fields]:
     body = f"({head})"
     if optional:
         none = " and ".join(f"{name} is None" for name in optional)
-        given = f"(each for each in ({', '.join(optional)},) if each is not None)"
-        body = f"({head}) if {none} else ({head}, *{given})"
+        more = f"*(each for each in ({', '.join(optional)},) if each is not None)"
+        body = f"({head}) if {none} else ({head}, {optional[0] if len(optional) == 1 else more})"
     taken = ", ".join([*needed, *(f"{name}=None" for name in optional)])
     function: Callable[_P, Fields] = eval(f"lambda {taken}: {body}")
     return function

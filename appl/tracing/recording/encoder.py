@@ -577,11 +577,15 @@ class EventEncoder:
     def _call_ended(self, event: CallEnded) -> None:
         response = event.response
         assert response is not None
+        at, address = (event.at - self._began) // 1000, event.address
+        totals = self.totals.end(address, at)
+        if event.source is None:
+            totals.answer(response)
+        else:
+            totals.recall(response)
         if self.redact is not None or not _is_short(response):
             self._ended_otherwise(event, response)
             return
-        at, address = (event.at - self._began) // 1000, event.address
-        self._count(event, response, at)
         text = response.samples[0].text
         self._size += len(text)
         data = record.response_data(response)
@@ -596,7 +600,6 @@ class EventEncoder:
 
     def _ended_otherwise(self, event: CallEnded, response: Response) -> None:
         """An answer that is long, or is redacted."""
-        self._count(event, response, self._at(event.at))
         masks: list[str] = []
         data = record.response_data(response, lambda text: self._answer(text, masks))
         if masks and self.redact is not None:
@@ -646,13 +649,6 @@ class EventEncoder:
         if event.source is not None:
             about |= {"source": event.source.kind, "of": event.source.of}
         return about or None
-
-    def _count(self, event: CallEnded, response: Response, at: int) -> None:
-        totals = self.totals.end(event.address, at)
-        if event.source is None:
-            totals.answer(response)
-        else:
-            totals.recall(response)
 
     def _chunks_delivered(self, event: ChunksDelivered) -> None:
         fields = _chunks_row(self._call(event.address), event.count, self._at(event.at))
