@@ -139,9 +139,9 @@ def test_the_turns_of_earlier_processes_are_known_where_room_is_short() -> None:
     memory = Memory()
     solved(RadixServer(VirtualClock(), 6 * SOLVED), 2, turns=memory)
     assert not memory.read  # nobody had to wait
-    first = solved(RadixServer(VirtualClock(), int(2.5 * SOLVED)), turns=memory)
+    first = solved(RadixServer(VirtualClock(), int(2.2 * SOLVED)), turns=memory)
     memory.store()
-    server = RadixServer(VirtualClock(), int(2.5 * SOLVED))
+    server = RadixServer(VirtualClock(), int(2.2 * SOLVED))
     assert solved(server, turns=memory) < min(1.2, 0.9 * first)
     assert memory.read == 2
     solved(server, turns=memory)

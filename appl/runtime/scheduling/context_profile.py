@@ -11,7 +11,7 @@ from itertools import zip_longest
 Ahead = Sequence[tuple[float, float]]
 """The size of a context at each coming turn, and the chance that it comes to that turn."""
 
-DEVIATIONS = 0.5
+DEVIATIONS = 1.0
 _SQUARED = DEVIATIONS * DEVIATIONS
 _NONE = 0.0, 0.0
 
