@@ -54,8 +54,8 @@ class Aged(Writer):
             self._oldest = stamps[0]
         return super()._records(items)
 
-    def _write_block(self, raw: bytes) -> None:
-        super()._write_block(raw)
+    def _commit(self) -> None:
+        super()._commit()
         if self._oldest is not None:
             self.ages.append((time.monotonic() - self._oldest) * 1e3)
             self._oldest = None
