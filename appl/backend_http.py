@@ -127,12 +127,17 @@ def read_json(body: bytes | str) -> Any:
     """The JSON value in *body*. Raises ``ValueError`` if it is none, too deep or too large."""
     data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
     levels = data.count(b"[") + data.count(b"{")
-    if len(data) > ANSWER_BYTES or levels + data.count(b",") > PARTS:
+    if len(data) > ANSWER_BYTES or (len(data) > PARTS and levels + data.count(b",") > PARTS):
         raise ValueError(f"JSON of more than {ANSWER_BYTES >> 20} MiB or {PARTS} parts")
+    plain = False
     try:
-        # As text: to find out how bytes are encoded takes as long as to read a short answer.
-        plain = data[:1] in _OPENING and data[1:2] != b"\0"
-        value = json.loads(data.decode("utf-8", "surrogatepass") if plain else body)
+        # To find out how bytes are encoded takes as long as to read a short answer.
+        if data[:1] in _OPENING and data[1:2] != b"\0":
+            body = data.decode("utf-8", "surrogatepass")
+            value, end = _decoder.raw_decode(body)
+            plain = end == len(body)
+        if not plain:  # spaces follow, or what is no JSON
+            value = json.loads(body)
     except (ValueError, RecursionError):
         value = _NOTHING
     if value is _NOTHING:  # raised here, as the errors above would keep the text
@@ -144,6 +149,7 @@ def read_json(body: bytes | str) -> Any:
 
 _NOTHING: Any = object()
 _OPENING = (b"{", b"[")
+_decoder = json.JSONDecoder()
 
 
 def _is_deep(value: Any) -> bool:

@@ -54,7 +54,7 @@ from appl_backends.openai import OpenAI
 from appl_backends.sglang import SGLang
 import program
 
-url, key = sys.argv[2:]
+url, key, rounds = sys.argv[2:]
 made = {
     "instant": lambda: (Instant(), None),
     "openai": lambda: (OpenAI(base_url=f"{url}/v1", api_key=key), "embedded"),
@@ -65,7 +65,7 @@ found = []
 recorder = Recorder(Path("run.trace"), {})
 with Run(backend, instruments=[recorder], gate=recorder.gate, model=model):
     sys.setprofile(watch)
-    for _ in range(30):
+    for _ in range(int(rounds)):
         seen.clear()
         on[0] = True
         str(program.main())
@@ -110,6 +110,19 @@ def main():
 """
 
 
+CROWD = """
+from appl import gen, ppl
+
+@ppl
+def ask(number):
+    f"Question {number}: who are you?"
+    return gen(max_tokens=2, temperature=0)
+
+def main():
+    return " ".join([str(answer) for answer in [ask(number) for number in range(64)]])
+"""
+
+
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
     """The embedded model behind HTTP, in another process."""
@@ -117,21 +130,35 @@ def served() -> Iterator[Served]:
         yield server
 
 
+def run_through(program: str, backend: str, rounds: int, served: Served, folder: Path) -> list[int]:
+    """The least number of functions, files and classes that *program* runs through in a round."""
+    (folder / "program.py").write_text(program)
+    (folder / "script.py").write_text(WATCH + SCRIPT)
+    command = [sys.executable, "script.py", backend, served.url, served.api_key or "", f"{rounds}"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    found: list[int] = json.loads(done.stdout)
+    return found
+
+
 @pytest.mark.parametrize(
     ("backend", "most"),
-    [("instant", (131, 32, 31)), ("openai", (197, 42, 40)), ("sglang", (225, 46, 48))],
+    [("instant", (131, 32, 31)), ("openai", (195, 42, 40)), ("sglang", (222, 46, 48))],
 )
 def test_one_warm_recorded_call_runs_through_few_functions(
     backend: str, most: tuple[int, int, int], served: Served, tmp_path: Path
 ) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM)
-    (tmp_path / "script.py").write_text(WATCH + SCRIPT)
-    command = [sys.executable, "script.py", backend, served.url, served.api_key or ""]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    calls, files, classes = json.loads(done.stdout)
+    calls, files, classes = run_through(PROGRAM, backend, 30, served, tmp_path)
     assert calls <= most[0], calls
     assert files <= most[1], files
     assert classes <= most[2], classes
+
+
+@pytest.mark.parametrize(("backend", "most"), [("openai", 220), ("sglang", 258)])
+def test_each_of_many_calls_at_once_runs_through_few_functions(
+    backend: str, most: int, served: Served, tmp_path: Path
+) -> None:
+    calls, _, _ = run_through(CROWD, backend, 6, served, tmp_path)
+    assert calls <= 64 * most, calls / 64
 
 
 def test_a_replay_of_one_call_runs_through_few_files(tmp_path: Path) -> None:

@@ -132,6 +132,6 @@ def test_the_token_that_ended_an_answer_is_not_of_its_text() -> None:
         "output_ids": [7, 8, 2],
         "meta_info": {"finish_reason": {"type": "stop", "matched": 2}},
     }
-    assert answers.generated(ended) == [7, 8]
+    assert answers.generated(ended) == ([7, 8], False)
     by_text = {**ended, "meta_info": {"finish_reason": {"type": "stop", "matched": "\n"}}}
-    assert answers.generated(by_text) == [7, 8, 2]
+    assert answers.generated(by_text) == ([7, 8, 2], True)

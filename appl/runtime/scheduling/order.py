@@ -205,8 +205,11 @@ class ByProgram:
 
     def _choose(self) -> tuple[int, int, object]:
         priority = max(self._levels)
+        heads = self._heads(priority)
+        if len(heads) == 1:
+            return priority, *heads[0][:2]
         now, best, found = self._now(), -1.0, None
-        for level, key, group in self._heads(priority):
+        for level, key, group in heads:
             due = (now - group.since + _TINY) / (1 << level)
             if due > best:
                 best, found = due, (priority, level, key)

@@ -100,7 +100,7 @@ class HttpClient:
         pool, connection = await self._send(head, body, who, Connection.ask, ANSWER_BYTES)
         answer, data = connection.answer, connection.body()
         pool.give(connection)
-        if not answer.ok or "content-encoding" in answer.headers:
+        if answer.coded or not answer.ok:
             self._check(answer, data, who)
         return answer, data
 

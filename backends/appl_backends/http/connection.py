@@ -43,8 +43,8 @@ class Broken(ConnectionError):
 class Answer:
     """One answer, read from the bytes that are fed in.
 
-    ``status`` is 0 until the head has come, with ``headers``, whose names are in lower case; ``ok``
-    says that the server does what it was asked for.
+    ``status`` is 0 until the head has come, with ``headers``; ``ok`` says that the server does what
+    it was asked for, ``coded`` that the body is perhaps compressed.
     ``complete`` says whether all of it has come, ``keeps`` whether the connection can be used
     again, ``begun`` whether anything has come.
     """
@@ -53,8 +53,9 @@ class Answer:
         self.status = 0
         self.begun = self.complete = self.ok = False
         self.keeps = True
-        self.headers: dict[str, str] = {}
+        self.coded = False
         self._raw: dict[bytes, bytes] = {}
+        self._head: dict[bytes, bytes] = {}
         self._pieces: list[bytes] = []
         self._count = self._head_size = 0
         # The parser calls these two itself, once for each header and for each piece of the body.
@@ -62,9 +63,20 @@ class Answer:
         self._parser = httptools.HttpResponseParser(self)
 
     @property
+    def headers(self) -> dict[str, str]:
+        """The headers, with their names in lower case. Few answers need them."""
+        return {
+            name.decode("latin-1").lower(): value.decode("latin-1")
+            for name, value in self._head.items()
+        }
+
+    @property
     def content_type(self) -> str:
         """The header ``Content-Type``, empty if there is none."""
-        return self.headers.get("content-type", "")
+        for name, value in self._head.items():
+            if name.lower() == b"content-type":
+                return value.decode("latin-1")
+        return ""
 
     def feed(self, data: bytes) -> bytes:
         """Read *data* and return what it adds to the body. Raises ``NotHttp``."""
@@ -104,10 +116,8 @@ class Answer:
         if status >= 200 and not self.complete:  # what follows an answer, or its chunks, is no head
             self.status, self.ok = status, status < 300
             self.keeps = self._parser.should_keep_alive()
-            self.headers = {
-                name.decode("latin-1").lower(): value.decode("latin-1")
-                for name, value in self._raw.items()
-            }
+            self._head = self._raw.copy()  # what comes behind chunks is no header
+            self.coded = b"content-encoding" in b"\n".join(self._head).lower()
 
     def on_message_complete(self) -> None:
         if not self.status:  # a provisional answer: the real one follows

@@ -17,7 +17,7 @@ from appl.errors import BackendUnavailable, MalformedResponse
 
 def answers(found: Any, wanted: int, who: str) -> list[Mapping[str, Any]]:
     """The *wanted* answers in what the server sent, each complete. Raises ``BackendError``."""
-    listed = found if isinstance(found, list) else [found]
+    listed = found if type(found) is list else [found]
     if len(listed) < wanted:
         raise MalformedResponse(f"{who} gave {len(listed)} answers where {wanted} were asked for")
     for each in listed:
@@ -50,14 +50,14 @@ def _fields(answer: Mapping[str, Any], kind: Any) -> None:
     if type(answer["text"]) is not str or type(kind) is not str:
         texts_in(text=answer["text"], finish_reason=kind)
     ids = answer["output_ids"]
-    if not isinstance(ids, list) or not {int}.issuperset(map(type, ids)):
+    if type(ids) is not list or not {int}.issuperset(map(type, ids)):
         raise WrongField("output_ids must be a list of whole numbers")
     if ids and not 0 <= min(ids) <= max(ids) <= MOST:
         raise WrongField(f"a token id must be from 0 to {MOST}")
     meta = answer["meta_info"]
     counts_in(*map(meta.get, ("prompt_tokens", "completion_tokens", "cached_tokens")))
     for name in ("output_token_logprobs", "output_top_logprobs"):
-        if not isinstance(meta.get(name) or [], list):
+        if (found := meta.get(name)) and not isinstance(found, list):
             raise WrongField(f"{name} must be a list")
 
 
@@ -100,16 +100,16 @@ def _token(text: Any, value: Any) -> tuple[str, float]:
     return text_in(text or "", "a token"), number_in(value, "a log-probability")
 
 
-def generated(answer: Mapping[str, Any]) -> list[int]:
-    """The ids of the answer's text, without the token that ended it."""
+def generated(answer: Mapping[str, Any]) -> tuple[list[int], bool]:
+    """The ids of the answer's text, without the token that ended it; true if a stop string did.
+
+    The tokens of such a string are among the ids.
+    """
     ids: list[int] = answer["output_ids"]
     matched = answer["meta_info"]["finish_reason"].get("matched")
-    return ids[:-1] if ids and isinstance(matched, int) and ids[-1] == matched else ids
-
-
-def is_cut(answer: Mapping[str, Any]) -> bool:
-    """True if a stop string ended the answer; the string's tokens are among its ids."""
-    return isinstance(answer["meta_info"]["finish_reason"].get("matched"), str)
+    if ids and ids[-1] == matched:
+        ids = ids[:-1]
+    return ids, isinstance(matched, str)
 
 
 def usage(found: Sequence[Mapping[str, Any]]) -> Usage:

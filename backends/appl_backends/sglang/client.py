@@ -402,12 +402,8 @@ class SGLang:
             samples = [reader.sample(each, index) for index, each in enumerate(listed)]
         for each, sample in zip(listed, samples, strict=True):
             if sample.text == each["text"]:
-                ready.prompts.answered(
-                    request.messages,
-                    sample.text,
-                    answers.generated(each),
-                    cut=answers.is_cut(each),
-                )
+                ids, is_cut = answers.generated(each)
+                ready.prompts.answered(request.messages, sample.text, ids, cut=is_cut)
         return Response(tuple(samples), answers.usage(listed), ready.server.model, cost=0)
 
     async def _choose(self, ready: Ready, request: Request, prompt: TokenRun) -> Response:

@@ -98,7 +98,7 @@ class TokenRun(Sequence[int]):
         run: TokenRun | None = self
         found: list[bytes] = []
         while run is not None:
-            piece, run = run._piece()
+            piece, run = (run.text, run.before) if run.number % _BLOCK else run._block()
             if piece:  # an empty message with the template `plain` adds nothing
                 found.append(piece)
         if found:
@@ -106,21 +106,15 @@ class TokenRun(Sequence[int]):
         found.reverse()
         return found
 
-    def _piece(self) -> tuple[bytes, TokenRun | None]:
-        """The JSON of this run, or of the block of runs that it ends, and the run before."""
-        if self._kept is None:
-            self._kept = self.text, self.before
-            if self.number % _BLOCK == 0:
-                self._kept = self._block()
-        return self._kept
-
     def _block(self) -> tuple[bytes, TokenRun | None]:
-        """The JSON of the runs after the last block, and the run before them."""
-        pieces, run = [self.text], self.before
-        while run is not None and run.number % _BLOCK:
-            piece, run = run._piece()
-            pieces.append(piece)
-        return b"".join(reversed(pieces)), run
+        """The JSON of the block of runs that this one ends, and the run before them; kept."""
+        if self._kept is None:
+            pieces, run = [self.text], self.before
+            while run is not None and run.number % _BLOCK:
+                pieces.append(run.text)
+                run = run.before
+            self._kept = b"".join(reversed(pieces)), run
+        return self._kept
 
     def __len__(self) -> int:
         return self.size
