@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,15 +36,16 @@ _PARTS = 64
 
 @dataclass(slots=True, eq=False)
 class UncountedCall:
-    """A call with a prompt of so many ``tokens``, which ``begins`` so if it is long.
+    """A call with the prompt ``ids`` of so many ``tokens``, which ``begins`` so if compared.
 
     With its answers it has ``size`` tokens. When it was sent, ``at`` a time, it took so much
     ``room``, for what may follow in its conversation, too; ``sent`` is that of one not alone.
     """
 
+    ids: Sequence[int]
     tokens: int
     size: int
-    begins: tuple[int, ...] | None
+    begins: tuple[int, ...] | None = None
     room: int = 0
     at: float | None = None
     sent: SentRequest | None = None
@@ -66,7 +68,10 @@ class UncountedCalls:
     def __init__(self, caching: PrefixCaching, room: Room) -> None:
         self._caching, self._room = caching, room
         self._calls: dict[Call, UncountedCall] = {}
-        self._foreseen: dict[Call, int] = {}
+        self._foreseen: dict[
+            str, tuple[Call, int]
+        ] = {}  # by address: another may come in its place
+        self._unread: UncountedCall | None = None  # nobody was there to compare it with
         self._begun: set[tuple[int, ...]] = set()
         self._asks_graphs = False
         self._latest: deque[tuple[weakref.ref[Call], float]] = deque(maxlen=_LATEST)
@@ -75,7 +80,7 @@ class UncountedCalls:
         return call in self._calls
 
     def see(self, call: Call) -> int | None:
-        """The tokens of the prompt of *call*; ``None`` if it shares its beginning with another.
+        """The tokens of *call* that others may share; ``None`` if it shares them with one here.
 
         It is not foreseen any more.
         """
@@ -83,21 +88,35 @@ class UncountedCalls:
         assert request is not None
         if self._foreseen:
             self.take_back(call)
-        try:
-            ids = self._caching.prompt_tokens(request)
-        except Exception:  # a prompt that cannot be encoded: its attempt will say so
-            ids = ()
-        if call in self._calls:
-            return len(ids)
-        size, begins = len(ids), None
-        if size >= LEAST:
-            begins = tuple(ids[:LEAST])
-            if begins in self._begun:
+        each, holds = self._calls.get(call), holds_an_answer(call)
+        if each is None:
+            ids: Sequence[int] = ()
+            if self._calls or not holds:  # else its client encodes it, off the loop if it is long
+                try:
+                    ids = self._caching.prompt_tokens(request)
+                except Exception:  # a prompt that cannot be encoded: its attempt will say so
+                    ids = ()
+            tokens = len(ids)
+            answers = (request.sampling.max_tokens or EXPECTED_ANSWER) * request.n
+            each = UncountedCall(ids, tokens, tokens + answers)
+            if tokens >= LEAST and not self._is_apart(each):
                 return None
+            self._calls[call] = each
+        return 0 if holds else each.tokens
+
+    def _is_apart(self, each: UncountedCall) -> bool:
+        """True if no other call that is here begins like *each*."""
+        if not self._calls:
+            self._unread = each
+            return True
+        before, self._unread = self._unread, None
+        for one in (each,) if before is None else (before, each):
+            begins = tuple(one.ids[:LEAST])
+            if begins in self._begun:
+                return False
+            one.begins = begins
             self._begun.add(begins)
-        answers = (request.sampling.max_tokens or EXPECTED_ANSWER) * request.n
-        self._calls[call] = UncountedCall(size, size + answers, begins)
-        return size
+        return True
 
     def send(self, call: Call, now: float) -> bool:
         """Take room for *call*, which goes *now*; false if room may be short."""
@@ -142,6 +161,8 @@ class UncountedCalls:
         each = self._calls.pop(call, None)
         if each is None:
             return None
+        if each is self._unread:
+            self._unread = None
         if each.begins is not None:
             self._begun.discard(each.begins)
         if each.at is not None:
@@ -160,12 +181,13 @@ class UncountedCalls:
             node = node.parent
         if not self._room.takes(tokens, self._caching):
             return False
-        self._foreseen[call] = tokens
+        self._foreseen[call.address] = call, tokens
         return True
 
     def take_back(self, call: Call) -> None:
         """Note that *call*, which was foreseen, has come or will not come."""
-        self._room.gives_back(self._foreseen.pop(call, 0))
+        _, tokens = self._foreseen.pop(call.address, (call, 0))
+        self._room.gives_back(tokens)
 
     def take_out(self) -> LeftOver:
         """Have no call here any more; those that are to be counted are returned."""
@@ -174,8 +196,15 @@ class UncountedCalls:
         sent = [(call, each.at, each.sent) for call, each in calls if each.at is not None]
         ready = [call for call, each in calls if each.at is None]
         room = sum(each.room for each in self._calls.values())
-        self._room.gives_back(room + sum(self._foreseen.values()))
-        found = LeftOver([*latest, *sent], ready, list(self._foreseen))
+        foreseen = self._foreseen.values()
+        self._room.gives_back(room + sum(tokens for _, tokens in foreseen))
+        found = LeftOver([*latest, *sent], ready, [call for call, _ in foreseen])
+        self._unread = None
         for each in (self._latest, self._calls, self._foreseen, self._begun):
             each.clear()
         return found
+
+
+def holds_an_answer(call: Call) -> bool:
+    """True if the prompt of *call* holds an answer: hardly any other begins like that."""
+    return call.node is not None and call.node.has_hole

@@ -26,7 +26,7 @@ from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.prefixes import Footprint, Prefixes
 from appl.runtime.scheduling.server_times import SentRequest, ServerTimes
 from appl.runtime.scheduling.timers import LoopClock
-from appl.runtime.scheduling.uncounted import UncountedCalls
+from appl.runtime.scheduling.uncounted import UncountedCalls, holds_an_answer
 from appl.runtime.scheduling.warming_cost import SharedBeginning, pays
 
 if TYPE_CHECKING:
@@ -261,10 +261,10 @@ class PrefixFirst:
             return 0
         tokens = None if self.queue.calls else self.uncounted.see(call)
         if tokens is not None:
-            return 0 if _holds_an_answer(call) else tokens
+            return tokens
         self._count_all()
         each = self._enter(call)
-        return 0 if each is None or _holds_an_answer(call) else self.prefixes.cold(each)
+        return 0 if each is None or holds_an_answer(call) else self.prefixes.cold(each)
 
     def _enter(self, call: Call) -> Footprint | None:
         """Count the prompt of *call* among those that wait, and learn from it."""
@@ -283,7 +283,7 @@ class PrefixFirst:
         if self.queue.calls:
             return False
         tokens = self.uncounted.see(call)
-        if tokens is None or (tokens >= LARGE and not _holds_an_answer(call)):
+        if tokens is None or tokens >= LARGE:
             return False
         return self.uncounted.send(call, self._clock.now())
 
@@ -376,8 +376,3 @@ class PrefixFirst:
             self._free.extend(held)
             io_thread().workers -= 1
             self._go()
-
-
-def _holds_an_answer(call: Call) -> bool:
-    """True if the prompt of *call* holds an answer."""
-    return call.node is not None and call.node.has_hole
