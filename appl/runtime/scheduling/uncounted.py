@@ -68,9 +68,8 @@ class UncountedCalls:
     def __init__(self, caching: PrefixCaching, room: Room) -> None:
         self._caching, self._room = caching, room
         self._calls: dict[Call, UncountedCall] = {}
-        self._foreseen: dict[
-            str, tuple[Call, int]
-        ] = {}  # by address: another may come in its place
+        # By address: another call may come in its place.
+        self._foreseen: dict[str, tuple[Call, int]] = {}
         self._unread: UncountedCall | None = None  # nobody was there to compare it with
         self._begun: set[tuple[int, ...]] = set()
         self._asks_graphs = False
