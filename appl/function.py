@@ -56,11 +56,11 @@ class Decoration:
 
     ctx: str = "new"
     compositor: Compositor | None = None
-    docstring_as: RoleName | None = None
+    model: str | None = None
     default_return: str | None = None
+    docstring_as: RoleName | None = None
     parallel: bool = False
     auto_prime: bool = False
-    model: str | None = None
     new_ctx_func: Callable[[], PromptContext] | None = None
 
 
@@ -288,16 +288,7 @@ def _asyncgen(program: DecoratedFunction) -> Callable[..., Any]:
 
 _WRAPPERS = {"sync": _sync, "async": _async, "generator": _generator, "asyncgen": _asyncgen}
 
-_OPTIONS = (
-    "ctx",
-    "compositor",
-    "model",
-    "default_return",
-    "docstring_as",
-    "parallel",
-    "auto_prime",
-    "new_ctx_func",
-)
+_OPTIONS = tuple(option.name for option in dataclasses.fields(Decoration))
 _ROLES: dict[str, RoleName] = {"user": "user", "system": "system"}
 
 
@@ -356,11 +347,11 @@ def ppl(
     told = Decoration(
         _context("@ppl(ctx=", ctx),
         compositor_of(compositor, "@ppl(compositor=...)"),
-        _ROLES.get(docstring_as or ""),
+        model,
         default_return,
+        _ROLES.get(docstring_as or ""),
         parallel,
         auto_prime,
-        model,
         None if new_ctx_func is PromptContext else new_ctx_func,
     )
     return lambda f: _decorate(f, told)

@@ -45,7 +45,8 @@ class PlainValues:
         if isinstance(node, ast.Dict):
             return None not in node.keys and all(map(self, (*node.keys, *node.values)))
         if isinstance(node, ast.Call):
-            return isinstance(node.func, ast.Name) and self._finishes(node.func.id)
+            name = node.func.id if isinstance(node.func, ast.Name) else ""
+            return name in _FINISHED and self._names.is_builtin(name)
         return all(map(self, parts)) if (parts := _operands(node)) is not None else False
 
     @contextmanager
@@ -59,9 +60,6 @@ class PlainValues:
                     self.locals |= {generator.target.id}
         yield
         self.locals = before
-
-    def _finishes(self, name: str) -> bool:
-        return name in _FINISHED and self._names.is_builtin(name)
 
     def _rule_out(self, survey: Survey) -> None:
         """Start with all local names and remove those whose value may hold a future."""

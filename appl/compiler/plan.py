@@ -139,11 +139,6 @@ class _Activation:
     inside: tuple[tuple[str, int], ...] = ()
     passed: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def key(self) -> tuple[object, ...]:
-        """The calls that lead to this activation, which tell it from others."""
-        return self.inside
-
 
 class _Walker:
     def __init__(self, find: Find) -> None:
@@ -193,7 +188,7 @@ class _Walker:
             return
         loops, certain = self._loops(here, node)
         if node.over:
-            loops += (_rounds((here.key, node.id, "map"), node.over, here.known),)
+            loops += (_rounds((here.inside, node.id, "map"), node.over, here.known),)
         before, grows = self._prompt(here, node) if ctx != "new" else ((), False)
         inside = (*here.inside, (f"{here.graph.file}:{here.graph.line}", node.id))
         known, passed = _handed_on(here, node, graph)
@@ -216,7 +211,7 @@ class _Walker:
         loops, certain = list(here.loops), True
         for region in here.graph.within(node.region):
             if region.kind == "loop":
-                key = (here.key, region.id)
+                key = (here.inside, region.id)
                 loops.append(_rounds(key, region.label, here.known))
                 certain = certain and not region.escapes
             elif region.kind in ("branch", "except", "function"):
@@ -256,7 +251,7 @@ class _Walker:
                 yield PromptPiece(key, label, None, node.role, node.line, ())
             else:
                 yield PromptPiece(
-                    (here.key, node.id, index), label, None, node.role, node.line, loops
+                    (here.inside, node.id, index), label, None, node.role, node.line, loops
                 )
 
 

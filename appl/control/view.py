@@ -10,7 +10,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from appl.control.protocol import MOST_CALLS
 from appl.runtime.concurrency.promise import Promise
@@ -98,15 +98,8 @@ def view(run: Run, about: About, limit: int, content: bool) -> dict[str, object]
 
 
 def _load(load: Load) -> dict[str, object]:
-    return {
-        "backend": load.backend,
-        "limit": load.limit,
-        "most": load.most,
-        "taken": load.taken,
-        "ready": load.ready,
-        "gate_s": round(load.gate_s, 3),
-        "circuit_s": round(load.circuit_s, 3),
-    }
+    waits = {"gate_s": round(load.gate_s, 3), "circuit_s": round(load.circuit_s, 3)}
+    return {**asdict(load), **waits}
 
 
 def _budget(account: Account) -> dict[str, dict[str, float | None]]:

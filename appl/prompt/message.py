@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, cast, get_args
 
 from appl import fallback
@@ -176,28 +177,20 @@ class Message:
 
     def plain(self) -> Message:
         """The same as a ``Message``, whichever class it has."""
-        return self if type(self) is Message else Message(*self._values())
-
-    def _values(self) -> tuple[Any, ...]:
-        return (
-            self.role,
-            self.content,
-            self.media,
-            self.tool_calls,
-            self.tool_call_id,
-            self.name,
-            self.has_error,
-        )
+        return self if type(self) is Message else Message(*_values(self))
 
     def __eq__(self, other: object) -> bool:
-        return self._values() == other._values() if isinstance(other, Message) else NotImplemented
+        return _values(self) == _values(other) if isinstance(other, Message) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._values())
+        return hash(_values(self))
 
     def __str__(self) -> str:
         speaker = f"{self.role} ({self.name})" if self.name else self.role
         return f"{speaker}: {self.shown}"
+
+
+_values = attrgetter(*(field.name for field in fields(Message)))
 
 
 def _as_part(part: str | Media) -> dict[str, Any]:

@@ -108,8 +108,9 @@ class _Sending:
             self._checkpoint.clear()
         self._bar = None if given.json or not sys.stderr.isatty() else _Bar()
         patience = delivery.Patience(total_s=given.deadline or delivery.TOTAL_S)
+        watched = {"watch": self._bar} if self._bar else {}
         self._courier = delivery.Courier(
-            collector, checkpoint=self._checkpoint, patience=patience, watch=self._bar or _unwatched
+            collector, checkpoint=self._checkpoint, patience=patience, **watched
         )
         self.delivery: Delivery = self._courier.delivery
 
@@ -155,10 +156,6 @@ class _Sending:
             "said": sent.said,
             "stopped": sent.stopped,
         }
-
-
-def _unwatched(delivery: Delivery) -> None:
-    """Show no progress."""
 
 
 class _Bar:

@@ -146,9 +146,10 @@ def _priced(call: RecordedCall, prices: dict[str, Price]) -> RecordedCall:
 def _lines(trace: Trace, data: dict[str, Any]) -> list[str]:
     calls, most, cost = data["calls"], data["most_at_once"], data["cost_lines"]
     recorded, predicted = data["recorded_us"], data["predicted_us"]
+    times = f" (x{predicted / recorded:.2f})" if recorded else ""
     rows = [
         ("", "recorded", "predicted"),
-        ("time", seconds(recorded), f"{seconds(predicted)}{_times(predicted, recorded)}"),
+        ("time", seconds(recorded), f"{seconds(predicted)}{times}"),
         ("calls", str(calls["recorded"]), str(calls["predicted"])),
         ("at once", str(most["recorded"]), str(most["predicted"])),
     ]
@@ -162,10 +163,6 @@ def _lines(trace: Trace, data: dict[str, Any]) -> list[str]:
         f"the model is off by {seconds(abs(off))} for the run as it was; with slots simulated, "
         f"{most['recorded']} at once: {slots}",
     ]
-
-
-def _times(part: int, whole: int) -> str:
-    return f" (x{part / whole:.2f})" if whole else ""
 
 
 def _factor(words: str) -> float:

@@ -326,10 +326,7 @@ class Call(Promise):
     def failed_as(self, outcome: Error) -> None:
         """Have the call fail, as a part of its prompt failed, when the world says so."""
         moment = Moment(self.address, "answer")
-        self.run.outside.ends(moment, "failed", lambda: self._failed_as(outcome))
-
-    def _failed_as(self, outcome: Error) -> None:
-        self._end(outcome, None, outcome.error)
+        self.run.outside.ends(moment, "failed", lambda: self._end(outcome, None, outcome.error))
 
     def _end(
         self, outcome: Outcome, response: Response | None, error: BaseException | None

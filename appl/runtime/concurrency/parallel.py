@@ -408,7 +408,8 @@ class _Map:
         if not self._as_recorded:
             self._start(index)
             return
-        moment = Moment(self._address(index), "item")
+        address = f"{self._caller.address}/{self._name}.{self._first + index}"
+        moment = Moment(address, "item")
         self._caller.run.outside.expect(moment, self._lost, partial(self._start, index))
         if len(self._items) == index:  # neither begun nor lost
             self._caller.issue(self._name)
@@ -440,9 +441,6 @@ class _Map:
         self._ended -= 1
         self._start(index)
         counts[self._name] = after
-
-    def _address(self, index: int) -> str:
-        return f"{self._caller.address}/{self._name}.{self._first + index}"
 
     def one_over(self, pending: Promise) -> None:
         """Note that an item is over, by the end of *pending*; on the thread of ``hub``."""

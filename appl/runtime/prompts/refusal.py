@@ -8,10 +8,9 @@ import itertools
 import linecache
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType
-from typing import Any
 
 from appl.errors import PromptTypeError
 from appl.runtime.prompts.roles import Spoken
@@ -89,15 +88,12 @@ def textless(value: object, text: str) -> bool:
         return " at 0x" in text or isinstance(value, _NAMED)
     if " at 0x" not in text or not isinstance(value, list | tuple | set | frozenset | dict):
         return False
-    return any(textless(member, repr(member)) for member in _members(value))
+    members = value.values() if isinstance(value, dict) else value
+    return any(textless(member, repr(member)) for member in members)
 
 
 _NAMED = (type, ModuleType, BuiltinFunctionType)
 """What Python shows by a name, without an address."""
-
-
-def _members(value: Any) -> Iterable[object]:
-    return value.values() if isinstance(value, dict) else value
 
 
 def refused_part(value: object, text: str) -> PromptTypeError:

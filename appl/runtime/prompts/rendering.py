@@ -36,16 +36,9 @@ class Rendered:
 
     def as_data(self) -> dict[str, object]:
         """The call as JSON-ready data."""
-        return {
-            "address": self.address,
-            "kind": self.kind,
-            "model": self.model,
-            "options": self.options,
-            "messages": [message.as_dict() for message in self.messages],
-            "holes": list(self.holes),
-            "file": self.file,
-            "line": self.line,
-        }
+        data = {name: getattr(self, name) for name in self.__slots__}
+        said = [message.as_dict() for message in self.messages]
+        return {**data, "messages": said, "holes": list(self.holes)}
 
     def __str__(self) -> str:
         options = options_shown(self.options)

@@ -118,7 +118,7 @@ _SWITCHES = frozenset({"--json", "--no-trace", "--stream", "--quiet"})
 def _settings(header: Mapping[str, object]) -> dict[str, str]:
     settings = header.get("settings")
     found = {
-        f"setting {name}": _shown(value)
+        f"setting {name}": json.dumps(jsonable(value), sort_keys=True, default=str)
         for name, value in (settings.items() if isinstance(settings, dict) else ())
         if name not in _UNRELATED
     }
@@ -129,7 +129,3 @@ def _settings(header: Mapping[str, object]) -> dict[str, str]:
     if isinstance(versions, dict):
         found |= {f"version of {name}": str(value) for name, value in versions.items()}
     return found
-
-
-def _shown(value: object) -> str:
-    return json.dumps(jsonable(value), sort_keys=True, default=str)

@@ -53,7 +53,9 @@ def resolve(name: str = "last", at: Path | None = None) -> Path:
     if Path(name).is_file():
         return Path(name)
     known = [*known, *foreign(at)]
-    for matches in (_by_prefix(known, name), _by_word(known, name)):
+    by_prefix = [path for path in known if path.name.startswith(name)]
+    by_word = [path for path in known if path.stem.partition("-")[2].startswith(name)]
+    for matches in (by_prefix, by_word):
         if len(matches) == 1:
             return matches[0]
         if matches:
@@ -67,14 +69,6 @@ def resolve(name: str = "last", at: Path | None = None) -> Path:
         f"there is no run {name!r} in {runs_folder(at)}{nearest(name, [p.stem for p in known])}; "
         "`appl trace ls` lists them"
     )
-
-
-def _by_prefix(known: list[Path], name: str) -> list[Path]:
-    return [path for path in known if path.name.startswith(name)]
-
-
-def _by_word(known: list[Path], name: str) -> list[Path]:
-    return [path for path in known if path.stem.partition("-")[2].startswith(name)]
 
 
 @dataclass(slots=True)
@@ -149,8 +143,8 @@ def finished(path: Path) -> RunSummary | None:
         header = checked(dict, codec.revive(head.facts, lambda _: ""))
         if checked(int, header["format"]) > FORMAT:
             return None
-        stamp, reason = _stamp(began), checked(str, close.reason)
-        totals = with_known_cost(checked(dict, close.totals))
+        stamp = datetime.fromtimestamp(began / 1e9, UTC).isoformat()
+        reason, totals = checked(str, close.reason), with_known_cost(checked(dict, close.totals))
         made = RunSummary(path, "finished", reason, stamp, at / 1e6, header, totals)
         return made if close.sums is None else _with_sums(made, checked(dict, close.sums))
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
@@ -163,10 +157,6 @@ def _with_sums(summary: RunSummary, sums: dict[str, object]) -> RunSummary:
     summary.models = {checked(str, name): Totals.of_numbers(numbers) for name, numbers in models}
     summary.seconds = checked(int, sums["elapsed_us"]) / 1e6
     return summary
-
-
-def _stamp(nanoseconds: int) -> str:
-    return datetime.fromtimestamp(nanoseconds / 1e9, UTC).isoformat()
 
 
 def _read(path: Path) -> RunSummary:

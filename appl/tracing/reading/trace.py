@@ -11,7 +11,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -174,6 +174,7 @@ class RecordedCall:
     def facts(self) -> dict[str, Any]:
         """The call as JSON-ready data, without the messages of its prompt."""
         response = self.response
+        samples = response.samples if response else ()
         return {
             "address": self.address,
             "ordinal": self.ordinal,
@@ -193,12 +194,12 @@ class RecordedCall:
                 if each.error is not None
             ],
             "outcome": self.ended_as,
-            "texts": [s.text for s in response.samples] if response else [],
-            "finish_reasons": [s.finish_reason for s in response.samples] if response else [],
-            "tool_calls": _tool_calls(response),
-            "reasoning": [s.reasoning for s in response.samples] if response else [],
+            "texts": [s.text for s in samples],
+            "finish_reasons": [s.finish_reason for s in samples],
+            "tool_calls": [[call.as_dict() for call in s.tool_calls] for s in samples],
+            "reasoning": [s.reasoning for s in samples],
             "chunks": [len(chunk.text) for chunk in self.chunks()],
-            "usage": _usage(response) if response else None,
+            "usage": asdict(response.usage) if response else None,
             "cost": response.cost if response else None,
             "reused": response.reused if response else 0,
             "scores": list(response.scores) if response and response.scores else None,
@@ -208,19 +209,6 @@ class RecordedCall:
             "source": self.source,
             "of": self.of,
         }
-
-
-def _tool_calls(response: Response | None) -> list[list[dict[str, object]]]:
-    return [[call.as_dict() for call in s.tool_calls] for s in response.samples] if response else []
-
-
-def _usage(response: Response) -> dict[str, int | None]:
-    used = response.usage
-    return {
-        "prompt_tokens": used.prompt_tokens,
-        "completion_tokens": used.completion_tokens,
-        "cached_tokens": used.cached_tokens,
-    }
 
 
 def error_data(error: BaseException | None) -> dict[str, str] | None:
