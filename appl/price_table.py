@@ -118,11 +118,6 @@ def date() -> str:
     return str(_table()["date"])
 
 
-def source() -> str:
-    """The data that the table was made from, with its version."""
-    return str(_table()["source"])
-
-
 def currency() -> str:
     """The currency of all prices of the table, as ``USD``."""
     return str(_table()["currency"])

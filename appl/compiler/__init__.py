@@ -7,7 +7,6 @@ from appl.compiler.passes import (
     Translated,
     compile_graph,
     graph_of,
-    lowered_source,
     rebuild,
     translate,
 )
@@ -21,7 +20,6 @@ __all__ = [
     "Translated",
     "compile_graph",
     "graph_of",
-    "lowered_source",
     "program_of",
     "rebuild",
     "require_function",

@@ -14,7 +14,6 @@ from typing import NamedTuple, Protocol
 
 from appl.compiler import graph_formats
 
-HOOKS_NAME = "@appl"  # how printed code names the hooks; no identifier, so no user name can clash
 PLACEHOLDER = "\0@appl\0"  # the constant of lowered code in whose place the hooks are put
 
 

@@ -7,7 +7,6 @@ runs.
 from __future__ import annotations
 
 import ast
-import copy
 import functools
 import inspect
 import linecache
@@ -21,7 +20,7 @@ from appl.compiler import code as coding
 from appl.compiler.bindings import survey
 from appl.compiler.callee import Callees, lasting_names, static_names
 from appl.compiler.graph import build
-from appl.compiler.ir import HOOKS_NAME, PLACEHOLDER, CallCounts, Graph, Hooks
+from appl.compiler.ir import CallCounts, Graph, Hooks
 from appl.compiler.lost_text import notes_of
 from appl.compiler.lower import Lowered, docstring_of, lower
 from appl.compiler.names import FunctionNames, is_ppl, outer_names, program_of
@@ -193,18 +192,6 @@ def _static_kind(found: FunctionSource) -> Kind:
     if survey(found.node).yields:
         return "asyncgen" if is_async else "generator"
     return "async" if is_async else "sync"
-
-
-def lowered_source(f: FunctionType, options: CompilerOptions = _DEFAULT) -> str:
-    """The lowered function as Python text, in which ``@appl`` stands for the hooks."""
-    return ast.unparse(_Printable().visit(copy.deepcopy(lowered_from(f, find(f), options).node)))
-
-
-class _Printable(ast.NodeTransformer):
-    """Names the hooks where the code has a placeholder."""
-
-    def visit_Constant(self, node: ast.Constant) -> ast.expr:
-        return ast.Name(id=HOOKS_NAME) if node.value == PLACEHOLDER else node
 
 
 def kind_of(f: FunctionType) -> Kind:

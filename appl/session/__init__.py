@@ -9,7 +9,7 @@ from appl.session.replaying import replayed
 from appl.session.rerunning import predicted, rerun
 from appl.session.resume import resumed
 from appl.session.script_run import process_run
-from appl.session.session import Session, make_session, open_run, record
+from appl.session.session import Session, make_session, record
 
 __all__ = [
     "Session",
@@ -17,7 +17,6 @@ __all__ = [
     "choose",
     "make_session",
     "nameable",
-    "open_run",
     "predicted",
     "process_run",
     "record",

@@ -16,7 +16,7 @@ from appl.session.entry import Entry, changed_files
 from appl.session.ownership import require_own
 from appl.session.recorded_run import RECORDED
 from appl.tracing.format.keys import first_record
-from appl.tracing.reading.runs import paths, summary
+from appl.tracing.reading.runs import finished, paths
 from appl.tracing.reading.trace import Trace
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ def broken_off(entry: Entry, config: Config, say: Tell) -> Trace | None:
         return None
     path, head = found
     try:
-        closed = summary(path)
-        if closed.state == "running" or closed.reason == "finished" or changed_files(head):
+        closed = finished(path)
+        if (closed is not None and closed.reason == "finished") or changed_files(head):
             return None
         trace = Trace.open(path, home=config.home)
     except (TraceError, OSError):

@@ -359,23 +359,6 @@ def shown(path: Path) -> str:
 
 
 @block
-def open_run(
-    config: Config | None = None,
-    *,
-    entry: Entry | None = None,
-    instruments: Iterable[Instrument] = (),
-    path: Path | None = None,
-    say: Tell = tell,
-) -> Iterator[tuple[Run, Session]]:
-    """An open session; at the end of the block it waits, raises and closes."""
-    session = make_session(config, entry=entry, instruments=instruments, path=path, say=say)
-    try:
-        yield session.run, session
-    finally:
-        session.close()
-
-
-@block
 def record(
     path: str | os.PathLike[str] | None = None,
     *,

@@ -5,7 +5,7 @@ from appl.tracing.format.record import profile_data, profile_from
 from appl.tracing.format.signing import Owner
 from appl.tracing.format.store import salvage
 from appl.tracing.format.totals import Totals
-from appl.tracing.reading.runs import RunSummary, list_runs, resolve, summary
+from appl.tracing.reading.runs import resolve
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import (
     Attempt,
@@ -35,18 +35,15 @@ __all__ = [
     "Replayer",
     "Rerunner",
     "Resumer",
-    "RunSummary",
     "Scope",
     "ToolUse",
     "Totals",
     "Trace",
     "home",
-    "list_runs",
     "new_path",
     "profile_data",
     "profile_from",
     "records",
     "resolve",
     "salvage",
-    "summary",
 ]

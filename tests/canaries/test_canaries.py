@@ -22,10 +22,10 @@ from appl.cli.failure import text
 from appl.config import load
 from appl.errors import CallCancelled
 from appl.runtime.run import Run
-from appl.session import open_run
 from appl.testing.faults import FAULTS, Fault, FaultServer
 from appl_backends.embedded import WEIGHTS
 from tests.ctl.live import eventually, recorded
+from tests.sessions import open_run
 
 from .cage import (
     DATABASE,

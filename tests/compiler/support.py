@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import copy
 import functools
 import itertools
 import linecache
@@ -11,7 +13,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from types import FunctionType
 from typing import Any
 
-from appl.compiler import CompilerOptions, compile_graph, lowered_source, rebuild, translate
+from appl.compiler import CompilerOptions, compile_graph, rebuild, translate
+from appl.compiler.ir import PLACEHOLDER
+from appl.compiler.passes import lowered_from
+from appl.compiler.source import find
 
 _numbers = itertools.count()
 
@@ -140,8 +145,16 @@ def async_body(source: str) -> str:
 
 
 def lowered(f: FunctionType, **options: Any) -> str:
-    """The lowered form of *f* as text."""
-    return lowered_source(f, CompilerOptions(**options))
+    """The lowered form of *f* as text, in which ``@appl`` stands for the hooks."""
+    made = lowered_from(f, find(f), CompilerOptions(**options))
+    return ast.unparse(_Printable().visit(copy.deepcopy(made.node)))
+
+
+class _Printable(ast.NodeTransformer):
+    """Names the hooks where the code has a placeholder."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        return ast.Name(id="@appl") if node.value == PLACEHOLDER else node
 
 
 def graph(source: str, **names: Any) -> str:
@@ -166,7 +179,7 @@ def module(source: str, **names: Any) -> dict[str, Any]:
 
 
 def _body_of(f: FunctionType, options: dict[str, Any]) -> str:
-    text = lowered_source(f, CompilerOptions(**options))
+    text = lowered(f, **options)
     return textwrap.dedent("\n".join(text.splitlines()[1:])).strip("\n")
 
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from appl.cli import invoked
 from appl.errors import TraceError
-from appl.tracing import Recorder, Replayer, Trace, salvage, summary
+from appl.tracing import Recorder, Replayer, Trace, salvage
+from appl.tracing.keeping.row import row_of
 from appl.tracing.reading.following import Following
 
 from .damage import DAMAGE, drawn
@@ -87,7 +88,7 @@ def _followed(path: Path) -> None:
 
 
 READERS: dict[str, Callable[[Path], object]] = {
-    "summary": summary,
+    "row": row_of,
     "replayer": Replayer,
     "open, salvaging": lambda path: Trace.open(path, salvage=True),
     "salvage": _salvaged,

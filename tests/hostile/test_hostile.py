@@ -19,8 +19,9 @@ from pathlib import Path
 import pytest
 
 from appl.errors import NotATrace, TraceCorrupt, TraceError
-from appl.tracing import Recorder, Replayer, Trace, summary
+from appl.tracing import Recorder, Replayer, Trace
 from appl.tracing.format import block
+from appl.tracing.keeping.row import row_of
 
 from .bombs import bombs
 from .damage import DAMAGE, FORGERY, drawn
@@ -193,7 +194,7 @@ def test_what_is_no_trace_is_refused_at_once(what: str, tmp_path: Path) -> None:
     for reader in (Trace.open, Replayer):
         with pytest.raises((NotATrace, TraceCorrupt)):
             reader(path)
-    assert summary(path).error
+    assert row_of(path).error
     for name, words in COMMANDS.items():
         code, said = command(words(str(path)))
         assert code in (2, 4) and "Traceback" not in said, (name, said)

@@ -16,6 +16,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from appl.tracing import Recorder
 from appl.tracing.keeping import index
+from appl.tracing.keeping.row import RunRow, row_of
+from appl.tracing.reading import runs
 
 from .conftest import made
 
@@ -24,9 +26,16 @@ def seen(rows: list[Any]) -> list[dict[str, Any]]:
     return [row.as_data() for row in rows]
 
 
+def scanned(home: Path) -> list[RunRow]:
+    """The rows of the runs, without any index."""
+    own, others = runs.paths(home), runs.foreign(home)
+    found = [*(row_of(path) for path in own), *(row_of(path, imported=True) for path in others)]
+    return sorted(found, key=lambda row: (row.began, row.name), reverse=True)
+
+
 def agree(home: Path) -> list[dict[str, Any]]:
     indexed = seen(index.rows(home))
-    assert indexed == seen(index.scan(home))
+    assert indexed == seen(scanned(home))
     return indexed
 
 

@@ -41,7 +41,7 @@ def litellm_data() -> dict[str, Any]:
 
 def test_the_table_says_when_and_from_what_it_was_made() -> None:
     assert price_table.date() == datetime.date.fromisoformat(TABLE["date"]).isoformat()
-    assert price_table.source() == TABLE["source"] and "litellm" in TABLE["source"]
+    assert "litellm" in TABLE["source"]
     assert price_table.currency() == "USD"
 
 

@@ -16,9 +16,10 @@ import appl
 from appl import gen, ppl
 from appl.config import load
 from appl.errors import ApplError, ModelNotFound
-from appl.session import nameable, open_run, predicted, replayed, rerun, resumed
+from appl.session import nameable, predicted, replayed, rerun, resumed
 from appl.testing import FaultServer
 from appl.testing.faults import Fault
+from tests.sessions import open_run
 
 KEY = "sk-of-the-test-4711"
 REFUSED = Fault("wrong", 404, {}, b'{"error": {"message": "no such model or key"}}')

@@ -11,10 +11,11 @@ import pytest
 from appl import gen, ppl
 from appl.config import load
 from appl.errors import BackendRefused, ConfigError
-from appl.session import check, open_run, replayed
+from appl.session import check, replayed
 from appl.session.backend_setup import choose, make_backend
 from appl.testing.faults import FAULTS, Fault, FaultServer
 from appl.tracing import Trace
+from tests.sessions import open_run
 
 
 @ppl

@@ -27,8 +27,9 @@ from appl.errors import (
 )
 from appl.runtime.run import Run
 from appl.testing import Allowance, Fake, Held, Log, Policy, Retries, calling
-from appl.tracing import Appender, Recorder, Replayer, Resumer, Trace, profile_data, summary
+from appl.tracing import Appender, Recorder, Replayer, Resumer, Trace, profile_data
 from appl.tracing.explaining.tally import Tally
+from appl.tracing.keeping.row import row_of
 from appl.tracing.replaying.sequencer import AtEnd, Expectation, Now, Recorded, Verdict
 
 ONCE = Policy(retries=Retries(attempts=1), circuit=None)
@@ -657,7 +658,7 @@ def test_the_last_record_has_the_sums_of_all_processes(tmp_path: Path) -> None:
     path = tmp_path / "t.trace"
     record(path, five, fails_after(3, BackendUnavailable("x")))
     go_on(path, five, numbered())
-    trace, listed = Trace.open(path), summary(path)
+    trace, listed = Trace.open(path), row_of(path)
     assert [each.reason for each in trace.incarnations] == ["run", "resume"]
     assert [call.incarnation for call in trace.calls] == [0, 0, 0, 1, 1]
     totals = {k: v for k, v in trace.totals().as_data().items() if k != "in_flight"}

@@ -24,7 +24,7 @@ from appl.price import Price
 from appl.runtime.answers.models import Route, Spot, models_from
 from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded, CallStarted
 from appl.runtime.run import Run
-from appl.session import check, choose, open_run, replayed
+from appl.session import check, choose, replayed
 from appl.testing import (
     Allowance,
     BackendEndpoint,
@@ -40,6 +40,7 @@ from appl.testing import (
     Streamed,
     VirtualClock,
 )
+from tests.sessions import open_run
 
 DEAD = BackendUnavailable("nobody is there")
 LIST = Model("near", "n", others=(Model("far", "f"),))

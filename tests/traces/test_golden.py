@@ -13,8 +13,9 @@ import pytest
 from appl.cli import main
 from appl.errors import SecretInRecord, TraceTooNew, TraceWriteError
 from appl.runtime.run import Run
-from appl.tracing import Recorder, Replayer, Trace, records, summary
+from appl.tracing import Recorder, Replayer, Trace, records
 from appl.tracing.format import record
+from appl.tracing.keeping.row import row_of
 
 from . import make
 from .programs import EDITS, PROGRAMS, SECRET
@@ -103,7 +104,7 @@ class TestEvery:
         data = repr(list(records(path))).encode("utf-8", "replace") + path.read_bytes()
         assert SECRET.encode() not in data
         assert {each.host for each in Trace.open(path).incarnations} == {"golden.example"}
-        assert summary(path).error == ""
+        assert row_of(path).error == ""
 
 
 def test_the_golden_traces_have_the_states_that_they_are_named_for() -> None:
@@ -153,7 +154,7 @@ def test_a_format_of_the_future_is_refused_by_its_number(tmp_path: Path) -> None
         make.rewritten(path, [[[kind, {**header, "format": number}], *rest], *groups[1:]])
         with pytest.raises(TraceTooNew, match=rf"format {number}; this version .* up to 1"):
             Trace.open(path)
-        assert "format" in summary(path).error
+        assert "format" in row_of(path).error
     path.write_bytes(b"APPLTRC7" + (FOLDER / "1" / "tree.trace").read_bytes()[8:])
     with pytest.raises(TraceTooNew, match="format 7"):
         Trace.open(path)

@@ -21,8 +21,9 @@ from made import call
 
 from appl.errors import TraceCorrupt, TraceError
 from appl.prompt import digest_of
-from appl.tracing import Recorder, Replayer, Trace, summary
+from appl.tracing import Recorder, Replayer, Trace
 from appl.tracing.format import block
+from appl.tracing.keeping.row import row_of
 
 
 @functools.cache
@@ -46,7 +47,7 @@ def opened(data: bytes, path: Path) -> list[dict[str, Any]] | TraceError:
     except TraceError as error:
         return error
     Replayer(path)
-    summary(path)
+    row_of(path)
     return found
 
 
@@ -186,7 +187,7 @@ def test_a_hostile_file_is_named_as_corrupt(tmp_path: Path, name: str) -> None:
     path.write_bytes(HOSTILE[name])
     with pytest.raises(TraceCorrupt):
         Trace.open(path)
-    summary(path)
+    row_of(path)
 
 
 def test_an_unknown_kind_of_record_is_passed_over(tmp_path: Path) -> None:

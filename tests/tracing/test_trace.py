@@ -21,7 +21,9 @@ from appl.runtime.event import (
     ScopeEntered,
     Warned,
 )
-from appl.tracing import Recorder, Trace, list_runs, new_path, resolve, summary
+from appl.tracing import Recorder, Trace, new_path, resolve
+from appl.tracing.keeping.row import row_of
+from appl.tracing.reading.runs import paths
 
 
 def test_a_call_comes_back_whole(path: Path) -> None:
@@ -221,22 +223,21 @@ def test_totals_keep_unknown_apart_from_zero(path: Path) -> None:
 # -- the runs of a folder
 
 
-def test_runs_are_listed_newest_first_with_state_and_totals(tmp_path: Path) -> None:
+def test_runs_are_listed_by_their_time_with_state_and_totals(tmp_path: Path) -> None:
     made = [small_trace(new_path(f"p{i}", tmp_path / "runs"), calls=i) for i in range(3)]
     crashed = small_trace(new_path("p3", tmp_path / "runs"), close=False)
     (tmp_path / "runs" / "00000000T000000.000Z-bad-0000.trace").write_text("no trace at all")
-    found = list_runs(tmp_path)
-    assert [run.path for run in found[:-1]] == [crashed, *reversed(made)]
-    assert [run.state for run in found] == ["crashed", "finished", "finished", "finished", None]
-    assert [run.totals.get("calls") for run in found] == [3, 2, 1, 0, None]
-    assert "not a trace" in found[-1].error
-    assert len(list_runs(tmp_path, limit=2)) == 2
-    json.dumps([run.as_data() for run in found])
+    bad, *found = map(row_of, paths(tmp_path))
+    assert [run.path for run in found] == [*made, crashed]
+    assert [run.state for run in found] == ["finished", "finished", "finished", "crashed"]
+    assert [run.totals.get("calls") for run in found] == [0, 1, 2, 3]
+    assert bad.state == "unreadable" and "not a trace" in bad.error
+    json.dumps([run.as_data() for run in (bad, *found)])
 
 
 def test_the_summary_of_a_finished_run_says_what_reading_it_whole_says(path: Path) -> None:
     small_trace(path, calls=5)
-    quick, whole = summary(path), Trace.open(path)
+    quick, whole = row_of(path), Trace.open(path)
     sums = whole.totals().as_data()
     assert {name: quick.totals[name] for name in sums if name != "in_flight"} == {
         n: v for n, v in sums.items() if n != "in_flight"

@@ -20,10 +20,6 @@ SAMPLING = (*(name for name in Sampling.__slots__ if name in NUMBERS - {"stop_to
 USUAL = ("small", "large")
 """Names that every program may use: the default model, until the settings say otherwise."""
 
-
-RULES = ("order", "cost", "latency")
-"""Which model of a list is asked first: as they stand, the cheapest, or the quickest."""
-
 _LIKE, _VERY_LIKE = 0.75, 0.8
 """How alike a backend's and a model's name must be to a slip of it, from 0 to 1."""
 

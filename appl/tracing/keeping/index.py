@@ -64,12 +64,6 @@ def rows(home: Path) -> list[RunRow]:
     return sorted(found, key=lambda row: (row.began, row.name), reverse=True)
 
 
-def scan(home: Path) -> list[RunRow]:
-    """The rows of :func:`rows`, without any index: its naive twin."""
-    found = [row_of(path, foreign) for path, foreign in dict(_files(home)).values()]
-    return sorted(found, key=lambda row: (row.began, row.name), reverse=True)
-
-
 def _files(home: Path) -> Iterator[tuple[str, tuple[Path, bool]]]:
     for foreign, paths in ((False, runs.paths(home)), (True, runs.foreign(home))):
         for path in paths:

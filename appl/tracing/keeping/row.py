@@ -108,9 +108,8 @@ def _paid(summary: runs.RunSummary) -> costs.Costs | None:
 
 
 def _from_summary(row: RunRow, summary: runs.RunSummary, paid: costs.Costs | None) -> None:
-    state = summary.reason if summary.state == "finished" else summary.state
     totals, head = summary.totals, summary.header
-    _fill(row, state or "finished", head, totals)
+    _fill(row, summary.reason or "finished", head, totals)
     row.began, row.seconds = summary.began, summary.seconds
     if paid is not None:
         _costs(row, paid)

@@ -1,23 +1,22 @@
-"""The recorded runs: names, states and totals, and the meaning of RUN on a command line.
+"""The recorded runs: names, the sums of finished ones, and the meaning of RUN on a command line.
 
-Invariant: reads only; a file that cannot be read is listed with its error, never skipped.
+Invariant: reads only.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from appl.errors import NotATrace, TraceError, nearest
+from appl.errors import NotATrace, nearest
 from appl.tracing.format import block, codec
 from appl.tracing.format.folders import imported_folder, runs_folder
 from appl.tracing.format.record import FORMAT, checked
-from appl.tracing.format.store import State, regular_file
+from appl.tracing.format.store import regular_file
 from appl.tracing.format.table import CloseRecord, HeaderRecord, ProcessRecord, as_record
 from appl.tracing.format.totals import Totals, with_known_cost
-from appl.tracing.reading.trace import Trace
 
 SUFFIX = ".trace"
 _TOLD = 4
@@ -73,54 +72,17 @@ def resolve(name: str = "last", at: Path | None = None) -> Path:
 
 @dataclass(slots=True)
 class RunSummary:
-    """One line of a list of runs. ``totals`` is as ``Totals.as_data``.
+    """What the first and the last record of a finished run tell.
 
-    ``models`` are the totals of each model of a finished run, if its last record tells them.
+    ``totals`` is as ``Totals.as_data``; ``models`` are those of each model, if the record has them.
     """
 
-    path: Path
-    state: State | None = None
-    reason: str = ""
-    began: str = ""
-    seconds: float = 0.0
-    header: dict[str, Any] = field(default_factory=dict)
-    totals: dict[str, Any] = field(default_factory=dict)
-    error: str = ""
+    reason: str
+    began: str
+    seconds: float
+    header: dict[str, Any]
+    totals: dict[str, Any]
     models: dict[str, Totals] | None = None
-
-    @property
-    def name(self) -> str:
-        """The name by which the run can be called."""
-        return self.path.stem
-
-    def as_data(self) -> dict[str, Any]:
-        """The summary as JSON-ready data."""
-        return {
-            "name": self.name,
-            "path": str(self.path),
-            "state": self.state,
-            "reason": self.reason,
-            "began": self.began,
-            "seconds": self.seconds,
-            "program": self.header.get("program"),
-            "totals": self.totals,
-            "error": self.error or None,
-        }
-
-
-def list_runs(at: Path | None = None, limit: int | None = None) -> list[RunSummary]:
-    """The newest *limit* runs, newest first."""
-    known = paths(at)
-    chosen = known if limit is None else known[max(len(known) - limit, 0) :]
-    return [summary(path) for path in reversed(chosen)]
-
-
-def summary(path: Path) -> RunSummary:
-    """A summary of one run; a finished one is not read whole."""
-    try:
-        return finished(path) or _read(path)
-    except (TraceError, OSError) as error:
-        return RunSummary(path, error=str(error))
 
 
 def finished(path: Path) -> RunSummary | None:
@@ -145,7 +107,7 @@ def finished(path: Path) -> RunSummary | None:
             return None
         stamp = datetime.fromtimestamp(began / 1e9, UTC).isoformat()
         reason, totals = checked(str, close.reason), with_known_cost(checked(dict, close.totals))
-        made = RunSummary(path, "finished", reason, stamp, at / 1e6, header, totals)
+        made = RunSummary(reason, stamp, at / 1e6, header, totals)
         return made if close.sums is None else _with_sums(made, checked(dict, close.sums))
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
         return None
@@ -157,17 +119,3 @@ def _with_sums(summary: RunSummary, sums: dict[str, object]) -> RunSummary:
     summary.models = {checked(str, name): Totals.of_numbers(numbers) for name, numbers in models}
     summary.seconds = checked(int, sums["elapsed_us"]) / 1e6
     return summary
-
-
-def _read(path: Path) -> RunSummary:
-    trace = Trace.open(path)
-    began = trace.began()
-    return RunSummary(
-        path=path,
-        state=trace.state,
-        reason=trace.reason,
-        began=began.isoformat() if began else "",
-        seconds=trace.seconds(),
-        header=trace.header,
-        totals=trace.totals().as_data(),
-    )

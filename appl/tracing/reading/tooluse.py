@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Literal
 
 from appl.prompt.message import Message
-
-End = Callable[[Message | BaseException], None]
 
 
 @dataclass(slots=True)
