@@ -30,6 +30,7 @@ from appl.runtime.event import (
     RunEnded,
     Warned,
 )
+from appl.tracing.format.totals import Totals
 from appl.tracing.recording.piecewise_masking import PiecewiseMasker
 from appl.tracing.recording.secret import Masker
 
@@ -46,16 +47,8 @@ class Counts:
     """
 
     started: int = 0
-    answered: int = 0
-    failed: int = 0
-    cancelled: int = 0
-    prompt: int = 0
-    cached: int = 0
-    completion: int = 0
-    unknown: int = 0
-    cost: int = 0
-    unpriced: int = 0
     reused: int = 0
+    sums: Totals = field(default_factory=Totals)
     began: int = field(default_factory=time.monotonic_ns)
     first: int | None = None
     last: int = 0
@@ -81,20 +74,13 @@ class Counts:
         self.last = event.at
         if event.response is None:
             cancelled = isinstance(event.error, CallCancelled)
-            self.cancelled += cancelled
-            self.failed += not cancelled
-            return
-        self.answered += 1
-        if event.source is not None:  # it was paid for in an earlier run
+            self.sums.cancelled += cancelled
+            self.sums.failed += not cancelled
+        elif event.source is None:
+            self.sums.answer(event.response)
+        else:  # it was paid for in an earlier run
+            self.sums.answered += 1
             self.reused += 1
-            return
-        self.cost += event.response.cost or 0
-        self.unpriced += event.response.cost is None
-        usage = event.response.usage
-        self.unknown += usage.completion_tokens is None
-        self.prompt += usage.prompt_tokens or 0
-        self.cached += usage.cached_tokens or 0
-        self.completion += usage.completion_tokens or 0
 
     def seconds(self) -> float:
         """Seconds since the run began."""
@@ -103,7 +89,7 @@ class Counts:
     def rate(self) -> float:
         """Generated tokens per second, from the first call's start to the last answer."""
         span = self.last - (self.first or self.last)
-        return self.completion / (span / 1e9) if span > 0 else 0.0
+        return self.sums.tokens["completion_tokens"] / (span / 1e9) if span > 0 else 0.0
 
     def present(self) -> tuple[int, int]:
         """The number of calls that run, and of those that wait."""
@@ -113,36 +99,38 @@ class Counts:
 
     def line(self) -> str:
         """The state of the run in one line."""
-        running, waiting = self.present()
+        sums, (running, waiting) = self.sums, self.present()
+        prompt, completion, cached = sums.tokens.values()
         parts = [f"{running} running"] if running else []
         parts += [f"{waiting} waiting"] if waiting else []
-        parts += [f"{self.answered} done"]
+        parts += [f"{sums.answered} done"]
         parts += [f"{self.reused} of them from the record"] if self.reused else []
-        parts += [f"{self.failed} failed"] if self.failed else []
-        parts += [f"{self.cancelled} cancelled"] if self.cancelled else []
-        if self.completion or (self.answered > self.reused and not self.unknown):
-            share = f" of {self.prompt}" if self.prompt else ""
-            parts.append(f"{self.cached}{share} prompt tokens cached")
-        if self.completion:
-            parts.append(f"{counted(self.completion, 'token')}, {self.rate():.0f} a second")
-        if self.cost or self.unpriced:  # models on this machine cost nothing
-            parts.append(f"cost {total(self.cost, self.unpriced)}")
+        parts += [f"{sums.failed} failed"] if sums.failed else []
+        parts += [f"{sums.cancelled} cancelled"] if sums.cancelled else []
+        if completion or (sums.answered > self.reused and not sums.unknown["completion_tokens"]):
+            share = f" of {prompt}" if prompt else ""
+            parts.append(f"{cached}{share} prompt tokens cached")
+        if completion:
+            parts.append(f"{counted(completion, 'token')}, {self.rate():.0f} a second")
+        if sums.cost or sums.cost_unknown:  # models on this machine cost nothing
+            parts.append(f"cost {total(sums.cost, sums.cost_unknown)}")
         return ", ".join(parts)
 
     def as_data(self) -> dict[str, object]:
         """The counts for ``--json``; a sum that the backend did not report is null, not 0."""
-        live = self.answered - self.reused
-        known = self.unknown < live or not live
+        sums, live = self.sums, self.sums.answered - self.reused
+        known = sums.unknown["completion_tokens"] < live or not live
+        prompt, completion, cached = sums.tokens.values()
         return {
             "calls": self.started,
-            "answered": self.answered,
-            "failed": self.failed,
-            "cancelled": self.cancelled,
+            "answered": sums.answered,
+            "failed": sums.failed,
+            "cancelled": sums.cancelled,
             "reused": self.reused,
-            "prompt_tokens": self.prompt if known else None,
-            "cached_tokens": self.cached if known else None,
-            "completion_tokens": self.completion if known else None,
-            "cost": self.cost if self.cost or not self.unpriced else None,
+            "prompt_tokens": prompt if known else None,
+            "cached_tokens": cached if known else None,
+            "completion_tokens": completion if known else None,
+            "cost": sums.cost if sums.cost or not sums.cost_unknown else None,
             "tokens_per_second": round(self.rate(), 1) if known else None,
             "seconds": round(self.seconds(), 3),
         }
