@@ -10,39 +10,48 @@ from appl.prompt.message import Message
 
 
 @dataclass(slots=True)
-class ToolUse:
-    """A recorded call of a tool. Times are microseconds since the recording process began.
+class RecordedStep:
+    """The part that a recorded call and a recorded call of a tool have in common.
 
-    ``arguments`` is the JSON text that the model wrote; ``effect`` says what running the tool may
-    do (see ``ToolStarted``). ``outcome`` is ``None`` for one in flight when the record ends;
-    ``message`` is the result, also one with an error. ``position`` is its place among the calls.
-    ``masked`` names the secrets that were taken out of its records, ``lost`` those of its result,
-    which then cannot be given again.
+    Times are microseconds since the recording process began. ``outcome`` is ``None`` for one that
+    was in flight when the record ends. ``position`` numbers the starts, ``delivered`` the
+    deliveries. ``masked`` names the secrets that were taken out of its records, ``lost`` those of
+    its outcome, which then cannot be given again.
     """
 
     address: str
-    name: str = ""
-    arguments: str = "{}"
-    effect: str = "effect"
     file: str | None = None
     line: int | None = None
     position: int = -1
     started: int | None = None
     outcome: Literal["answered", "failed", "cancelled"] | None = None
-    message: Message | None = None
     error: BaseException | None = None
     ended: int | None = None
     end_position: int = -1
     delivered: int | None = None
+    delivered_at: int | None = None
     masked: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     incarnation: int = 0
-    delivered_at: int | None = None
 
     @property
     def where(self) -> str:
-        """The place of the tool's function as ``file:line``, or an empty string."""
+        """The source line, of a tool that of its function, as ``file:line``; or an empty string."""
         return f"{self.file}:{self.line}" if self.file else ""
+
+
+@dataclass(slots=True)
+class ToolUse(RecordedStep):
+    """A recorded call of a tool.
+
+    ``arguments`` is the JSON text that the model wrote; ``effect`` says what running the tool may
+    do (see ``ToolStarted``). ``message`` is the result, also one with an error.
+    """
+
+    name: str = ""
+    arguments: str = "{}"
+    effect: str = "effect"
+    message: Message | None = None
 
     def as_data(self) -> dict[str, object]:
         """The call as JSON-ready data."""

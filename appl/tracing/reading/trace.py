@@ -43,7 +43,7 @@ from appl.tracing.format.table import MASKED, SEALED, as_record, chosen, tag_of,
 from appl.tracing.format.totals import Totals, by_model, combined
 from appl.tracing.reading import notebook
 from appl.tracing.reading.spans import Span, cut, spans_of
-from appl.tracing.reading.tooluse import ToolUse
+from appl.tracing.reading.tooluse import RecordedStep, ToolUse
 
 Home = Path | Callable[[], Path] | None
 """The folder with the keys of private traces, or a function that tells it if it is needed."""
@@ -90,20 +90,15 @@ class Attempt:
 
 
 @dataclass(slots=True)
-class RecordedCall:
-    """A recorded call. Times are microseconds since the recording process began.
+class RecordedCall(RecordedStep):
+    """A recorded call.
 
-    ``outcome`` is ``None`` for a call that was in flight when the record ends. ``position`` numbers
-    the starts, ``delivered`` the deliveries. ``shown`` says at which deliveries how many chunks of
-    its stream had reached the program, ``begun`` what one that failed had said by then. Of a
-    streamed answer, ``first`` is when the first chunk had come. ``masked``
-    names the secrets that were taken out of its records, ``lost`` those of its outcome, which then
-    answers nobody again. ``source`` is ``None`` for a call that was
-    asked live, else how another run answered for it: ``reused``, ``shifted`` or ``moved`` from its
-    call ``of``, or ``pinned``.
+    ``shown`` says at which deliveries how many chunks of its stream had reached the program,
+    ``begun`` what one that failed had said by then. Of a streamed answer, ``first`` is when the
+    first chunk had come. ``source`` is ``None`` for a call that was asked live, else how another
+    run answered for it: ``reused``, ``shifted`` or ``moved`` from its call ``of``, or ``pinned``.
     """
 
-    address: str
     ordinal: int = 0
     kind: str = ""
     model: str = ""
@@ -113,33 +108,15 @@ class RecordedCall:
     sample: int = 0
     content: bytes = b""
     edges: tuple[str, ...] = ()
-    file: str | None = None
-    line: int | None = None
     timeout: float | None = None
-    position: int = -1
-    started: int | None = None
     attempts: list[Attempt] = field(default_factory=list)
-    outcome: Literal["answered", "failed", "cancelled"] | None = None
     response: Response | None = None
-    error: BaseException | None = None
-    ended: int | None = None
-    end_position: int = -1
-    delivered: int | None = None
     shown: list[tuple[int, int]] = field(default_factory=list)
     cuts: Sequence[Any] = ()
     begun: Texts | None = None
-    masked: tuple[str, ...] = ()
-    lost: tuple[str, ...] = ()
     source: str | None = None
     of: str | None = None
-    incarnation: int = 0
-    delivered_at: int | None = None
     first: int | None = None
-
-    @property
-    def where(self) -> str:
-        """The source line as ``file:line``, or an empty string."""
-        return f"{self.file}:{self.line}" if self.file else ""
 
     @property
     def ended_as(self) -> Literal["answered", "failed", "cancelled"] | None:
@@ -943,14 +920,14 @@ class Builder:
     def _tool(self, tool: table.ToolStartRecord) -> None:
         _, number, scope, leaf, name, arguments, effect, file, line, at = tool
         used = ToolUse(
-            self._address_below(scope, leaf),
-            checked(str, name),
-            checked(str, self._long(arguments)),
-            checked(str, effect),
-            self._file(file),
-            optional(int, line),
-            self._positions,
-            checked(int, at),
+            address=self._address_below(scope, leaf),
+            name=checked(str, name),
+            arguments=checked(str, self._long(arguments)),
+            effect=checked(str, effect),
+            file=self._file(file),
+            line=optional(int, line),
+            position=self._positions,
+            started=checked(int, at),
             masked=self._masks,
             incarnation=self._incarnations,
         )
