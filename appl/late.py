@@ -8,7 +8,8 @@ one machine: they say which modules are worth a late import, no more.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 
@@ -100,3 +101,21 @@ def late_import(name: str) -> Any:
     """The module *name* of the list, loaded now if it is not yet."""
     assert name in LATE, f"{name} is imported late, and does not stand in the list"
     return importlib.import_module(name)
+
+
+def names_of(package: str, table: Mapping[str, str]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of *package*, whose names are imported at their first use.
+
+    *table* has the names that each module of the package defines, with spaces between them. So
+    whoever needs one of them does not load them all.
+    """
+    where = {name: module for module, names in table.items() for name in names.split()}
+
+    def get(name: str) -> Any:
+        if name not in where:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{package}.{where[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get

@@ -193,7 +193,13 @@ MAY = {
         "collecting",
         "errors",
     ],
-    "tracing": ["tracing.format", "tracing.reading", "tracing.recording", "tracing.replaying"],
+    "tracing": [
+        "late",
+        "tracing.format",
+        "tracing.reading",
+        "tracing.recording",
+        "tracing.replaying",
+    ],
     "control": [
         "late",
         "runtime",
@@ -529,6 +535,12 @@ def test_what_the_suite_imports_beforehand_loads_no_client_and_no_cluster() -> N
 def test_the_command_line_needs_neither_numpy_nor_rich_to_start() -> None:
     loaded = set(python("import appl.cli; import sys; print(*sys.modules)").split())
     assert not HEAVY & loaded
+
+
+def test_a_command_that_lists_runs_loads_no_runtime_and_no_replay() -> None:
+    loaded = set(python("import appl.cli.trace.ls; import sys; print(*sys.modules)").split())
+    assert "appl.tracing.keeping.index" in loaded
+    assert not loaded & {"appl.session.session", "appl.runtime.run", "appl.tracing.replaying"}
 
 
 @pytest.mark.parametrize(

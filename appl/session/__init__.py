@@ -3,24 +3,34 @@
 Invariant: nothing here happens at import.
 """
 
-from appl.session.backend_setup import check, choose
-from appl.session.naming import nameable
-from appl.session.replaying import replayed
-from appl.session.rerunning import predicted, rerun
-from appl.session.resume import resumed
-from appl.session.script_run import process_run
-from appl.session.session import Session, make_session, record
+from __future__ import annotations
 
-__all__ = [
-    "Session",
-    "check",
-    "choose",
-    "make_session",
-    "nameable",
-    "predicted",
-    "process_run",
-    "record",
-    "replayed",
-    "rerun",
-    "resumed",
-]
+from typing import TYPE_CHECKING
+
+from appl.late import names_of
+
+if TYPE_CHECKING:
+    from appl.session.backend_setup import check as check, choose as choose
+    from appl.session.naming import nameable as nameable
+    from appl.session.replaying import replayed as replayed
+    from appl.session.rerunning import predicted as predicted, rerun as rerun
+    from appl.session.resume import resumed as resumed
+    from appl.session.script_run import process_run as process_run
+    from appl.session.session import (
+        Session as Session,
+        make_session as make_session,
+        record as record,
+    )
+else:
+    __getattr__ = names_of(
+        __name__,
+        {
+            "backend_setup": "check choose",
+            "naming": "nameable",
+            "replaying": "replayed",
+            "rerunning": "predicted rerun",
+            "resume": "resumed",
+            "script_run": "process_run",
+            "session": "Session make_session record",
+        },
+    )
