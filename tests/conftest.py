@@ -69,6 +69,12 @@ PARTS = {
     "docs": "docs and browser",
     "viewer": "docs and browser",
 }
+LONGEST = (
+    "mixed", "kills", "equivalence", "tracing/test_replay_programs", "hostile", "canaries", "edits",
+    "tapes", "docs", "examples", "cluster", "audit", "resume", "servers", "serving", "controls",
+)  # fmt: skip
+"""The folders and files whose tests take longest, and are begun first: so no process is left alone
+with one of them in the end."""
 REWRITTEN = ("anyio", "appl", "hypothesis")
 OPTIONAL = frozenset(["hypothesis.extra"])  # each of its parts loads another library
 _seconds: dict[str, float] = defaultdict(float)
@@ -89,6 +95,7 @@ def modules(package: ModuleType) -> Iterator[str]:
 def pytest_configure(config: pytest.Config) -> None:
     """Give the session, its workers and their processes a state folder, and trust in its tests."""
     if not hasattr(config, "workerinput"):
+        config.option.loadscopereorder = False  # xdist would begin with the files of most tests
         folders = (tempfile.gettempdir(), ROOT, config.option.basetemp or ROOT)
         os.environ["APPL_TRUST"] = os.pathsep.join(str(Path(each).absolute()) for each in folders)
         os.environ["XDG_STATE_HOME"] = os.environ["LOCALAPPDATA"] = tempfile.mkdtemp("-appl-state")
@@ -119,6 +126,16 @@ def _forgotten_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     for name in sys.modules.keys() - before:
         if str(getattr(sys.modules[name], "__file__", None)).startswith(folder):
             del sys.modules[name]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest."""
+
+    def rank(item: pytest.Item) -> int:
+        name = item.nodeid.removeprefix("tests/")
+        return next((at for at, each in enumerate(LONGEST) if name.startswith(each)), len(LONGEST))
+
+    items.sort(key=rank)
 
 
 def pytest_collection_finish() -> None:

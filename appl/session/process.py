@@ -142,8 +142,13 @@ def _close_process() -> None:
     session = _process
     if session is None:
         return
-    failed = _unhandled()
-    late = _joining_failed() if failed is None else None
+    failed = late = None
+    try:
+        failed = _unhandled()
+        if failed is None:
+            join_users_threads()
+    except BaseException as error:  # a Ctrl-C: the run is closed all the same
+        late = error
     try:
         _finish(session, failed or late)
         if late is not None:
@@ -154,15 +159,6 @@ def _close_process() -> None:
     else:
         for line in _last_lines(session) if failed is None else ():
             tell(line)
-
-
-def _joining_failed() -> BaseException | None:
-    """Wait for the user's threads; the Ctrl-C that ended the wait, so that the run is closed."""
-    try:
-        join_users_threads()
-    except BaseException as error:
-        return error
-    return None
 
 
 def _last_lines(session: Session) -> Iterator[str]:

@@ -253,7 +253,7 @@ _HELPER = "@ppl(ctx='same')\ndef helper():\n    for _ in range(2):\n        ask(
 _PLAIN = "def helper():\n    for _ in range(2):\n        ask()\n"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=90, deadline=None)
 @given(blocks(), st.integers(0, 10**6))
 def test_executions_keep_to_the_bounds(body: str, seed: int) -> None:
     text = f"def f():\n{textwrap.indent(body, '    ')}\n"

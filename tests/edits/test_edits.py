@@ -28,7 +28,7 @@ import programs
 import rehearsal
 from reuse import Verdict, judge
 
-EDITED, LONG_EDITED = 120, 5000
+EDITED, LONG_EDITED = 80, 5000
 
 
 def run(program: programs.Tree, asynchronous: bool) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 from .trying import BODIES, Trying, difference
 
-PROGRAMS = 240
+PROGRAMS = 140
 LONG = 20_000
 BLOCK = 50
 FEATURES = (*BODIES, "except*", "else", "finally", "async", "dare_same", "dare_again", "dare_copy")

@@ -28,7 +28,7 @@ from .damage import DAMAGE, FORGERY, drawn
 from .judging import COMMANDS, MEMORY, READERS, Tail, command, judged, merged, parts, peak
 from .samples import GOLDEN, samples
 
-FILES, LONG_FILES = 1_500, 20_000
+FILES, LONG_FILES = 1_000, 20_000
 PACKAGE = "tests.hostile"
 ROOT = Path(__file__).parents[2]
 
@@ -68,7 +68,7 @@ def test_a_file_is_the_same_each_time_it_is_drawn(tmp_path: Path) -> None:
 # -- bombs: small files that want much
 
 
-EVERY = 72
+EVERY = 108
 
 
 def read_bombs(folder: Path, part: int, way: str = "") -> None:

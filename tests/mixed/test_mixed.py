@@ -13,7 +13,7 @@ from .census import FEATURES
 from .edits import EDITS
 from .spread import Judged, judged
 
-PROGRAMS, REPLAYS, CUTS, KILLS, EDITED = 240, 120, 60, 20, 60
+PROGRAMS, REPLAYS, CUTS, KILLS, EDITED = 160, 80, 40, 14, 45
 LONG = 20_000
 
 

@@ -511,8 +511,10 @@ class Sequencer(Live):
     def masked(self, record: Record) -> SecretInRecord | None:
         """The error about a *record* that holds something else than what came."""
         lost = record.masked if isinstance(record, Observation) else record.lost
+        if not lost:
+            return None
         what = record.kind if isinstance(record, Observation) else record.where
-        return SecretInRecord(explain.masked(f"{record.address} ({what})", lost)) if lost else None
+        return SecretInRecord(explain.masked(f"{record.address} ({what})", lost))
 
     def other_tool(self, address: str, difference: str) -> DivergenceError:
         """The error about the tool at *address*, which is not what was recorded in its place."""
