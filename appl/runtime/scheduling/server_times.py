@@ -18,6 +18,8 @@ _DRIFT = 0.001
 """The share of a value, squared, by which the doubt about it grows with each request."""
 
 _ENOUGH = 64
+"""The requests under way at once from whose times something is learned."""
+
 _MOST = 4.0
 _OTHERS = 0.0003
 
@@ -55,9 +57,15 @@ class ServerTimes:
     """
 
     __slots__ = (
-        "__weakref__", "_at", "_computed", "_doubts", "_made", "_sent", "_telling",
+        "__weakref__",
+        "_at",
+        "_computed",
+        "_doubts",
+        "_made",
+        "_sent",
+        "_telling",
         "_values",
-    )  # fmt: skip
+    )
 
     def __init__(
         self, request_s: float = 0.05, prompt_s: float = 0.000025, answer_s: float = 0.0055

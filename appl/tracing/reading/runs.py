@@ -72,7 +72,7 @@ def resolve(name: str = "last", at: Path | None = None) -> Path:
 
 @dataclass(slots=True)
 class RunSummary:
-    """What the first and the last record of a finished run tell.
+    """The contents of the first and the last record of a finished run.
 
     ``totals`` is as ``Totals.as_data``; ``models`` are those of each model, if the record has them.
     """
