@@ -362,7 +362,7 @@ def test_who_is_woken_by_way_of_another_thread_is_waited_for_anew(tmp_path: Path
 
         def helping() -> None:  # in no program
             asked.wait()
-            sum(range(2_000_000))
+            sum(range(200_000))
             over.set()
 
         def working() -> None:
