@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -455,8 +456,13 @@ def masked(text: str, secrets: Iterable[str] = ()) -> str:
     It masks *secrets*, those of the environment, texts that look like a key, and a URL's
     credentials.
     """
-    known = Mask((secret for secret in (*secrets, *of_environment()) if secret), UNRECORDED)
+    known = _mask(tuple(secret for secret in (*secrets, *of_environment()) if secret))
     return without_likely_keys(known(text), UNRECORDED)
+
+
+@lru_cache(maxsize=4)  # that of each backend, whose errors may be many
+def _mask(secrets: tuple[str, ...]) -> Mask:
+    return Mask(secrets, UNRECORDED)
 
 
 def excerpt(body: str | bytes, secrets: Iterable[str] = ()) -> str:

@@ -10,8 +10,8 @@ import json
 import os
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from itertools import accumulate
 from typing import NoReturn
 from urllib.parse import quote, quote_plus, unquote
@@ -239,12 +239,13 @@ class SecretForms:
 
         Two characters of a form are enough, also with line breaks between them.
         """
-        lines, starts, joined = _joined(_BREAK_BEGUN.sub("", text))
+        lines = JoinedLines(_BREAK_BEGUN.sub("", text))
+        joined = lines.text
         longest = len(self.forms[0][0]) if self.forms else 0
         for at in range(max(len(joined) - longest, 0), len(joined) - _TELLING + 1):
             place = bisect_left(self._in_order, joined[at:])
             if place < len(self._in_order) and self._in_order[place].startswith(joined[at:]):
-                return _place(at, starts, lines)
+                return lines.place(at)
         return len(text)
 
     def without(self, text: str, instead: Callable[[str], str]) -> str:
@@ -252,9 +253,13 @@ class SecretForms:
         for data, _, name in self._bytes:
             if data in text:
                 text = text.replace(data, as_bytes(instead(name)))
+        lines: JoinedLines | None = None
         for data, some, name in self._bytes:
             if len(data) >= _CORE and (some[0] in text or some[-1] in text):
-                text = _without_broken(text, data, partial(instead, name))
+                lines = lines or JoinedLines(text)
+                if spans := lines.spans(data):
+                    text = _replaced(text, spans, as_bytes(instead(name)))
+                    lines = None
         return text
 
 
@@ -264,27 +269,37 @@ def cores(data: str) -> tuple[str, ...]:
     return (data[:size], data[size : 2 * size]) if len(data) >= _CORE else (data,)
 
 
-def _without_broken(text: str, data: str, shown: Callable[[], str]) -> str:
-    """*text* with *shown* in place of *data*, also where line breaks stand in it."""
+def _replaced(text: str, spans: Iterable[tuple[int, int]], new: str) -> str:
+    """*text* with *new* in place of each of the *spans*."""
     done, left = 0, list[str]()
-    for first, end in spans(text, data):
-        left += [text[done:first], as_bytes(shown())]
+    for first, end in spans:
+        left += [text[done:first], new]
         done = end
     return "".join([*left, text[done:]])
 
 
-def spans(text: str, data: str) -> Iterator[tuple[int, int]]:
-    """The spans in *text* that are *data*, line breaks within them ignored."""
-    lines, starts, joined = _joined(text)
-    for found in re.finditer(re.escape(unbroken(data)), joined):
-        yield _place(found.start(), starts, lines), _place(found.end() - 1, starts, lines) + 1
+class JoinedLines:
+    """A text whose lines are joined, line breaks left out, and where its characters stood."""
 
+    def __init__(self, text: str) -> None:
+        self._lines = between_breaks(text)
+        self._starts = [0, *accumulate(end - start for start, end in self._lines)]
+        self.text = "".join(text[start:end] for start, end in self._lines)
 
-def _joined(text: str) -> tuple[list[tuple[int, int]], list[int], str]:
-    """The lines of *text*, where they begin when they are joined, and the joined text."""
-    lines = between_breaks(text)
-    starts = [0, *accumulate(end - start for start, end in lines)]
-    return lines, starts, "".join(text[start:end] for start, end in lines)
+    def place(self, at: int) -> int:
+        """The position in the whole text of the character *at*."""
+        line = bisect_right(self._starts, at) - 1
+        return self._lines[line][0] + at - self._starts[line]
+
+    def spans(self, data: str) -> list[tuple[int, int]]:
+        """The spans of the whole text that are *data*, line breaks within them ignored."""
+        found, data = list[tuple[int, int]](), unbroken(data)
+        at = self.text.find(data)
+        while at >= 0:
+            end = at + len(data)
+            found.append((self.place(at), self.place(end - 1) + 1))
+            at = self.text.find(data, end)
+        return found
 
 
 def unbroken(text: str) -> str:
@@ -297,12 +312,6 @@ def between_breaks(text: str) -> list[tuple[int, int]]:
     breaks = [found.span() for found in _BREAK.finditer(text)]
     starts, ends = [0, *(end for _, end in breaks)], [*(start for start, _ in breaks), len(text)]
     return list(zip(starts, ends, strict=True))
-
-
-def _place(at: int, starts: list[int], lines: list[tuple[int, int]]) -> int:
-    """The position in the text of the character that has index *at* once its lines are joined."""
-    line = bisect_right(starts, at) - 1
-    return lines[line][0] + at - starts[line]
 
 
 class Mask:

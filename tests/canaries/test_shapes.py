@@ -127,6 +127,13 @@ def test_what_fits_a_shape_is_always_looked_at(data: st.DataObject) -> None:
     assert not hits or Masker().finds(text.encode())
 
 
+@pytest.mark.parametrize("user", ["naïve", "à", "\xba\xc0", "用户", "\U0001f600"])
+def test_other_letters_beside_a_password_do_not_hide_it(user: str) -> None:
+    for password in (f"{user}{chance(12)}", f"{chance(12)}{user}{chance(4)}"):
+        shown = Masker().text(f"see postgres://{user}:{password}@host/db", [])
+        assert shown == f"see postgres://{user}:[secret password of a URL]@host/db"
+
+
 def test_a_password_at_the_end_of_a_sentence_is_masked_to_its_last_letter() -> None:
     key = chance(24)
     shown = Masker().text(f"The password is {key}. Use it well.", [])

@@ -122,7 +122,7 @@ CONTROLS = {
     ),
     "no key by its shape": Control(
         "tracing/recording/secret.py",
-        "        return without_keys(known, instead) if self._shapes else known\n",
+        "        return without_keys(known, instead) if may_be_key else known\n",
         "        return known\n",
         "canaries/test_shapes.py::test_a_key_of_a_known_shape_is_masked_wherever_it_goes",
     ),
@@ -158,8 +158,8 @@ CONTROLS = {
     ),
     "no secret across lines": Control(
         "prompt/secret.py",
-        "                text = _without_broken(text, data, partial(instead, name))\n",
-        "                pass\n",
+        "                if spans := lines.spans(data):\n",
+        "                if spans := lines.spans(data)[:0]:\n",
         "canaries/test_shapes.py::test_a_line_break_hides_no_known_key",
     ),
     "a secret for each name, not for each value": Control(
@@ -536,7 +536,7 @@ def test_the_named_tests_pass_when_nothing_is_taken_out(copy: Path) -> None:
 
 
 FIRST = {control.test.split("::")[0]: name for name, control in reversed(CONTROLS.items())}
-OFTEN = list(FIRST.values())[::2]
+OFTEN = list(FIRST.values())[::4]
 
 
 @pytest.mark.parametrize(

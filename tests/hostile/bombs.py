@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgpack
@@ -32,8 +32,12 @@ def file(*groups: Iterable[Any], head: bool = True) -> bytes:
     encoder, written = block.Encoder(), [block.MAGIC]
     first = [["H", {"format": 1}], ["I", 0, 1, "h", "run", 1, 1]]
     for group in [first, *groups] if head else groups:
-        written.append(encoder.block(b"".join(map(codec.pack, group))))
+        written.append(encoder.block(b"".join(map(_packed, group))))
     return b"".join(written)
+
+
+def _packed(record: Any) -> bytes:
+    return record if isinstance(record, bytes) else codec.pack(record)
 
 
 def call(number: int, at: str = "/p.0", node: int | None = None) -> list[Any]:
@@ -84,8 +88,13 @@ def _masked(count: int) -> list[list[Any]]:
     return [["M", 1, "user", "x"], *lines]
 
 
-def _many(make: Callable[[int], Any], count: int = MANY) -> list[list[Any]]:
-    return [make(i) for i in range(count)]
+def _many(make: Callable[[int], Any], count: int = MANY) -> Iterator[Any]:
+    return map(make, range(count))  # each is packed when it is made: millions would be collected
+
+
+def _alike(record: list[Any], count: int) -> list[bytes]:
+    """The same record, *count* times."""
+    return [codec.pack(record)] * count
 
 
 def bombs() -> dict[str, bytes]:
@@ -106,8 +115,8 @@ def bombs() -> dict[str, bytes]:
         "empty maps": file([["O", "/p", 0, "now", [[{}] * (1 << 18)] * 60, 1]]),
         "empty lists": file([["X", 1, "", "p.0", "p", None, None, 1, [[[]] * (1 << 18)] * 60]]),
         "a header of many maps": file([["H", {"format": 1, "a": [[{}] * (1 << 17)] * 60}]], head=False),
-        "records of another kind": file(_many(lambda i: ["?", [[], [], {}]], 1_000_000)),
-        "warnings": file(*[_many(lambda i: ["W", "", "", 0], 1_000_000)] * 3),
+        "records of another kind": file(_alike(["?", [[], [], {}]], 1_000_000)),
+        "warnings": file(*[_alike(["W", "", "", 0], 1_000_000)] * 3),
         "observations": file(_many(lambda i: ["O", "/p", i, "now", None, 1])),
         "scopes in scopes": file(_many(lambda i: ["X", i + 1, i or "", "abcdefgh", "n", None, None, 0], 50_000)),
         "calls in deep scopes": file(
@@ -130,9 +139,9 @@ def bombs() -> dict[str, bytes]:
         "a text that goes on": file(_growing(100_000)),
         "a text that goes on, masked": file(_masked(60_000)),
         "attempts of one call": file(_many(lambda i: ["A", "/p.0/gen.0", i, ERROR, 1], 200_000)),
-        "chunks of one call": file(_many(lambda i: ["C", "/p.0/gen.0", 1, 1], 400_000)),
-        "ends of one call": file(_many(lambda i: ["E", "/p.0/gen.0", 0, ANSWER, 1], 100_000)),
-        "calls that begin again": file([USER, PARAMS, *_many(lambda i: call(1), 100_000)]),
+        "chunks of one call": file(_alike(["C", "/p.0/gen.0", 1, 1], 400_000)),
+        "ends of one call": file(_alike(["E", "/p.0/gen.0", 0, ANSWER, 1], 100_000)),
+        "calls that begin again": file([USER, PARAMS, *_alike(call(1), 100_000)]),
         "one long text in a long prompt": file([*_chain(120, "x" * 900_000), PARAMS, call(1, node=120)]),
         "incarnations": file(_many(lambda i: ["I", i, 1, "h", "run", 1, 1], 200_000)),
         "samples": file([["E", "/p.0/gen.0", 0, [[["", "stop", None]] * 250_000, *ANSWER[1:]], 1]]),

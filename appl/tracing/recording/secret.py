@@ -33,7 +33,8 @@ _AT_ONCE = 48
 """Literals of one pattern; with more of them the engine takes three times as long."""
 _LEAST = 64
 """Characters that a text is held back for, while a key may just have begun in it."""
-_SEVEN_BITS = bytes(code & 0x7F for code in range(256))
+_SEVEN_BITS = bytes(code if code < 0x80 else ord("a") + code % 26 for code in range(256))
+"""Other characters than ASCII are letters: those may stand in all that a pattern passes over."""
 _Test = Callable[[str], bool]
 
 
@@ -48,6 +49,12 @@ def _test(pattern: str) -> _Test:
     schema = core.core_schema.str_schema(pattern=pattern, regex_engine="rust-regex")
     test: _Test = core.SchemaValidator(schema).isinstance_python
     return test
+
+
+def _is_any(tests: Iterable[_Test], data: bytes) -> bool:
+    """True if one of *tests* is true of *data*."""
+    text = data.translate(_SEVEN_BITS).decode("ascii")  # twice as fast as any other text
+    return any(map(call, tests, repeat(text)))
 
 
 def _literal(text: str) -> str:
@@ -71,13 +78,17 @@ class Secrets(SecretForms):
         """Tests of which one at least is true of each text with a secret, in bytes."""
         literals = [_literal(core) for core in self.cores]
         groups = (literals[at : at + _AT_ONCE] for at in range(0, len(literals), _AT_ONCE))
+        return [*self._shaped, *(_test("|".join(group)) for group in groups)]
+
+    @functools.cached_property
+    def _shaped(self) -> list[_Test]:
+        """Tests of which one at least is true of each text with what looks like a key."""
         first = FIRST if self._shapes else ()
-        return [_test(pattern) for pattern in (*first, *map("|".join, groups))]
+        return [*map(_test, first)]
 
     def may_be_in(self, data: bytes) -> bool:
         """True if *data* may hold a secret; never false if it does."""
-        text = data.translate(_SEVEN_BITS).decode("ascii")  # twice as fast as any other text
-        return any(map(call, self.tests, repeat(text)))
+        return _is_any(self.tests, data)
 
     def cleaned(self, text: str, found: list[str]) -> str:
         """*text*, in bytes, without secrets; their names are added to *found*."""
@@ -87,7 +98,8 @@ class Secrets(SecretForms):
             return f"[secret {name}]"
 
         known = self.without(text, instead)
-        return without_keys(known, instead) if self._shapes else known
+        may_be_key = _is_any(self._shaped, known.encode("latin-1"))
+        return without_keys(known, instead) if may_be_key else known
 
     def masked(self, text: str, found: list[str]) -> str:
         """*text* without secrets; their names are added to *found*."""
