@@ -17,6 +17,10 @@ from appl.tracing.replaying.fuzzer import Fuzzer, plan
 
 PROGRAMS = 24
 PLANS = 4
+NUMBERS = [
+    pytest.param(number, marks=pytest.mark.long) if number % 3 else number
+    for number in range(0, 2 * PROGRAMS, 2)
+]
 
 
 def fuzzed(trace: Trace, number: int, seed: int) -> tuple[Any, list[str]]:
@@ -30,7 +34,7 @@ def fuzzed(trace: Trace, number: int, seed: int) -> tuple[Any, list[str]]:
         return type(error).__name__, sorted(fuzzer.changed)
 
 
-@pytest.mark.parametrize("number", range(0, 2 * PROGRAMS, 2))
+@pytest.mark.parametrize("number", NUMBERS)
 def test_a_seed_repeats_its_run(tmp_path: Path, number: int) -> None:
     record(number, tmp_path / "a.trace")
     trace = Trace.open(tmp_path / "a.trace")

@@ -115,8 +115,19 @@ def test_the_search_would_find_what_is_not_masked() -> None:
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_what_fits_a_shape_is_always_looked_at(data: st.DataObject) -> None:
+    is_looked_at(data)
+
+
+@pytest.mark.long
+@given(st.data())
+@settings(max_examples=2000, deadline=None)
+def test_whatever_fits_a_shape_is_looked_at(data: st.DataObject) -> None:
+    is_looked_at(data)
+
+
+def is_looked_at(data: st.DataObject) -> None:
     """The quick test of a whole block never passes over what the patterns would mask."""
     shape = data.draw(st.sampled_from(SHAPES))
     pattern = re.compile(f"{shape.guard}{shape.first}", re.A)

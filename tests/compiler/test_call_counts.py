@@ -226,9 +226,9 @@ class quiet:
 
 
 class Dice:
-    """Decides at random, and counts the calls of one execution by line."""
+    """Decides at random, and counts the calls of one execution by line, from its last ``throw``."""
 
-    def __init__(self, seed: int) -> None:
+    def throw(self, seed: int) -> None:
         self.random, self.lines = random.Random(seed), list[tuple[str, int]]()
 
     def flip(self) -> bool:
@@ -260,10 +260,11 @@ def test_executions_keep_to_the_bounds(body: str, seed: int) -> None:
     names: dict[str, Any] = {"flip": flip, "boom": flip, "some": flip, "quiet": quiet}
     helper = define(_HELPER, ppl=ppl, ask=gen)
     found = counts(ppl(define(text, ask=gen, helper=helper, **names)))
+    dice = Dice()
+    decided = {name: getattr(dice, name) for name in ("flip", "boom", "some", "ask")}
+    plain = define(text, helper=define(_PLAIN, **decided), quiet=quiet, **decided)
     for number in range(20):
-        dice = Dice(seed + number)
-        own = {name: getattr(dice, name) for name in ("flip", "boom", "some", "ask")}
-        plain = define(text, helper=define(_PLAIN, **own), quiet=quiet, **own)
+        dice.throw(seed + number)
         try:
             plain()
         except (ValueError, KeyboardInterrupt):

@@ -60,7 +60,9 @@ def exports(fake: FakeCollector, spans: Spans, home: Path, **options: Any) -> li
     return done
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.long) for part in (1, 2, 3))]
+)
 def test_every_span_arrives_exactly_once_under_random_schedules(
     few_spans: Spans, tmp_path: Path, part: int
 ) -> None:

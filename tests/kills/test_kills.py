@@ -21,7 +21,7 @@ import pytest
 from appl.errors import TraceError
 from appl.tracing import Recorder, Trace, records
 
-FEW, KILLS, LONG_KILLS = 30, 150, 1000
+KILLS, LONG_KILLS = 100, 1000
 PER_TRACE = 5
 POINTS = {"event": 140, "before-write": 9, "inside-write": 9, "after-write": 9}
 
@@ -203,12 +203,6 @@ def finish(path: Path, verdict: Verdict) -> None:
         verdict.lost.append(f"{path}: the repair changed what is recorded")
 
 
-def test_a_few_kills_lose_no_acknowledged_call(server: Server, tmp_path: Path) -> None:
-    verdict = killed_many_times(server, tmp_path, FEW, seed=6)
-    assert verdict.clean, verdict
-    assert verdict.kills >= FEW and 0 < verdict.acknowledged <= verdict.recovered, verdict
-
-
 def test_no_acknowledged_call_is_lost_and_every_trace_is_readable(
     server: Server, tmp_path: Path
 ) -> None:
@@ -216,7 +210,8 @@ def test_no_acknowledged_call_is_lost_and_every_trace_is_readable(
     print(verdict)
     assert verdict.clean, verdict
     assert verdict.kills >= KILLS >= 100
-    assert verdict.acknowledged > 5 * KILLS and verdict.torn > 5, verdict
+    assert 5 * KILLS < verdict.acknowledged <= verdict.recovered, verdict
+    assert verdict.torn > 5, verdict
     assert set(verdict.by_point) == set(POINTS)
 
 

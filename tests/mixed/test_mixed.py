@@ -13,7 +13,7 @@ from .census import FEATURES
 from .edits import EDITS
 from .spread import Judged, judged
 
-PROGRAMS, REPLAYS, CUTS, KILLS, EDITED = 160, 80, 40, 14, 45
+PROGRAMS, REPLAYS, CUTS, KILLS, EDITED = 64, 32, 16, 6, 20
 LONG = 20_000
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from hypothesis import given, strategies as st
 import appl
 from appl import gen, ppl
 from appl.backend import Response, Sample, Usage
+from appl.cli import main
 from appl.cli.display import Counts
 from appl.errors import BudgetExceeded
 from appl.price import FREE, Free, Overridden, Price, money, total
@@ -171,8 +174,10 @@ def lan(url: str, prices: str = "") -> str:
 
 
 def command(folder: Path, *words: str) -> str:
-    args = [sys.executable, "-m", "appl", *words]
-    return subprocess.run(args, cwd=folder, capture_output=True, text=True, check=True).stdout
+    """What ``appl WORDS`` prints."""
+    with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as out:
+        assert main([*words]) == 0
+    return out.getvalue()
 
 
 def test_a_server_of_ones_own_is_not_priced_as_the_provider_of_the_same_name(

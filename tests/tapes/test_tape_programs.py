@@ -12,39 +12,43 @@ from rehearsal import record, replay
 
 from appl.tracing import Trace, tape
 
-PROGRAMS = 80
+EACH = 40
+BATCHES = [0, pytest.param(1, marks=pytest.mark.long)]
+"""The first ``EACH`` programs, and those after them."""
 _TOLD = "delivery", "chunks", "observation"
 
 
 @functools.cache
-def recorded() -> tuple[Path, dict[int, Any]]:
-    """The traces and tapes of all programs in one folder, and the values of each."""
+def recorded(batch: int) -> tuple[Path, dict[int, Any]]:
+    """The traces and tapes of the programs of *batch* in one folder, and the values of each."""
     folder, values = Path(tempfile.mkdtemp()), {}
-    for seed in range(PROGRAMS):
+    for seed in range(EACH * batch, EACH * (batch + 1)):
         values[seed], _ = record(seed, folder / f"{seed}.trace")
         tape.save(Trace.open(folder / f"{seed}.trace"), folder / f"{seed}.jsonl")
     return folder, values
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_a_tape_replays_to_the_same_values_with_no_live_call(part: int) -> None:
-    folder, values = recorded()
-    for seed in range(part, PROGRAMS, 4):
+@pytest.mark.parametrize("batch", BATCHES)
+def test_a_tape_replays_to_the_same_values_with_no_live_call(batch: int) -> None:
+    folder, values = recorded(batch)
+    for seed in values:
         found, _ = replay(seed, folder / f"{seed}.jsonl", schedule=seed)
         assert found == values[seed], f"program {seed}"
 
 
-def test_what_was_read_says_the_same_when_it_is_written() -> None:
-    folder, _ = recorded()
-    for seed in range(PROGRAMS):
+@pytest.mark.parametrize("batch", BATCHES)
+def test_what_was_read_says_the_same_when_it_is_written(batch: int) -> None:
+    folder, values = recorded(batch)
+    for seed in values:
         read = tape.read(folder / f"{seed}.jsonl")
         written = (folder / f"{seed}.jsonl").read_text("utf-8")
         assert "".join(tape.write(read)) == written, f"program {seed}"
 
 
-def test_a_tape_keeps_every_value_that_a_replay_gives() -> None:
-    folder, _ = recorded()
-    for seed in range(PROGRAMS):
+@pytest.mark.parametrize("batch", BATCHES)
+def test_a_tape_keeps_every_value_that_a_replay_gives(batch: int) -> None:
+    folder, values = recorded(batch)
+    for seed in values:
         old, new = Trace.open(folder / f"{seed}.trace"), tape.read(folder / f"{seed}.jsonl")
         assert new.by_address.keys() == old.by_address.keys()
         for address, call in old.by_address.items():
@@ -77,9 +81,9 @@ def test_the_order_of_deliveries_on_a_tape_matters(tmp_path: Path) -> None:
     Neither the shortest, nor long ones: beside threads of others, each delivery that does not come
     is waited for.
     """
-    folder, values = recorded()
+    folder, values = recorded(0)
     programs = wrong = 0
-    for seed in range(PROGRAMS):
+    for seed in values:
         lines = (folder / f"{seed}.jsonl").read_text("utf-8").splitlines(keepends=True)
         told = [line for line in lines if any(f'"record": "{kind}"' in line for kind in _TOLD)]
         if not 10 <= len(told) <= 20:

@@ -21,36 +21,40 @@ from appl.runtime.run import Run
 from appl.testing import Echo
 from appl.tracing import Recorder, Replayer
 
-PROGRAMS = 140
+FEW, PROGRAMS = 48, 140
 AGAIN = 3
-HASHED = 40
+FEW_HASHED, HASHED = 14, 40
 
 
 @functools.cache
-def recorded() -> tuple[Path, dict[int, Any], dict[int, dict[str, str]]]:
-    """Traces of all programs in one folder, the values of each, and what each asked."""
+def recorded(programs: int) -> tuple[Path, dict[int, Any], dict[int, dict[str, str]]]:
+    """Traces of *programs* in one folder, the values of each, and what each asked."""
     folder, values, asked = Path(tempfile.mkdtemp()), {}, {}
-    for seed in range(PROGRAMS):
+    for seed in range(programs):
         values[seed], live = record(seed, folder / f"{seed}.trace")
         asked[seed] = {request.address: request.digest.hex() for request in live.requests}
     return folder, values, asked
 
 
+@pytest.mark.parametrize("programs", [FEW, pytest.param(PROGRAMS, marks=pytest.mark.long)])
 @pytest.mark.parametrize("schedule", range(AGAIN))
-def test_random_programs_replay_to_the_same_values_with_no_live_call(schedule: int) -> None:
-    folder, values, asked = recorded()
-    for seed in range(PROGRAMS):
+def test_random_programs_replay_to_the_same_values_with_no_live_call(
+    schedule: int, programs: int
+) -> None:
+    folder, values, asked = recorded(programs)
+    for seed in range(programs):
         found, again = replay(seed, folder / f"{seed}.trace", schedule=1000 * schedule + seed)
         assert found == values[seed], f"program {seed}"
         assert again.items() <= {**again, **asked[seed]}.items(), f"program {seed}"
 
 
+@pytest.mark.parametrize("hashed", [FEW_HASHED, pytest.param(HASHED, marks=pytest.mark.long)])
 @pytest.mark.parametrize("hash_seed", ["1", "31337"])
 def test_another_process_with_another_hash_seed_replays_them(
-    tmp_path: Path, hash_seed: str
+    tmp_path: Path, hash_seed: str, hashed: int
 ) -> None:
-    folder, values, _ = recorded()
-    chosen = sorted((p for p in folder.glob("*.trace")), key=lambda p: int(p.stem))[:HASHED]
+    folder, values, _ = recorded(FEW)
+    chosen = [folder / f"{seed}.trace" for seed in range(hashed)]
     for path in chosen:
         (tmp_path / path.name).write_bytes(path.read_bytes())
     here = Path(__file__).parent
@@ -65,7 +69,7 @@ def test_another_process_with_another_hash_seed_replays_them(
     assert found == [values[int(path.stem)] for path in order]
 
 
-def test_at_least_500_replays_are_made() -> None:
+def test_at_least_500_replays_are_made_of_the_larger_counts() -> None:
     assert PROGRAMS * AGAIN + 2 * HASHED >= 500
 
 
@@ -77,20 +81,20 @@ def test_the_programs_are_worth_replaying() -> None:
         def park(self, turn: Any, go: Any) -> None:
             go()
 
-    folder, values, _ = recorded()
+    folder, values, _ = recorded(FEW)
     wrong, before = 0, replayer.Replayer
     import rehearsal
 
     rehearsal.Replayer = Eager  # type: ignore[misc]
     try:
-        for seed in range(0, PROGRAMS, 4):
+        for seed in range(0, FEW, 4):
             try:
                 wrong += replay(seed, folder / f"{seed}.trace")[0] != values[seed]
             except Exception:
                 wrong += 1
     finally:
         rehearsal.Replayer = before  # type: ignore[misc]
-    assert wrong > PROGRAMS // 4 // 4
+    assert wrong > FEW // 4 // 4
 
 
 @ppl
