@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import pytest
 
 import appl
 from appl import gen, ppl
+from appl.cli import main
 from appl.config import load
 from appl.errors import ApplError, ModelNotFound
 from appl.session import nameable, predicted, replayed, rerun, resumed
@@ -91,27 +91,53 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_a_model_is_asked_wherever_it_is_named(
-    place: str, openai: FaultServer, tmp_path: Path
-) -> None:
-    """The first answer with a key: plainly, and by ``appl run``."""
+OFTEN = ("init", "file", "bare variable")
+"""Places that are tried in a process of their own in each run of the tests."""
+
+
+@pytest.fixture
+def words(place: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The program and the settings that name its model in a place, and the words that do."""
     how = PLACES[place]
     parts = {"of_function": "", "of_call": "", "init": "", **how}
-    (tmp_path / "prog.py").write_text(PROGRAM.format(**parts))
-    (tmp_path / "appl.toml").write_text(how.get("file", ""))
-    plain = [] if "words" in how else [[sys.executable, "prog.py"]]
-    run = [sys.executable, "-m", "appl", "run", "prog.py", *how.get("words", "").split()]
-    for command in [*plain, run]:
-        done = subprocess.run(
-            command, capture_output=True, text=True, cwd=tmp_path, check=False,
-            env={**os.environ, **{k: v for k, v in how.items() if k.startswith("APPL")}},
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.strip() == openai.answer("Who?")
-        said = f"'{MODEL}' is a model of OpenAI, asked as 'openai/{MODEL}' with the key in"
-        assert done.stderr.count(said) == ("bare" in place)
+    (folder / "prog.py").write_text(PROGRAM.format(**parts))
+    (folder / "appl.toml").write_text(how.get("file", ""))
+    for name in how.keys() & {"APPL_MODEL"}:
+        monkeypatch.setenv(name, how[name])
+    yield how.get("words", "").split()
+    appl.init(model=None)
+
+
+def is_asked(place: str, openai: FaultServer, out: str, err: str) -> None:
+    assert out.strip() == openai.answer("Who?")
+    said = f"'{MODEL}' is a model of OpenAI, asked as 'openai/{MODEL}' with the key in"
+    assert err.count(said) == ("bare" in place)
     assert set(asked(openai)) == {MODEL}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_model_is_asked_wherever_it_is_named(
+    place: str, openai: FaultServer, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first answer with a key, by ``appl run``."""
+    assert main(["run", "prog.py", *words]) == 0
+    is_asked(place, openai, *capsys.readouterr())
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(name, marks=() if name in OFTEN else pytest.mark.long)
+        for name, how in PLACES.items()
+        if "words" not in how
+    ],
+)
+def test_a_plain_script_asks_the_model_too(
+    place: str, openai: FaultServer, words: list[str]
+) -> None:
+    done = subprocess.run([sys.executable, "prog.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    is_asked(place, openai, done.stdout, done.stderr)
 
 
 def test_backends_are_made_at_their_first_use_beside_others(
