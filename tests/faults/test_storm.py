@@ -34,6 +34,11 @@ ENDING = [fault for fault in FAULTS if fault.ends != "hang"]
 clients = pytest.mark.parametrize("client", ["openai", "sglang"])
 
 
+def counts(often: int, seldom: int) -> pytest.MarkDecorator:
+    """How many calls there are in each run of the tests, and in the long ones."""
+    return pytest.mark.parametrize("count", [often, pytest.param(seldom, marks=pytest.mark.long)])
+
+
 @contextmanager
 def storm(
     client: str,
@@ -54,11 +59,11 @@ def storm(
 
 
 @clients
-def test_every_call_is_answered_once_however_much_fails(client: str) -> None:
-    count = 1100
-    with storm(client, 1, policy=IN_TIME, outages=(200, 900)) as (server, counted):
+@counts(400, 1100)
+def test_every_call_is_answered_once_however_much_fails(client: str, count: int) -> None:
+    with storm(client, 1, policy=IN_TIME, outages=(200, 700)) as (server, counted):
         answers = several(range(count))
-    assert sum(server.injected.values()) >= 1500 and len(server.injected) == len(FAULTS)
+    assert sum(server.injected.values()) >= 1.37 * count and len(server.injected) == len(FAULTS)
     assert server.deaths == 2
     assert len(answers) == count and set(answers) == {server.answer(q) for q in server.answered}
     assert set(counted.answered.values()) == {1} and len(counted.answered) == count
@@ -66,11 +71,11 @@ def test_every_call_is_answered_once_however_much_fails(client: str) -> None:
 
 
 @clients
-def test_what_the_server_has_answered_is_not_asked_again(client: str) -> None:
-    count = 900
+@counts(400, 900)
+def test_what_the_server_has_answered_is_not_asked_again(client: str, count: int) -> None:
     with storm(client, 2, faults=ENDING) as (server, counted):
         answers = several(range(count))
-    assert sum(server.injected.values()) >= 1250 and len(server.injected) == len(ENDING)
+    assert sum(server.injected.values()) >= 1.39 * count and len(server.injected) == len(ENDING)
     assert len(set(answers)) == count == len(server.answered)
     assert set(server.answered.values()) == set(counted.answered.values()) == {1}
     assert len(server.asks) == count + sum(server.injected.values())
@@ -78,13 +83,14 @@ def test_what_the_server_has_answered_is_not_asked_again(client: str) -> None:
 
 
 @clients
-def test_a_stream_ends_with_its_answer_or_with_a_typed_error(client: str) -> None:
+@counts(200, 500)
+def test_a_stream_ends_with_its_answer_or_with_a_typed_error(client: str, count: int) -> None:
     with storm(client, 3, 0.5, IN_TIME, outages=(300,)) as (server, counted):
-        found = outcomes(range(500))
+        found = outcomes(range(count))
     answers = {each for each in found if isinstance(each, str)}
     assert answers <= {server.answer(question) for question in server.answered}
     assert all(isinstance(each, str | BackendError) for each in found), Counter(map(type, found))
-    assert len(found) == 500 and len(answers) > 250 and counted.late == []
+    assert len(found) == count and len(answers) > count / 2 and counted.late == []
 
 
 @clients
@@ -95,12 +101,13 @@ def test_a_policy_that_takes_care_of_the_server_gets_all_answers_too(client: str
     assert set(counted.answered.values()) == {1} and counted.late == []
 
 
-def test_litellm_gets_through_as_well() -> None:
+@counts(60, 120)
+def test_litellm_gets_through_as_well(count: int) -> None:
     with storm("litellm", 6, 0.5, faults=ENDING) as (server, counted):
-        answers = several(range(120))
-    assert len(set(answers)) == 120 and set(server.answered.values()) == {1}
+        answers = several(range(count))
+    assert len(set(answers)) == count and set(server.answered.values()) == {1}
     assert set(counted.answered.values()) == {1}
-    assert set(counted.errors) <= TYPED and sum(server.injected.values()) >= 80
+    assert set(counted.errors) <= TYPED and sum(server.injected.values()) >= 2 / 3 * count
 
 
 def test_a_storm_is_recorded_and_replayed(tmp_path: Path) -> None:
