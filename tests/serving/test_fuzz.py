@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +74,13 @@ def check(found: tuple[Counter[int], list[Verdict], int, str], count: int) -> No
     assert used <= MEMORY, f"{used >> 20} MiB"
 
 
-def test_fuzzed_requests_are_answered_or_refused(tmp_path: Path) -> None:
-    found = storms(tmp_path, range(4_000))
-    check(found, 4_000)
+@pytest.mark.parametrize("count", [1_200, pytest.param(4_000, marks=pytest.mark.long)])
+def test_fuzzed_requests_are_answered_or_refused(tmp_path: Path, count: int) -> None:
+    found = storms(tmp_path, range(count))
+    check(found, count)
     statuses = found[0]
     assert {200, 400, 401, 403, 404, 405} <= set(statuses), statuses
-    assert statuses[200] > 500 and statuses[400] > 1_500, statuses
+    assert statuses[200] > count / 8 and statuses[400] > 3 / 8 * count, statuses
 
 
 @pytest.mark.long
@@ -102,16 +104,22 @@ def test_many_more_fuzzed_requests_are_answered_or_refused(tmp_path: Path) -> No
     ],
     ids=["tokenize", "detokenize", "messages", "prompts", "stops"],
 )
-def test_large_bodies_are_refused_before_the_work(path: str, body: bytes) -> None:
+def test_large_bodies_are_refused_before_the_work(burdened: Served, path: str, body: bytes) -> None:
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n"
+    head += "".join(f"{name}: {value}\r\n" for name, value in burdened.headers.items())
+    answer = asyncio.run(exchange(burdened.url, head.encode() + b"\r\n" + body, 60.0))
+    assert answer.status == 400
+    assert memory(burdened) <= MEMORY
+
+
+@pytest.fixture(scope="module")
+def burdened() -> Iterator[Served]:
+    """A server that gets large bodies only."""
     with serving() as server:
-        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n"
-        head += "".join(f"{name}: {value}\r\n" for name, value in server.headers.items())
-        answer = asyncio.run(exchange(server.url, head.encode() + b"\r\n" + body, 60.0))
-        assert answer.status == 400
-        assert memory(server) <= MEMORY
+        yield server
 
 
-def test_a_page_of_another_origin_gets_no_answer_with_or_without_keys() -> None:
+def test_a_page_of_another_origin_gets_no_answer_with_or_without_keys(shared: Served) -> None:
     strange: list[dict[str, str]] = [
         {"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"},
         {"Host": "evil.example"}, {"Host": "evil.example:80", "Origin": "http://evil.example:80"},
@@ -123,8 +131,8 @@ def test_a_page_of_another_origin_gets_no_answer_with_or_without_keys() -> None:
         raw = f"POST {path} HTTP/1.1\r\n{head}Content-Length: 2\r\n\r\n{{}}".encode()
         return asyncio.run(exchange(server.url, raw, 60.0)).status
 
-    for arguments in ([], ["--api-key", "none"]):
-        with serving(*arguments) as server:
+    with serving("--api-key", "none") as keyless:
+        for server in (shared, keyless):
             for heads in strange:
                 assert status(server, "/shutdown", heads) == 403, heads
                 assert status(server, "/generate", heads) == 403, heads

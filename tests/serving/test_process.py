@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from appl.cli import main
 from appl.testing import Served, serving
 
 from .conftest import ENDLESS, HELLO, connect
@@ -62,6 +63,9 @@ def test_it_says_in_one_line_that_it_is_ready() -> None:
     assert re.fullmatch(
         r"ready http://127\.0\.0\.1:\d+  api-key=\S{32}  admin-key=\S{32}\n", done.stdout
     )
+
+
+def test_it_says_so_as_json_too() -> None:
     told = json.loads(run("--until-eof", "--json", "--api-key", "none").stdout)
     assert told["ready"] and told["api_key"] is told["admin_key"] is None
 
@@ -72,7 +76,9 @@ def test_keys_can_come_from_the_environment() -> None:
     assert (told["api_key"], told["admin_key"]) == ("one", "two")
 
 
-def test_what_cannot_be_served_is_said_in_a_sentence(shared: Served) -> None:
+def test_what_cannot_be_served_is_said_in_a_sentence(
+    shared: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
     port = shared.url.rpartition(":")[2]
     for arguments, words in (
         (("--port", port), "address already in use"),
@@ -80,8 +86,9 @@ def test_what_cannot_be_served_is_said_in_a_sentence(shared: Served) -> None:
         (("--max-batch", "0"), "positive"),
         (("--port", "99999"), "port"),
     ):
-        done = run(*arguments)
-        assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
+        assert main(["serve", *arguments]) == 2
+        said = capsys.readouterr().err
+        assert words in said and "Traceback" not in said
 
 
 def test_a_server_that_does_not_start_is_an_error_here() -> None:
