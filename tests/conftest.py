@@ -113,6 +113,20 @@ def pytest_sessionstart() -> None:
         list(modules(importlib.import_module(name)))
 
 
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Path]:
+    """The folder of a ``python`` and an ``appl`` that have loaded the package already."""
+    from warm import (
+        warm_python,  # this folder is on the path of tests, not of who imports this file
+    )
+
+    with (
+        tempfile.TemporaryDirectory(prefix="appl-") as folder,
+        warm_python(Path(folder)) as programs,
+    ):
+        yield programs
+
+
 @pytest.fixture(autouse=True)
 def _forgotten_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Forget the modules that a test imports from a temporary folder, and their places.

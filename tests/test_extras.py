@@ -1,7 +1,7 @@
 """Every missing extra, from every way of reaching it, says what to install.
 
-Each way runs in a process of its own, in which the modules of the extra's requirements cannot be
-imported. The extras are those of ``pyproject.toml``: a new one fails here until it has its ways.
+Each way runs in a process of its own, in which the modules of the extra's requirements are not and
+cannot be imported. The extras are those of ``pyproject.toml``: a new one fails here until it has its ways.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ class Absent:
         if name.partition(".")[0] in ABSENT:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent())
+assert not [name for name in sys.modules if name.partition(".")[0] in ABSENT]
 """
 COMMAND = "from appl.cli import main; sys.exit(main({!r}))"
 RUN = "import appl; str(appl.gen({model}messages='Hello', max_tokens=2))"
@@ -100,23 +101,28 @@ WAYS = [
 ]
 
 
+installed = cache(packages_distributions)  # it reads the files of all that is installed
+
+
 def modules(extra: str) -> set[str]:
     """The modules that the requirements of *extra* install, as their own metadata says."""
     return {
         module
-        for module, distributions in packages_distributions().items()
+        for module, distributions in installed().items()
         if {each.lower() for each in distributions} & {each.lower() for each in REQUIRED[extra]}
     } - {"appl", "appl_backends"}
 
 
 @pytest.mark.parametrize(("extra", "code"), WAYS)
-def test_a_missing_extra_says_what_to_install(extra: str, code: str, tmp_path: Path) -> None:
+def test_a_missing_extra_says_what_to_install(
+    extra: str, code: str, tmp_path: Path, warm: Path
+) -> None:
     assert code, f"add the ways of reaching the extra {extra!r} to this test"
     (tmp_path / "prog.py").write_text(PROGRAM)
     whole = f"ABSENT = {modules(extra)!r}{BLOCK}{code}"
     keys = {"OPENAI_API_KEY": "sk-none-at-all", "HOME": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", whole], capture_output=True, text=True, cwd=tmp_path,
+        [warm / "python", "-c", whole], capture_output=True, text=True, cwd=tmp_path,
         env={**os.environ, **keys}, check=False, timeout=120,
     )  # fmt: skip
     said = done.stdout + done.stderr

@@ -62,11 +62,11 @@ def blocks(page: str) -> Iterator[Block]:
         yield Block(language, name, start + 1, "\n".join(body) + "\n", "vary" in info.split())
 
 
-def run_page(page: Path, folder: Path) -> list[str]:
-    """Run the blocks of *page* in *folder*; what went wrong, as text."""
+def run_page(page: Path, folder: Path, programs: Path) -> list[str]:
+    """Run the blocks of *page* in *folder* with *programs*; what went wrong, as text."""
     shutil.copytree(ROOT / "examples", folder / "examples")
     with tempfile.TemporaryDirectory(prefix="appl-") as sockets:
-        shell = Shell(folder, sockets)
+        shell = Shell(folder, sockets, programs)
         try:
             return list(_failures(page, shell))
         finally:
@@ -86,7 +86,7 @@ def _failures(page: Path, shell: Shell) -> Iterator[str]:
     if program:
         file = shell.folder / f"{page.stem.replace('-', '_')}_page.py"
         file.write_text(program, "utf-8")
-        done = shell.run([sys.executable, str(file)])
+        done = shell.run(["bash", "-c", f"python {file}"])
         if done.returncode:
             yield f"{page}: the program of the page failed\n{done.stdout}{done.stderr}"
 
@@ -142,13 +142,16 @@ def _alike(text: str) -> str:
 class Shell:
     """Where the commands of one page run: they see only its folder and its live runs.
 
-    *sockets* is the folder of the sockets of live runs; its name has to be short.
+    *sockets* is the folder of the sockets of live runs; its name has to be short. *programs* is
+    that of ``python``, ``appl`` and ``pytest``.
     """
 
-    def __init__(self, folder: Path, sockets: str) -> None:
+    def __init__(self, folder: Path, sockets: str, programs: Path) -> None:
         self.folder = folder
         self._beside: list[subprocess.Popen[str]] = []
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        path = os.pathsep.join(
+            map(str, (programs, Path(sys.executable).parent, os.environ["PATH"]))
+        )
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("APPL_")},
             "PATH": path,

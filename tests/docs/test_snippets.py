@@ -13,8 +13,8 @@ PAGES = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").rglob("
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page(page: Path, tmp_path: Path) -> None:
-    assert run_page(page, tmp_path) == []
+def test_a_page(page: Path, tmp_path: Path, warm: Path) -> None:
+    assert run_page(page, tmp_path, warm) == []
 
 
 def test_blocks_are_found_with_language_title_and_place() -> None:
@@ -25,9 +25,9 @@ def test_blocks_are_found_with_language_title_and_place() -> None:
     ]
 
 
-def test_a_page_that_is_wrong_is_found(tmp_path: Path) -> None:
+def test_a_page_that_is_wrong_is_found(tmp_path: Path, warm: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("```python\n1 / 0\n```\n\n```console\n$ echo a\nb\n$ false\n```\n")
-    output, failed, program = run_page(page, tmp_path)
+    output, failed, program = run_page(page, tmp_path, warm)
     assert "printed" in output and "failed" in failed
     assert "line 2" in program and "ZeroDivisionError" in program

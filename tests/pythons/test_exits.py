@@ -100,12 +100,18 @@ if __name__ == "__main__":
 """
 
 
-def ended(folder: Path, body: str) -> subprocess.CompletedProcess[str]:
+COLD = ("with an error", "by Ctrl-C", "beside a thread that never ends")
+"""These have a Python of their own; the others have a fork of one that has loaded the package."""
+
+
+def ended(
+    folder: Path, body: str, python: Path | str = sys.executable
+) -> subprocess.CompletedProcess[str]:
     """The script *body* after it has run in *folder*."""
     (folder / "script.py").write_text(HEAD + body + "\n", "utf-8")
     env = {name: value for name, value in os.environ.items() if not name.startswith("APPL_")}
     return subprocess.run(
-        [sys.executable, "script.py"], cwd=folder, env={**env, "HOME": str(folder)},
+        [python, "script.py"], cwd=folder, env={**env, "HOME": str(folder)},
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
 
@@ -116,9 +122,9 @@ def traces(folder: Path) -> list[Trace]:
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_a_script_ends(how: str, tmp_path: Path) -> None:
+def test_a_script_ends(how: str, tmp_path: Path, warm: Path) -> None:
     body, code, calls = ENDS[how]
-    done = ended(tmp_path, body)
+    done = ended(tmp_path, body, sys.executable if how in COLD else warm / "python")
     assert done.returncode == code, done.stderr
     assert "interpreter shutdown" not in done.stderr
     assert ("Traceback" in done.stderr) == (how in TRACEBACKS), done.stderr
