@@ -13,6 +13,7 @@ from appl.errors import Unsupported
 from appl.runtime.run import Run
 from appl_backends.embedded import Embedded
 from appl_backends.embedded.tokenizer import Tokenizer
+from tests.drawn import counts
 
 SCHEMA = {
     "type": "object",
@@ -60,11 +61,12 @@ def test_a_beginning_that_the_constraint_forbids_is_an_error(folder: Path) -> No
         str(gen(messages="x", regex="(ab){9}", max_tokens=2, max_relay_rounds=1))
 
 
-def test_a_stop_token_ends_the_answer_and_is_no_part_of_it(folder: Path) -> None:
+@counts(8, 20)
+def test_a_stop_token_ends_the_answer_and_is_no_part_of_it(folder: Path, count: int) -> None:
     backend = Embedded(weights=folder)
     byte = {data: token for token, data in enumerate(Tokenizer(folder).bytes) if len(data) == 1}
     with Run(backend):
-        free = [str(gen(messages="Hi", seed=seed, max_tokens=60)) for seed in range(20)]
+        free = [str(gen(messages="Hi", seed=seed, max_tokens=60)) for seed in range(count)]
         for letter in "eo":
             token = byte[letter.encode()]
             for seed, whole in enumerate(free):

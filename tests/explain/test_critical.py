@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import strategies as st
 
 from appl.tracing import RecordedCall, Trace
 from appl.tracing.explaining.critical import critical
 from appl.tracing.explaining.moment_graph import END, START, TOLD, MomentGraph
 from appl.tracing.explaining.steps import phases
 from appl.tracing.explaining.whatif import Changes, RunModel
+from tests.drawn import examples
 
 from .support import call, micro, trace
 
@@ -96,8 +97,7 @@ def runs(draw: st.DrawFn) -> Trace:
     return trace(*made, scopes=tuple(scopes))
 
 
-@settings(max_examples=200, deadline=None)
-@given(runs())
+@examples(60, 200, runs())
 def test_the_path_tiles_the_run_and_no_change_changes_nothing(run: Trace) -> None:
     flow, found = MomentGraph(run), critical(run)
     assert sum(each.took for each in found.segments) == found.duration
@@ -109,8 +109,7 @@ def test_the_path_tiles_the_run_and_no_change_changes_nothing(run: Trace) -> Non
     assert all(wait.predicted <= found.duration for wait in found.waits)
 
 
-@settings(max_examples=100, deadline=None)
-@given(runs(), st.integers(1, 4))
+@examples(30, 100, runs(), st.integers(1, 4))
 def test_less_latency_and_more_slots_never_take_longer(run: Trace, slots: int) -> None:
     model = RunModel(MomentGraph(run))
     assert model.run(Changes(latency=0.5)).duration <= model.run().duration
@@ -127,8 +126,7 @@ def happened(model: RunModel, delays: list[int], needs: dict[int, list[int]]) ->
     return at
 
 
-@settings(max_examples=200, deadline=None)
-@given(runs(), st.data())
+@examples(60, 200, runs(), st.data())
 def test_a_wait_that_is_left_out_is_predicted_from_the_rule_for_each_moment(
     run: Trace, data: st.DataObject
 ) -> None:
@@ -144,8 +142,7 @@ def test_a_wait_that_is_left_out_is_predicted_from_the_rule_for_each_moment(
         assert model.beside(step, before) == expected
 
 
-@settings(max_examples=200, deadline=None)
-@given(runs(), st.sampled_from([0.0, 0.5, 1.0, 3.0]))
+@examples(60, 200, runs(), st.sampled_from([0.0, 0.5, 1.0, 3.0]))
 def test_other_latency_is_predicted_from_the_rule_for_each_moment(
     run: Trace, latency: float
 ) -> None:
@@ -170,8 +167,7 @@ def test_other_latency_is_predicted_from_the_rule_for_each_moment(
     assert (outcome.moments, outcome.most) == (expected, most)
 
 
-@settings(max_examples=200, deadline=None)
-@given(runs())
+@examples(60, 200, runs())
 def test_an_answer_that_came_late_was_handed_over_with_the_last_that_ended_before(
     run: Trace,
 ) -> None:

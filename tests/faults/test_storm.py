@@ -20,6 +20,7 @@ from appl.testing import FAULTS, Circuit, Deadlines, Fault, FaultServer, Policy,
 from appl.tracing import Recorder, profile_data
 from appl_backends.embedded import WEIGHTS
 from appl_backends.openai import OpenAI
+from tests.drawn import counts
 from tests.faults.storm import CLIENTS, Counted, outcomes, several
 
 PATIENT = Policy(
@@ -32,11 +33,6 @@ CAREFUL = dataclasses.replace(IN_TIME, adaptive=True, circuit=Circuit(5, 0.005, 
 TYPED = {"BackendBusy", "BackendTimeout", "BackendUnavailable", "MalformedResponse"}
 ENDING = [fault for fault in FAULTS if fault.ends != "hang"]
 clients = pytest.mark.parametrize("client", ["openai", "sglang"])
-
-
-def counts(often: int, seldom: int) -> pytest.MarkDecorator:
-    """How many calls there are in each run of the tests, and in the long ones."""
-    return pytest.mark.parametrize("count", [often, pytest.param(seldom, marks=pytest.mark.long)])
 
 
 @contextmanager

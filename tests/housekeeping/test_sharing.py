@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import strategies as st
 
 from appl.backend import Response, Sample, TokenLogprob, Usage
 from appl.errors import BackendUnavailable, TraceError
@@ -23,6 +24,7 @@ from appl.runtime.event import (
 from appl.tracing import Recorder, Trace
 from appl.tracing.format import block, codec
 from appl.tracing.keeping.shared_copy import share
+from tests.drawn import examples
 from tests.privacy.conftest import raw
 from tests.traces.make import recorded
 from tests.traces.programs import PROGRAMS
@@ -88,12 +90,13 @@ def with_canaries(path: Path, places: set[str], **options: Any) -> Path:
     return path
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.sets(st.sampled_from(PLACES), min_size=1), st.booleans())
-def test_no_canary_is_in_a_shared_file(
-    tmp_path_factory: pytest.TempPathFactory, places: set[str], private: bool
-) -> None:
-    folder = tmp_path_factory.mktemp("shared")
+@examples(20, 60, st.sets(st.sampled_from(PLACES), min_size=1), st.booleans())
+def test_no_canary_is_in_a_shared_file(places: set[str], private: bool) -> None:
+    with TemporaryDirectory() as folder:
+        _no_canary_is_shared(Path(folder), places, private)
+
+
+def _no_canary_is_shared(folder: Path, places: set[str], private: bool) -> None:
     options: dict[str, Any] = {"privacy": "redacted", "home": folder} if private else {}
     source = with_canaries(folder / "one.trace", places, **options)
     if not private:

@@ -125,12 +125,12 @@ def limit_in_address(request: Request) -> int:
     return request.sampling.seed if "more" not in request.address else 100_000
 
 
-@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", [10, pytest.param(1, marks=pytest.mark.long)])
 def test_every_cut_of_every_text_is_joined_exactly_with_prefill(step: int) -> None:
     assert everywhere(range(0, TEXTS, step), Writer) > 10_000 // step
 
 
-@pytest.mark.parametrize("step", [15, pytest.param(5, marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", [40, pytest.param(5, marks=pytest.mark.long)])
 @pytest.mark.parametrize("manner", MANNERS)
 def test_every_cut_of_every_text_is_joined_exactly_by_overlap(manner: Manner, step: int) -> None:
     made = everywhere(range(0, TEXTS, step), lambda limit: Repeater(limit, manner))

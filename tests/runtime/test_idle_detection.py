@@ -8,7 +8,7 @@ import multiprocessing
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -220,13 +220,19 @@ def apart(path: Path, program: Callable[[], list[str]], answered: Any) -> int:
     return int(waits)
 
 
+@pytest.fixture(scope="module")
+def other() -> Iterator[ProcessPoolExecutor]:
+    """A process in which no thread is left of any test."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
 @pytest.mark.parametrize("program", [futures_of_a_pool, queue_of_a_thread, threads_that_are_joined])
 @pytest.mark.parametrize("answered", [replay, resume, rerun])
 def test_a_thread_that_waits_for_another_one_is_not_waited_for(
-    tmp_path: Path, program: Callable[[], list[str]], answered: Any
+    other: ProcessPoolExecutor, tmp_path: Path, program: Callable[[], list[str]], answered: Any
 ) -> None:
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        assert pool.submit(apart, tmp_path / "t.trace", program, answered).result() < FEW
+    assert other.submit(apart, tmp_path / "t.trace", program, answered).result() < FEW
 
 
 def test_who_waits_without_a_limit_and_was_not_notified_waits_for_another_thread() -> None:

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import strategies as st
 
 import appl
 from appl import gen, ppl
@@ -16,6 +16,7 @@ from appl.errors import BackendBusy, BackendUnavailable, BudgetExceeded, Invalid
 from appl.price import Price
 from appl.runtime.scheduling.accounts import Account, Amounts, BudgetLedger
 from appl.testing import Allowance, Answer, Late, Policy, Retries, VirtualClock, running
+from tests.drawn import examples
 
 PROMPT = 18  # what is estimated for "Well?"
 
@@ -188,8 +189,7 @@ def test_a_budget_of_nothing_in_particular_is_refused() -> None:
         appl.budget(cost="1$")  # type: ignore[arg-type]
 
 
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 10**9))
+@examples(20, 60, st.integers(0, 10**9))
 def test_random_costs_failures_and_cancels_never_pass_any_budget(seed: int) -> None:
     dice = random.Random(seed)
     clock = VirtualClock()

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import strategies as st
 
 import appl
 from appl import gen, ppl
@@ -35,6 +35,7 @@ from appl.testing import (
     running,
 )
 from appl.tracing import Recorder, Replayer, profile_data
+from tests.drawn import examples
 
 
 @ppl
@@ -75,8 +76,7 @@ def drawn_policy(dice: random.Random, clock: VirtualClock) -> Policy:
     )  # fmt: skip
 
 
-@settings(max_examples=80, deadline=None)
-@given(seed=st.integers(0, 10**9), width=st.integers(1, 60), share=st.sampled_from([0.1, 0.5, 0.9]))
+@examples(25, 80, st.integers(0, 10**9), st.integers(1, 60), st.sampled_from([0.1, 0.5, 0.9]))
 def test_no_call_is_lost_and_none_is_answered_twice(seed: int, width: int, share: float) -> None:
     dice, clock, log = random.Random(seed), VirtualClock(), Log()
 
@@ -98,8 +98,7 @@ def test_no_call_is_lost_and_none_is_answered_twice(seed: int, width: int, share
         assert len([e for e in log.of(AttemptFailed) if e.address == address]) < len(numbers)
 
 
-@settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**9))
+@examples(15, 40, st.integers(0, 10**9))
 def test_cancelled_calls_leave_nothing_behind(seed: int) -> None:
     dice, clock = random.Random(seed), VirtualClock()
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import strategies as st
 
 from appl import gen, ppl
 from appl.backend import Emit, Request, Response, Sample
@@ -19,6 +19,7 @@ from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
 from appl.runtime.scheduling.scheduler import Scheduler
 from appl.testing import Fake, Limits, Policy, VirtualClock
+from tests.drawn import examples
 
 
 class Server(Fake):
@@ -278,8 +279,7 @@ def test_no_more_is_under_way_than_the_cache_holds(room: int) -> None:
     assert server.computed - server.needed() < 10
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10**6))
+@examples(15, 40, st.integers(0, 10**6))
 def test_any_tree_of_prompts_is_answered_under_any_limits(seed: int) -> None:
     dice = random.Random(seed)
 

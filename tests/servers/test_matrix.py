@@ -10,14 +10,16 @@ import random
 import pytest
 
 from appl.testing import FaultServer
+from tests.drawn import counts
 from tests.servers import matrix
 from tests.servers.asked import Found, found_in, found_of_slow
 from tests.servers.matrix import PROTOCOLS, Case, Protocol
 
 SHARE = {"openai": 0.15, "sglang": 0.15, "litellm": 0.03}
-"""How many of all cases are asked: litellm takes the longest for each."""
+"""How many of all cases the long tests ask: litellm takes the longest for each."""
 
 clients = pytest.mark.parametrize("client", SHARE)
+of_share = counts(2, 1, "part")
 forms = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 
 
@@ -32,11 +34,14 @@ def drawn(protocol: Protocol, share: float, elsewhere: str) -> list[Case]:
     return [case for case in common if draw.random() < share]
 
 
+@of_share
 @forms
 @clients
-def test_no_answer_stops_a_run_or_is_an_error_without_a_type(client: str, stream: bool) -> None:
+def test_no_answer_stops_a_run_or_is_an_error_without_a_type(
+    client: str, stream: bool, part: int
+) -> None:
     with FaultServer() as other:
-        cases = drawn(PROTOCOLS[client][stream], SHARE[client], f"{other.url}/canary")
+        cases = drawn(PROTOCOLS[client][stream], SHARE[client] / part, f"{other.url}/canary")
         found = found_in(client, cases, stream)
         assert not other.connections
     assert not found.wrong, found.wrong
@@ -44,10 +49,14 @@ def test_no_answer_stops_a_run_or_is_an_error_without_a_type(client: str, stream
     assert {"ok", "MalformedResponse", "BackendRefused", "BackendUnavailable"} <= set(found.kinds)
 
 
+@of_share
 @forms
 @clients
-def test_choices_in_any_order_are_answers_or_typed_errors(client: str, stream: bool) -> None:
-    cases = list(matrix.choices(PROTOCOLS[client][stream]))[:: 5 if client == "litellm" else 1]
+def test_choices_in_any_order_are_answers_or_typed_errors(
+    client: str, stream: bool, part: int
+) -> None:
+    every = list(matrix.choices(PROTOCOLS[client][stream]))
+    cases = every[:: 5 * part if client == "litellm" else part]
     found = found_in(client, cases, stream, wanted=2)
     assert not found.wrong, found.wrong
     assert found.kinds.total() == len(cases)

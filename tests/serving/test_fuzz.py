@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from appl.testing import Served, serving
+from tests.drawn import counts
 from tests.fuzzed import Draft, Verdict, exchange, storm
 
 MEMORY = 300 << 20
@@ -74,7 +75,7 @@ def check(found: tuple[Counter[int], list[Verdict], int, str], count: int) -> No
     assert used <= MEMORY, f"{used >> 20} MiB"
 
 
-@pytest.mark.parametrize("count", [1_200, pytest.param(4_000, marks=pytest.mark.long)])
+@counts(1_200, 4_000)
 def test_fuzzed_requests_are_answered_or_refused(tmp_path: Path, count: int) -> None:
     found = storms(tmp_path, range(count))
     check(found, count)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from appl.testing import Served
+from tests.drawn import counts
 
 from .conftest import HELLO, Client
 
@@ -120,13 +121,15 @@ def answered(client: Client, path: str, body: bytes) -> None:
         assert said == "Unauthorized" or isinstance(said["message"], str)
 
 
-@settings(max_examples=500, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(mutation=mutations())
-def test_a_body_with_odd_values_is_answered_or_refused(
-    client: Client, mutation: tuple[str, Any]
-) -> None:
-    path, body = mutation
-    answered(client, path, json.dumps(body).encode())
+@counts(150, 500)
+def test_a_body_with_odd_values_is_answered_or_refused(client: Client, count: int) -> None:
+    @settings(max_examples=count)
+    @given(mutations())
+    def check(mutation: tuple[str, Any]) -> None:
+        path, body = mutation
+        answered(client, path, json.dumps(body).encode())
+
+    check()
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])

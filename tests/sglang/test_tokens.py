@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from appl.errors import ConfigError
 from appl.prompt import Message, Messages, ToolCall
 from appl_backends.sglang.template import ChatTemplate, load_template
 from appl_backends.sglang.tokens import ModelTokenizer, Prompts, TokenRun
+from tests.drawn import examples
 from tests.sglang import templates
 
 WEIGHTS = Path(__file__).parents[2] / "backends" / "appl_backends" / "embedded" / "weights"
@@ -220,8 +221,7 @@ def test_what_is_kept_of_answers_is_bounded() -> None:
     assert len(kept) <= 256 and "answer 999" in kept
 
 
-@given(st.integers(0, 10**6))
-@settings(max_examples=30, deadline=None)
+@examples(10, 30, st.integers(0, 10**6))
 def test_long_texts_that_begin_alike_are_encoded_in_pieces_with_the_same_ids(seed: int) -> None:
     dice = random.Random(seed)
     letters = dice.choice(["abcde", "abé\n.,'", "a<|end|> ", "日本 a"])
@@ -240,8 +240,7 @@ LONG = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
-@given(LONG, LONG)
+@examples(15, 40, LONG, LONG)
 def test_long_texts_with_a_common_beginning_have_the_ids_of_each_whole(
     common: list[str], rest: list[str]
 ) -> None:

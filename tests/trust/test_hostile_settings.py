@@ -34,6 +34,7 @@ from appl.config.schedule import TABLES as KEYS_OF_TABLES
 from appl.errors import ApplError, ConfigError
 from appl.runtime.answers.models import SAMPLING
 from appl.session import check
+from tests.drawn import counts
 
 ROOT = Path(__file__).parents[2]
 CANARY = "canary-7c1e5b"
@@ -177,7 +178,7 @@ def test_a_setting_without_a_class_needs_approval(stranger: Path, path: tuple[st
         assert [need.keys for need in needs(nested(path, value), stranger)] == [path]
 
 
-@pytest.mark.parametrize("share", [3, pytest.param(1, marks=pytest.mark.long)])
+@counts(3, 1, "share")
 def test_no_value_of_any_key_has_an_effect_without_approval(theirs: Stranger, share: int) -> None:
     """Each key with every third value, other ones than the key before it; or with all of them."""
     tried = refused = 0
