@@ -183,7 +183,7 @@ def killed_and_gone_on(folder: Path, seeds: list[int]) -> Found:
 class Swift(Rerunner):
     """Waits less for programs that may still move: too early, it would reuse less."""
 
-    patience_s, live_patience_s = 0.03, 0.3
+    patience_s, live_patience_s = 0.05, 0.3
 
 
 def edited_and_rerun(folder: Path, seeds: list[int], rerunner: type[Rerunner] = Swift) -> Found:

@@ -21,7 +21,7 @@ ANSWERERS = 4
 class Hasty(Rerunner):
     """Soon does what a rerun does when live calls have brought nothing for a long time."""
 
-    live_patience_s = 0.01
+    live_patience_s = 0.05
 
 
 def predicted(module: dict[str, Any], trace: Trace, live: Any) -> Prediction:
