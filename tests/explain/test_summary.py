@@ -9,10 +9,12 @@ from appl import gen, ppl
 from appl.cli.trace import tree
 from appl.cli.trace.show import outcome
 from appl.errors import TraceError
-from appl.tracing import Trace
+from appl.prompt import Message
+from appl.runtime.event import ToolEnded, ToolStarted
+from appl.tracing import Recorder, Trace
 from appl.tracing.explaining.run_summary import summary_of
 from appl.tracing.format import block, codec
-from tests.tracing.made import small_trace
+from tests.tracing.made import now, small_trace
 
 from .support import recorded
 
@@ -60,6 +62,23 @@ def test_what_a_resumed_run_has_begun_again_is_counted_once(tmp_path: Path, most
     assert {call.incarnation for call in found.rows} <= {1}
     assert found.functions["/small/gen"].calls == 5
     assert found.functions["/small/gen"].answer == whole.totals().tokens["completion_tokens"]
+
+
+@pytest.mark.parametrize("most", [0, 4, 1000])
+def test_a_tool_that_was_running_at_a_crash_is_counted_once_too(tmp_path: Path, most: int) -> None:
+    path = small_trace(tmp_path / "a.trace", calls=1)
+    for numbers in ((0, 1, 2), (1, 2)):
+        recorder = Recorder(path, {}, append=True, reason="resumed")
+        for number in numbers:
+            address = f"/small.0/look.{number}"
+            recorder.on_event(ToolStarted(address, "look", "{}", "idempotent", None, None, now()))
+            if number == 0 or len(numbers) == 2:  # else the process dies meanwhile
+                recorder.on_event(ToolEnded(address, Message("tool", "seen"), None, now()))
+        recorder.barrier()
+        recorder.writer.abandon()
+    found = summary_of(path, most)
+    assert found.count == 1 + len(Trace.open(path).tools) == 4
+    assert (found.tools, found.functions["/small/look"].tools) == (3, 3)
 
 
 WRONG = (None, -1, 0, 1 << 40, "", "x", b"", [], [[]], {}, {"$blob": [1, 2, True]}, True, 1.5)

@@ -60,15 +60,17 @@ _CALL = 4 * RECORD  # bytes of a call that is under way, besides its address
 
 
 class _PastCall(NamedTuple):
-    """The memory of a call that has ended, should a later process begin it again."""
+    """The memory of a call, or a call of a tool, should a later process begin it again."""
 
     ended_as: str | None
     attempts: Sequence[None]
     model: str = ""
     response: None = None
     source: None = None
+    of_a_tool: bool = False
 
 
+_PAST_TOOL = _PastCall(None, (), of_a_tool=True)
 _PAST = {
     (ended_as, sent): _PastCall(ended_as, (None,) * sent)
     for ended_as in (None, "answered", "failed", "cancelled")
@@ -126,6 +128,9 @@ class Sum:
 
     def forget(self, call: _PastCall) -> None:
         """Note that *call* is begun again: what it took stays."""
+        if call.of_a_tool:
+            self.tools -= 1
+            return
         self.calls -= 1
         self.failed -= call.ended_as == "failed"
         self.open -= call.ended_as is None
@@ -199,7 +204,10 @@ class Summary:
     def forget(self, address: str, past: _PastCall) -> None:
         """Note that the call at *address*, which is *past*, is begun again: its cost stays."""
         self.count -= 1
-        self.totals.forget(past)
+        if past.of_a_tool:
+            self.tools -= 1
+        else:
+            self.totals.forget(past)
         for total in self._sums(address):
             total.forget(past)
 
@@ -308,6 +316,9 @@ class _SummaryBuilder(Builder):
         if isinstance(call, RecordedCall):
             self._allowance.spend(RECORD + _WIDEST * len(call.address))
             self._past[call.address] = _PAST[call.ended_as, bool(call.attempts)]
+        elif call.outcome is None:
+            self._allowance.spend(RECORD + _WIDEST * len(call.address))
+            self._past[call.address] = _PAST_TOOL
         if len(self._summary.functions) > before:
             self._allowance.spend(RECORD + _WIDEST * len(call.address))
 
@@ -331,7 +342,7 @@ class _SummaryBuilder(Builder):
     def _forget(self) -> None:
         super()._forget()
         for call in list(self._summary.waiting.values()):
-            if isinstance(call, RecordedCall) and call.outcome is None:
+            if call.outcome is None:
                 self._over(call)
         self._summary.waiting.clear()
         self._allowance.taken -= sum(self._takes.values())
