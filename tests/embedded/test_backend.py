@@ -26,6 +26,7 @@ from appl.errors import (
 from appl.prompt import AIMessage, Image, Messages, UserMessage
 from appl_backends.embedded import WEIGHTS, Embedded
 from appl_backends.option_scores import scored
+from tests.drawn import counts
 from tests.embedded.reference import logits
 
 shipped = pytest.mark.skipif(
@@ -358,7 +359,8 @@ asyncio.run(main())
 
 
 @shipped
-async def test_the_shipped_model_answers_the_same_alone_and_in_company() -> None:
+@counts(8, 24)
+async def test_the_shipped_model_answers_the_same_alone_and_in_company(count: int) -> None:
     backend, naive = Embedded(), Embedded(cache="naive")
     requests = [
         ask(
@@ -366,7 +368,7 @@ async def test_the_shipped_model_answers_the_same_alone_and_in_company() -> None
             seed=at,
             max_tokens=40,
         )
-        for at in range(24)
+        for at in range(count)
     ]
     together = await asyncio.gather(*map(backend.complete, requests))
     alone = [await naive.complete(request) for request in requests]

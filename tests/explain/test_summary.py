@@ -14,6 +14,7 @@ from appl.runtime.event import ToolEnded, ToolStarted
 from appl.tracing import Recorder, Trace
 from appl.tracing.explaining.run_summary import summary_of
 from appl.tracing.format import block, codec
+from tests.drawn import counts
 from tests.tracing.made import now, small_trace
 
 from .support import recorded
@@ -103,9 +104,10 @@ def raws(path: Path) -> list[bytes]:
         return list(block.scan(file, block.Scan(), salvage=True))
 
 
-def test_a_forged_record_is_read_or_named(tmp_path: Path) -> None:
+@counts(150, 600)
+def test_a_forged_record_is_read_or_named(tmp_path: Path, count: int) -> None:
     dice = random.Random(7)
-    for number in range(600):
+    for number in range(count):
         path = forged(dice.choice(GOLDEN), dice, tmp_path / "forged.trace")
         try:
             found = summary_of(path, 50)

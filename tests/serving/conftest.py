@@ -87,6 +87,13 @@ def shared() -> Iterator[Served]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def keyless() -> Iterator[Served]:
+    """A server that asks for no key."""
+    with serving("--api-key", "none") as server:
+        yield server
+
+
 @pytest.fixture
 def client(shared: Served) -> Iterator[Client]:
     made = connect(shared)

@@ -120,7 +120,9 @@ def burdened() -> Iterator[Served]:
         yield server
 
 
-def test_a_page_of_another_origin_gets_no_answer_with_or_without_keys(shared: Served) -> None:
+def test_a_page_of_another_origin_gets_no_answer_with_or_without_keys(
+    shared: Served, keyless: Served
+) -> None:
     strange: list[dict[str, str]] = [
         {"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"},
         {"Host": "evil.example"}, {"Host": "evil.example:80", "Origin": "http://evil.example:80"},
@@ -132,12 +134,11 @@ def test_a_page_of_another_origin_gets_no_answer_with_or_without_keys(shared: Se
         raw = f"POST {path} HTTP/1.1\r\n{head}Content-Length: 2\r\n\r\n{{}}".encode()
         return asyncio.run(exchange(server.url, raw, 60.0)).status
 
-    with serving("--api-key", "none") as keyless:
-        for server in (shared, keyless):
-            for heads in strange:
-                assert status(server, "/shutdown", heads) == 403, heads
-                assert status(server, "/generate", heads) == 403, heads
-            own = {"Origin": server.url, "Sec-Fetch-Site": "same-origin"}
-            assert status(server, "/flush_cache", own) == 200
+    for server in (shared, keyless):
+        for heads in strange:
+            assert status(server, "/shutdown", heads) == 403, heads
+            assert status(server, "/generate", heads) == 403, heads
+        own = {"Origin": server.url, "Sec-Fetch-Site": "same-origin"}
+        assert status(server, "/flush_cache", own) == 200
     with serving("--allow-host", "gpu.lan") as server:
         assert status(server, "/flush_cache", {"Host": "gpu.lan:8000"}) == 200

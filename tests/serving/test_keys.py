@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from appl.testing import serving
+from appl.testing import Served, serving
 from appl_backends.embedded.server.keys import Keys
 
 from .conftest import Client, connect
@@ -47,14 +47,13 @@ def test_keys_are_random_and_long(client: Client) -> None:
     assert all(len(key or "") >= 32 for key in (one.api, one.admin))
 
 
-def test_a_given_key_is_used_and_none_is_needed_with_none() -> None:
+def test_a_given_key_is_used_and_none_is_needed_with_none(keyless: Served) -> None:
     with serving("--api-key", "kéy") as server:
         assert server.api_key == "kéy" and server.admin_key
-    with serving("--api-key", "none") as server:
-        client = connect(server)
-        assert server.headers == server.admin_headers == {}
-        assert client.get("/v1/models")["data"][0]["id"] == "embedded"
-        assert client.post("/flush_cache").status_code == 200
+    client = connect(keyless)
+    assert keyless.headers == keyless.admin_headers == {}
+    assert client.get("/v1/models")["data"][0]["id"] == "embedded"
+    assert client.post("/flush_cache").status_code == 200
 
 
 def test_a_key_that_is_no_text_of_a_header_is_compared_all_the_same() -> None:
@@ -65,14 +64,13 @@ def test_a_key_that_is_no_text_of_a_header_is_compared_all_the_same() -> None:
     assert not Keys(None, "admin").allow("/shutdown", "Bearer x", admin=True)
 
 
-def test_pages_of_other_sites_are_kept_out_where_no_key_does() -> None:
-    with serving("--api-key", "none") as server:
-        client = connect(server)
+def test_pages_of_other_sites_are_kept_out_where_no_key_does(keyless: Served) -> None:
+    with connect(keyless).http as http:
         for site, status in (
             ("cross-site", 403),
             ("same-site", 403),
             ("same-origin", 200),
             ("none", 200),
         ):
-            found = client.http.get("/flush_cache", headers={"Sec-Fetch-Site": site})
+            found = http.get("/flush_cache", headers={"Sec-Fetch-Site": site})
             assert found.status_code == status
