@@ -19,7 +19,7 @@ SEEDS = [
     pytest.param(seed, marks=pytest.mark.long) if seed // 2 % 3 else seed for seed in range(50)
 ]
 """Every third program of each kind is run each time."""
-ORDERED = 60
+ORDERED = 30
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -68,7 +68,9 @@ class DecodingAllowance:
 
     def spend_text(self, encoded: bytes) -> None:
         """Take what texts made of *encoded* can take."""
-        width = 4 if _WIDEST.search(encoded) else 2 if _WIDER.search(encoded) else 1
+        width = 1
+        if not encoded.isascii():  # a hundred times as fast as the searches
+            width = 4 if _WIDEST.search(encoded) else 2 if _WIDER.search(encoded) else 1
         self.spend(width * len(encoded))
 
     def list_hook(self, made: list[object]) -> list[object]:
