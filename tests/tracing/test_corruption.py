@@ -206,7 +206,7 @@ def _bombs() -> list[bytes]:
     unsized = streamed.compress(bytes(1 << 26)) + streamed.flush()
     return [
         many,
-        forged(1, 16 << 20, small(bytes(1 << 28))),
+        forged(1, 16 << 20, small(bytes(1 << 29))),
         forged(1, 1000, unsized),
         forged(0, len(nested), nested),
         block.MAGIC + block.HEAD.pack(0xFFFFFFFF, 1, 0, 0, 1, 0xFFFFFFFF) + bytes(100),
