@@ -28,7 +28,7 @@ from .damage import DAMAGE, FORGERY, drawn
 from .judging import COMMANDS, MEMORY, READERS, Tail, command, judged, merged, parts, peak
 from .samples import GOLDEN, samples
 
-FILES, LONG_FILES = 1_000, 20_000
+FILES, LONG_FILES = 500, 20_000
 PACKAGE = "tests.hostile"
 ROOT = Path(__file__).parents[2]
 
