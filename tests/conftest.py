@@ -116,9 +116,8 @@ def pytest_sessionstart() -> None:
 @pytest.fixture(scope="session")
 def warm() -> Iterator[Path]:
     """The folder of a ``python`` and an ``appl`` that have loaded the package already."""
-    from warm import (
-        warm_python,  # this folder is on the path of tests, not of who imports this file
-    )
+    # This folder is on the path of tests, not of those who import this file.
+    from warm import warm_python
 
     with (
         tempfile.TemporaryDirectory(prefix="appl-") as folder,

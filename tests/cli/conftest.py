@@ -74,9 +74,13 @@ class Result:
 
 @dataclass
 class Project:
-    """A folder with ``prog.py``, and the command line in it; answers come from ``Echo``."""
+    """A folder with ``prog.py``, and the command line in it; answers come from ``Echo``.
+
+    Processes are forks of a Python that has loaded the package, unless they are to be killed.
+    """
 
     folder: Path
+    programs: Path = Path(sys.executable).parent
 
     def write(self, name: str, text: str) -> Path:
         file = self.folder / name
@@ -101,10 +105,10 @@ class Project:
         out, err = done.communicate(timeout=60)
         return Result(done.returncode, out, err)
 
-    def process(self, *words: str, **environment: str) -> subprocess.Popen[str]:
+    def process(self, *words: str, cold: bool = False, **environment: str) -> subprocess.Popen[str]:
         path = os.pathsep.join([str(ROOT), str(ROOT / "backends")])
         return subprocess.Popen(
-            [sys.executable, *words],
+            [sys.executable if cold else self.programs / "python", *words],
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": path, **environment},
             stdout=subprocess.PIPE,
@@ -118,9 +122,9 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
+def project(tmp_path: Path, warm: Path) -> Iterator[Project]:
     """The folder of the test, as working directory, with a program."""
     with contextlib.chdir(tmp_path):
-        made = Project(tmp_path)
+        made = Project(tmp_path, warm)
         made.write("prog.py", PROGRAM)
         yield made

@@ -31,7 +31,7 @@ def empty(project: Project) -> Project:
 
 def spoken(project: Project, text: str, *words: str) -> subprocess.CompletedProcess[str]:
     """A command in a process of its own, with *text* on its standard input."""
-    command = [sys.executable, "-m", "appl", *words]
+    command = [project.programs / "appl", *words]
     return subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
 
 
@@ -136,7 +136,7 @@ def test_what_init_wrote_runs_and_is_tested_at_once(empty: Project) -> None:
     assert files >= {"appl.toml", "hello.py", "test_hello.py", "tapes", ".gitignore", ".appl"}
     assert "\n  appl run hello.py" in made.stderr and "\n  pytest" in made.stderr
     run = subprocess.run(
-        [sys.executable, "-m", "appl", "run", "hello.py"],
+        [empty.programs / "appl", "run", "hello.py"],
         cwd=folder, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert (run.returncode, run.stdout) == (0, "Mira Holt\n"), run.stderr

@@ -116,7 +116,7 @@ def test_ctrl_c_ends_a_script_and_closes_its_trace(project: Project) -> None:
     project.write("never.py", NEVER)
     for ending in ("str(ask('x'))\n", ""):  # while it waits, and while its end waits
         project.write("script.py", f"from prog import ask\nx = ask('x')\n{ending}")
-        running = project.process("script.py", APPL_BACKEND="never:Never")
+        running = project.process("script.py", cold=bool(ending), APPL_BACKEND="never:Never")
         assert running.stdout is not None
         assert running.stdout.readline() == "asked\n"
         running.send_signal(signal.SIGINT)
@@ -154,7 +154,7 @@ def test_ctrl_c_while_a_thread_of_the_user_is_waited_for_closes_the_trace(projec
 def test_a_killed_script_leaves_a_readable_trace(project: Project) -> None:
     project.write("never.py", NEVER)
     project.write("script.py", "from prog import ask\nstr(ask('x'))\n")
-    running = project.process("script.py", APPL_BACKEND="never:Never")
+    running = project.process("script.py", cold=True, APPL_BACKEND="never:Never")
     assert running.stdout is not None
     assert running.stdout.readline() == "asked\n"
     running.kill()

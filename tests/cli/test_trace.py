@@ -138,7 +138,7 @@ def test_a_strangers_trace_runs_nothing_that_the_user_did_not_name(project: Proj
     elsewhere.mkdir()
     foreign = elsewhere / "foreign.trace"
     make_strangers(project.traces[0], foreign)
-    inner = Project(elsewhere)
+    inner = Project(elsewhere, project.programs)
     inner.write("mine.py", (project.folder / "prog.py").read_text())
     code = (
         "import os, sys; os.chdir('inner'); from appl.cli import main; sys.exit(main(sys.argv[1:]))"

@@ -70,11 +70,11 @@ def test_it_runs_on_the_embedded_model(name: str) -> None:
         assert printed(name).strip()
 
 
-def test_servers_are_names_for_models(tmp_path: Path) -> None:
+def test_servers_are_names_for_models(tmp_path: Path, warm: Path) -> None:
     program = FOLDER / "programs" / "several_servers.py"
     root = FOLDER.parents[1]
     done = subprocess.run(
-        [sys.executable, str(program)],
+        [warm / "python", str(program)],
         cwd=tmp_path,
         env={
             "PYTHONPATH": f"{root}:{root / 'backends'}",

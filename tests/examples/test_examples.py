@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,113 +16,124 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 
 
-def appl(folder: Path, *words: str) -> tuple[str, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "appl", *words],
-        cwd=folder,
-        env={"PATH": "", "HOME": str(folder)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout, done.stderr
+@dataclass
+class Place:
+    """A folder to run commands in."""
+
+    folder: Path
+    programs: Path
+
+    def appl(self, *words: str) -> tuple[str, str]:
+        done = subprocess.run(
+            [self.programs / "appl", *words],
+            cwd=self.folder,
+            env={"PATH": "", "HOME": str(self.folder)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout, done.stderr
+
+    def run(self, example: str, *words: str) -> str:
+        """What the example prints; its replay must print the same."""
+        out, err = self.appl("run", str(EXAMPLES / f"{example}.py"), "--seed", "7", *words)
+        assert "no model is configured" in err
+        again, told = self.appl("trace", "replay")
+        assert again == out
+        assert re.search(r"replayed \d+ calls?, 0 live, 0 tokens paid", told)
+        return out
 
 
-def run(folder: Path, example: str, *words: str) -> str:
-    """What the example prints; its replay must print the same."""
-    out, err = appl(folder, "run", str(EXAMPLES / f"{example}.py"), "--seed", "7", *words)
-    assert "no model is configured" in err
-    again, told = appl(folder, "trace", "replay")
-    assert again == out
-    assert re.search(r"replayed \d+ calls?, 0 live, 0 tokens paid", told)
-    return out
+@pytest.fixture
+def place(tmp_path: Path, warm: Path) -> Place:
+    return Place(tmp_path, warm)
 
 
-def test_hello_answers_four_questions(tmp_path: Path) -> None:
-    out = run(tmp_path, "hello")
+def test_hello_answers_four_questions(place: Place) -> None:
+    out = place.run("hello")
     assert "baker" in out
     assert len(out.splitlines()) == 4
 
 
-def test_interview_answers_every_question(tmp_path: Path) -> None:
-    out = run(tmp_path, "interview")
+def test_interview_answers_every_question(place: Place) -> None:
+    out = place.run("interview")
     assert "1921" in out
     assert "The Slow River" in out
 
 
-def test_self_consistency_prints_one_sample_against_the_vote(tmp_path: Path) -> None:
-    out = run(tmp_path, "self_consistency", "--n", "5", "--problems", "6")
+def test_self_consistency_prints_one_sample_against_the_vote(place: Place) -> None:
+    out = place.run("self_consistency", "--n", "5", "--problems", "6")
     one, vote = (int(word) for word in re.findall(r"is right in (\d+)%", out))
     assert 0 < one <= 100
     assert 0 < vote <= 100
 
 
-def test_debate_lets_both_sides_speak_and_judges(tmp_path: Path) -> None:
-    out = run(tmp_path, "debate", "--topic", "cats")
+def test_debate_lets_both_sides_speak_and_judges(place: Place) -> None:
+    out = place.run("debate", "--topic", "cats")
     assert out.count("(in favour)") == out.count("(against)") == 2
     assert "The judge is for" in out
 
 
-def test_skeleton_of_thought_expands_every_point_of_the_outline(tmp_path: Path) -> None:
-    out = run(tmp_path, "skeleton_of_thought", "--topic", "bread", "--points", "3")
+def test_skeleton_of_thought_expands_every_point_of_the_outline(place: Place) -> None:
+    out = place.run("skeleton_of_thought", "--topic", "bread", "--points", "3")
     headings = re.findall(r"^\d\. (.+)$", out, re.M)
     assert len(headings) == 3 and all("bread" in each.lower() for each in headings)
     assert len(re.findall(r"^   \S.+\.$", out, re.M)) == 3
 
 
-def test_two_agents_say_the_same_in_four_styles(tmp_path: Path) -> None:
-    out = run(tmp_path, "two_agents")
+def test_two_agents_say_the_same_in_four_styles(place: Place) -> None:
+    out = place.run("two_agents")
     assert "4 styles, the same words" in out
     assert "Nora: Your name is Tom." in out
 
 
-def test_retrieval_cites_the_passage_that_says_so(tmp_path: Path) -> None:
-    out = run(tmp_path, "retrieval")
+def test_retrieval_cites_the_passage_that_says_so(place: Place) -> None:
+    out = place.run("retrieval")
     assert re.search(r"Who is a baker\? .*Leo Marsh.* \[9\]", out)
     assert re.search(r"capital of Velmora\? .*Tarn.* \[7\]", out)
     assert re.search(r"The Slow River\? Mira Holt \[2\]", out)
 
 
-def test_memwalker_walks_to_the_part_that_knows(tmp_path: Path) -> None:
-    out = run(tmp_path, "memwalker")
+def test_memwalker_walks_to_the_part_that_knows(place: Place) -> None:
+    out = place.run("memwalker")
     assert re.search(r"Anna Reed do\? .*tailor.*\(the market > the hall\)", out)
     assert re.search(r"Sara Blom live\? .*Riga.*\(the school > the yard\)", out)
 
 
-def test_essay_judge_prefers_the_report_that_agrees_with_the_notes(tmp_path: Path) -> None:
-    out = run(tmp_path, "essay_judge")
+def test_essay_judge_prefers_the_report_that_agrees_with_the_notes(place: Place) -> None:
+    out = place.run("essay_judge")
     assert "The first report is better" in out
     assert re.search(r"Which book .* second \(-", out)
 
 
-def test_the_small_world_remembers_who_does_what(tmp_path: Path) -> None:
-    out = run(tmp_path, "small_world")
+def test_the_small_world_remembers_who_does_what(place: Place) -> None:
+    out = place.run("small_world")
     assert "Nora Vell on Olaf Brand: " in out and "pilot" in out.split("on Olaf Brand: ")[1]
     assert "gardener" in out.split("on Nora Vell: ")[1]
 
 
-def test_game_of_24_reaches_24_and_says_when_it_does_not(tmp_path: Path) -> None:
-    out = run(tmp_path, "game_of_24")
+def test_game_of_24_reaches_24_and_says_when_it_does_not(place: Place) -> None:
+    out = place.run("game_of_24")
     assert [f"step {n}:" in out for n in (1, 2, 3)] == [True] * 3
     assert out.rstrip().endswith("= 24")
-    assert "24 was not reached" in run(tmp_path, "game_of_24", "--numbers", "1 1 1 1")
+    assert "24 was not reached" in place.run("game_of_24", "--numbers", "1 1 1 1")
 
 
-def test_repeat_until_valid_gives_valid_outlines(tmp_path: Path) -> None:
-    out = run(tmp_path, "repeat_until_valid", "--points", "3")
+def test_repeat_until_valid_gives_valid_outlines(place: Place) -> None:
+    out = place.run("repeat_until_valid", "--points", "3")
     good = re.findall(r"^1\. .+\n2\. .+\n3\. .+$", out, re.M)
     assert len(good) >= 5 and all(len(set(each.splitlines())) == 3 for each in good)
 
 
-def test_extraction_gives_a_typed_row_for_each_document(tmp_path: Path) -> None:
-    out = run(tmp_path, "extraction")
+def test_extraction_gives_a_typed_row_for_each_document(place: Place) -> None:
+    out = place.run("extraction")
     assert re.search(r"^Olaf Brand +34 +Lund +pilot$", out, re.M)
     assert re.search(r"^6 documents, mean age \d+\.\d$", out, re.M)
 
 
-def test_guidelines_are_said_as_they_are_written_and_shared(tmp_path: Path) -> None:
-    out = run(tmp_path, "guidelines", "--show", "on")
+def test_guidelines_are_said_as_they_are_written_and_shared(place: Place) -> None:
+    out = place.run("guidelines", "--show", "on")
     assert (
         "- Message: a text that a [Customer] has sent\n- Kind: what a [Message] is about\n" in out
     )
@@ -132,13 +143,13 @@ def test_guidelines_are_said_as_they_are_written_and_shared(tmp_path: Path) -> N
     assert cached > sent / 2
 
 
-def test_the_chatbot_streams_and_remembers(tmp_path: Path) -> None:
-    out = run(tmp_path, "chatbot")
+def test_the_chatbot_streams_and_remembers(place: Place) -> None:
+    out = place.run("chatbot")
     assert "Nora Vell" in out and "gardener" in out and out.rstrip().endswith("Tom.")
 
 
-def test_a_model_that_writes_no_code_is_named_before_anything_is_run(tmp_path: Path) -> None:
-    out = run(tmp_path, "coder_critic", "--rounds", "2")
+def test_a_model_that_writes_no_code_is_named_before_anything_is_run(place: Place) -> None:
+    out = place.run("coder_critic", "--rounds", "2")
     assert out == "The model wrote no function: name one that writes code, with --model.\n"
 
 
@@ -154,20 +165,20 @@ def test_the_critic_hears_of_each_program_until_the_rounds_end() -> None:
     assert lines[-1] == "no program passed"
 
 
-def test_virtual_tools_are_called_and_played(tmp_path: Path) -> None:
-    out = run(tmp_path, "virtual_tools")
+def test_virtual_tools_are_called_and_played(place: Place) -> None:
+    out = place.run("virtual_tools")
     assert "capital of Velmora is Tarn" in out and "Hugo Lind" in out
-    shown, _ = appl(tmp_path, "trace", "show", "/agent.0/gen_with_tools.0/lookup.0/lookup.0/gen.0")
+    shown, _ = place.appl("trace", "show", "/agent.0/gen_with_tools.0/lookup.0/lookup.0/gen.0")
     assert "answered" in shown
 
 
-def test_react_calls_its_tools_and_answers_from_them(tmp_path: Path) -> None:
-    out = run(tmp_path, "react")
+def test_react_calls_its_tools_and_answers_from_them(place: Place) -> None:
+    out = place.run("react")
     assert "= 5535" in out and "= Tarn" in out
     assert out.count("> The result is 5535.") == out.count("> The result is 408.") == 1
     assert "> The capital of Velmora is Tarn." in out
     assert out.endswith("? Hello!\n> Hello!\n")
-    shown, _ = appl(tmp_path, "trace", "show", "/react.0/calculator.0")
+    shown, _ = place.appl("trace", "show", "/react.0/calculator.0")
     assert '{"expression": "123 * 45"}' in shown and "answered" in shown
 
 
@@ -196,11 +207,11 @@ def test_every_example_says_how_to_run_it(example: str) -> None:
 
 
 @pytest.mark.parametrize("example", EVERY)
-def test_every_prompt_function_has_a_graph(example: str, tmp_path: Path) -> None:
+def test_every_prompt_function_has_a_graph(example: str, place: Place) -> None:
     names = re.findall(
         r"^@ppl.*\n(?:async )?def (\w+)", (EXAMPLES / f"{example}.py").read_text(), re.M
     )
-    graphs = [appl(tmp_path, "graph", f"{EXAMPLES / example}.py:{name}")[0] for name in names]
+    graphs = [place.appl("graph", f"{EXAMPLES / example}.py:{name}")[0] for name in names]
     assert any(re.search(r"%\d+ (gen|select) ", graph) for graph in graphs)
 
 
@@ -221,7 +232,7 @@ def test_the_problems_say_how_they_were_made() -> None:
     assert len((EXAMPLES / "problems.jsonl").read_text().splitlines()) == 40
 
 
-def test_the_graph_on_the_first_page_is_the_one_that_is_printed(tmp_path: Path) -> None:
+def test_the_graph_on_the_first_page_is_the_one_that_is_printed(place: Place) -> None:
     shown = (ROOT / "docs" / "index.md").read_text().split("**Graph**")[1].split("```\n")[1]
-    out, _ = appl(tmp_path, "graph", f"{EXAMPLES / 'interview.py'}:interview")
+    out, _ = place.appl("graph", f"{EXAMPLES / 'interview.py'}:interview")
     assert out.replace(f"{ROOT}/", "") == shown

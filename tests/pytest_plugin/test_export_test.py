@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,22 @@ class Answers(Scripted):
 """
 
 
+@dataclass
+class Command:
+    """The command line in a process of its own, which imports a program anew."""
+
+    folder: pytest.Pytester
+    programs: Path
+
+    def __call__(self, *words: str) -> pytest.RunResult:
+        return self.folder.run(self.programs / "appl", *words)
+
+
+@pytest.fixture
+def appl(folder: pytest.Pytester, warm: Path) -> Command:
+    return Command(folder, warm)
+
+
 @pytest.fixture
 def folder(pytester: pytest.Pytester) -> pytest.Pytester:
     for name in ("program", "script", "answers"):  # of other tests in this process
@@ -58,23 +75,16 @@ def folder(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
-def appl(folder: pytest.Pytester, *words: str) -> pytest.RunResult:
-    """In a process of its own: a program is imported anew."""
-    import sys
-
-    return folder.run(sys.executable, "-m", "appl", *words)
-
-
 def outcome(folder: pytest.Pytester) -> pytest.RunResult:
     plugins = ("appl.pytest_plugin", "no:cacheprovider", "no:hypothesispytest", "no:anyio")
     return folder.runpytest_inprocess(*(f"-p{each}" for each in plugins))
 
 
 def test_the_test_of_a_function_passes_at_once_and_fails_when_the_program_changes(
-    folder: pytest.Pytester,
+    folder: pytest.Pytester, appl: Command
 ) -> None:
-    appl(folder, "run", "program.py", "--name", "O'Neil", "--times", "2")
-    done = appl(folder, "trace", "export-test")
+    appl("run", "program.py", "--name", "O'Neil", "--times", "2")
+    done = appl("trace", "export-test")
     assert done.ret == 0, done.stderr.str()
     text = folder.path.joinpath("test_program.py").read_text()
     assert text.splitlines()[2:] == [
@@ -95,32 +105,30 @@ def test_the_test_of_a_function_passes_at_once_and_fails_when_the_program_change
 
 
 def test_tests_of_coroutines_scripts_and_programs_elsewhere_pass_at_once(
-    folder: pytest.Pytester,
+    folder: pytest.Pytester, appl: Command
 ) -> None:
-    import sys
-
-    appl(folder, "run", "program.py:wonder", "--name", "Eve")
-    assert appl(folder, "trace", "export-test", "-o", "test_wonder.py").ret == 0
+    appl("run", "program.py:wonder", "--name", "Eve")
+    assert appl("trace", "export-test", "-o", "test_wonder.py").ret == 0
     assert '"said"' in folder.path.joinpath("test_wonder.py").read_text().replace("'", '"')
-    folder.run(sys.executable, "script.py")
+    folder.run(appl.programs / "python", "script.py")
     folder.mkdir("checks")
-    done = appl(folder, "trace", "export-test", "-o", "checks/test_script.py")
+    done = appl("trace", "export-test", "-o", "checks/test_script.py")
     assert done.ret == 0, done.stderr.str()
-    appl(folder, "run", "program.py:odd")
-    assert appl(folder, "trace", "export-test", "-o", "checks/test_odd.py").ret == 0
+    appl("run", "program.py:odd")
+    assert appl("trace", "export-test", "-o", "checks/test_odd.py").ret == 0
     assert "assert" not in folder.path.joinpath("checks/test_odd.py").read_text()
     outcome(folder).assert_outcomes(passed=3)
 
 
 def test_nothing_is_written_over_and_what_was_written_can_be_had_as_json(
-    folder: pytest.Pytester,
+    folder: pytest.Pytester, appl: Command
 ) -> None:
-    appl(folder, "run", "program.py")
-    assert appl(folder, "trace", "export-test").ret == 0
-    again = appl(folder, "trace", "export-test")
+    appl("run", "program.py")
+    assert appl("trace", "export-test").ret == 0
+    again = appl("trace", "export-test")
     assert again.ret == 2
     again.stderr.fnmatch_lines(["*test_program.py is there already; give -o another name*"])
-    forced = appl(folder, "trace", "export-test", "--force", "--json")
+    forced = appl("trace", "export-test", "--force", "--json")
     told = json.loads(forced.stdout.str())
     assert told == {
         "test": "test_program.py", "tape": "tapes/test_program/test_program.jsonl", "calls": 3,
