@@ -44,6 +44,8 @@ from _socket import AF_UNIX, SCM_RIGHTS, SOL_SOCKET, socket
 def number():
     return int.from_bytes(there.recv(4), "big", signed=True)
 
+passed_on = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+signal.pthread_sigmask(signal.SIG_BLOCK, passed_on)  # they wait until it is known to whom
 there = socket(AF_UNIX)
 there.connect({path!r})
 fds = b"".join(each.to_bytes(4, sys.byteorder) for each in range(3))
@@ -51,8 +53,9 @@ request = marshal.dumps(({words!r} + sys.argv[1:], os.getcwd(), dict(os.environb
 there.sendmsg([len(request).to_bytes(4, "big")], [(SOL_SOCKET, SCM_RIGHTS, fds)])
 there.sendall(request)
 pid = number()
-for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+for each in passed_on:
     signal.signal(each, lambda given, _: os.kill(pid, given))
+signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
 code = number()
 if code < 0:
     if code != -signal.SIGKILL:
