@@ -33,8 +33,10 @@ _AT_ONCE = 48
 """Literals of one pattern; with more of them the engine takes three times as long."""
 _LEAST = 64
 """Characters that a text is held back for, while a key may just have begun in it."""
-_SEVEN_BITS = bytes(code if code < 0x80 else ord("a") + code % 26 for code in range(256))
-"""Other characters than ASCII are letters: those may stand in all that a pattern passes over."""
+_OTHERS = b"!$%&(*,;?[^{|}#"
+_SEVEN_BITS = bytes(code if code < 0x80 else _OTHERS[code % len(_OTHERS)] for code in range(256))
+"""Bytes beyond ASCII become signs that no key has, and that a password may have: no shape names
+them, and none that passes over other characters than some leaves them out."""
 _Test = Callable[[str], bool]
 
 
