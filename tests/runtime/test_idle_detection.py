@@ -148,13 +148,29 @@ def answer(request: Any) -> str:
     return str(request.messages.message.content.upper())
 
 
-def test_a_replay_of_functions_on_worker_threads_waits_for_nobody(tmp_path: Path) -> None:
-    def program() -> list[str]:
-        return appl_map(both, range(20))
-
-    values = record(tmp_path / "t.trace", program, Fake(answer))
-    again, waits = replay(tmp_path / "t.trace", program)
+def apart(path: Path, program: Callable[[], list[str]], answered: Any) -> int:
+    """How often somebody is waited for in vain, in a process without threads of other tests."""
+    values = record(path, program, Fake(answer))
+    again, waits = answered(path, program)
     assert again == values
+    return int(waits)
+
+
+@pytest.fixture(scope="module")
+def other() -> Iterator[ProcessPoolExecutor]:
+    """A process in which no thread is left of any test."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+def mapped() -> list[str]:
+    return appl_map(both, range(20))
+
+
+def test_a_replay_of_functions_on_worker_threads_waits_for_nobody(
+    other: ProcessPoolExecutor, tmp_path: Path
+) -> None:
+    waits = other.submit(apart, tmp_path / "t.trace", mapped, replay).result()
     assert waits < FEW, "nobody is outside of appl"
 
 
@@ -167,20 +183,21 @@ async def beside(pool: ThreadPoolExecutor | None) -> list[str]:
     return found
 
 
+def beside_the_pool_of_the_loop() -> list[str]:
+    return asyncio.run(beside(None))
+
+
 def beside_a_pool() -> list[str]:
     with ThreadPoolExecutor(2) as pool:
         return asyncio.run(beside(pool))
 
 
-@pytest.mark.parametrize("program", [lambda: asyncio.run(beside(None)), beside_a_pool])
+@pytest.mark.parametrize("program", [beside_the_pool_of_the_loop, beside_a_pool])
 @pytest.mark.parametrize("answered", [replay, resume, rerun])
 def test_a_worker_of_a_pool_that_has_no_work_is_not_waited_for(
-    tmp_path: Path, program: Callable[[], list[str]], answered: Any
+    other: ProcessPoolExecutor, tmp_path: Path, program: Callable[[], list[str]], answered: Any
 ) -> None:
-    values = record(tmp_path / "t.trace", program, Fake(answer))
-    again, waits = answered(tmp_path / "t.trace", program)
-    assert again == values
-    assert waits < FEW
+    assert other.submit(apart, tmp_path / "t.trace", program, answered).result() < FEW
 
 
 def futures_of_a_pool() -> list[str]:
@@ -210,21 +227,6 @@ def threads_that_are_joined() -> list[str]:
     for thread in threads:
         thread.join()
     return [found[number] for number in sorted(found)]
-
-
-def apart(path: Path, program: Callable[[], list[str]], answered: Any) -> int:
-    """How often somebody is waited for in vain, in a process without threads of other tests."""
-    values = record(path, program, Fake(answer))
-    again, waits = answered(path, program)
-    assert again == values
-    return int(waits)
-
-
-@pytest.fixture(scope="module")
-def other() -> Iterator[ProcessPoolExecutor]:
-    """A process in which no thread is left of any test."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        yield pool
 
 
 @pytest.mark.parametrize("program", [futures_of_a_pool, queue_of_a_thread, threads_that_are_joined])
@@ -334,27 +336,28 @@ def side_by_side(*programs: Callable[[], None]) -> None:
         thread.join()
 
 
-def test_who_waits_for_another_is_waited_for_once(tmp_path: Path) -> None:
-    def program() -> list[str]:
-        over, waited, worked = threading.Event(), list[str](), list[str]()
+def one_waits_for_the_other() -> list[str]:
+    over, waited, worked = threading.Event(), list[str](), list[str]()
 
-        def waiting() -> None:
-            waited.append(ask("begin"))
-            over.wait()
-            waited.append(ask("end"))
+    def waiting() -> None:
+        waited.append(ask("begin"))
+        over.wait()
+        waited.append(ask("end"))
 
-        def working() -> None:
-            worked.extend(ask(f"step {number}") for number in range(20))
-            over.set()
+    def working() -> None:
+        worked.extend(ask(f"step {number}") for number in range(20))
+        over.set()
 
-        side_by_side(waiting, working)
-        return waited + worked
+    side_by_side(waiting, working)
+    return waited + worked
 
-    values = record(tmp_path / "t.trace", program, Fake(answer))
-    for answered in (replay, resume):
-        again, waits = answered(tmp_path / "t.trace", program)
-        assert again == values
-        assert waits < FEW
+
+@pytest.mark.parametrize("answered", [replay, resume])
+def test_who_waits_for_another_is_waited_for_once(
+    other: ProcessPoolExecutor, tmp_path: Path, answered: Any
+) -> None:
+    path = tmp_path / "t.trace"
+    assert other.submit(apart, path, one_waits_for_the_other, answered).result() < FEW
 
 
 def test_who_is_woken_by_way_of_another_thread_is_waited_for_anew(tmp_path: Path) -> None:
