@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -251,35 +252,41 @@ def test_a_run_is_shown_while_it_goes_on(path: Path, serve: Serve, show: Show) -
     page.until("document.querySelector('main').innerText.includes('the third')")
 
 
-def test_of_a_hundred_thousand_calls_few_are_in_the_document_and_all_can_be_reached(
-    show: Show,
-) -> None:
+@pytest.fixture
+def large() -> Iterator[ViewerServer]:
+    """It serves until the page is closed, which may be asking still."""
     with ViewerServer(Synthetic(100_000)) as server:  # type: ignore[arg-type]
-        page = show(server.url)
-        page.until("document.querySelector('.state').innerText == 'finished; 100,000 calls'")
-        elements = "document.querySelectorAll('*').length"
-        for view in ("calls", "timeline", "graph", "search"):
-            visit(page, view)
-            if view == "search":
-                page.js("document.querySelector('#search').value = 'x'")
-                page.js("document.querySelector('form').requestSubmit()")
-                page.until("document.querySelector('[data-done]')")
-            assert page.js(elements) < 1_500, view
-            page.js(
-                "{ const list = document.querySelector('main [tabindex=\"0\"]'); list.scrollTop = list.scrollHeight / 2 }"
-            )
-            page.frame()
-            assert page.js(elements) < 1_500, view
-        visit(page, "calls")
-        page.press("Escape", "End")
-        page.until("document.querySelector('#reader').dataset.row == '99999'")
-        last = "[...document.querySelectorAll('main [role=option]')].at(-1)"
-        assert page.js(f"{last}.ariaPosInSet + ' of ' + {last}.ariaSetSize") == "100000 of 100000"
-        page.press("ArrowUp", "PageDown", "ArrowUp")
-        page.until("document.querySelector('#reader').dataset.row == '99998'")
-        chosen = "document.querySelector('main [aria-selected=true]').getBoundingClientRect()"
-        edge = "document.querySelector('main .list').getBoundingClientRect()"
-        assert page.js(f"{chosen}.bottom <= {edge}.bottom + 1 && {chosen}.top >= {edge}.top - 1")
+        yield server
+
+
+def test_of_a_hundred_thousand_calls_few_are_in_the_document_and_all_can_be_reached(
+    large: ViewerServer, show: Show
+) -> None:
+    page = show(large.url)
+    page.until("document.querySelector('.state').innerText == 'finished; 100,000 calls'")
+    elements = "document.querySelectorAll('*').length"
+    for view in ("calls", "timeline", "graph", "search"):
+        visit(page, view)
+        if view == "search":
+            page.js("document.querySelector('#search').value = 'x'")
+            page.js("document.querySelector('form').requestSubmit()")
+            page.until("document.querySelector('[data-done]')")
+        assert page.js(elements) < 1_500, view
+        page.js(
+            "{ const list = document.querySelector('main [tabindex=\"0\"]'); list.scrollTop = list.scrollHeight / 2 }"
+        )
+        page.frame()
+        assert page.js(elements) < 1_500, view
+    visit(page, "calls")
+    page.press("Escape", "End")
+    page.until("document.querySelector('#reader').dataset.row == '99999'")
+    last = "[...document.querySelectorAll('main [role=option]')].at(-1)"
+    assert page.js(f"{last}.ariaPosInSet + ' of ' + {last}.ariaSetSize") == "100000 of 100000"
+    page.press("ArrowUp", "PageDown", "ArrowUp")
+    page.until("document.querySelector('#reader').dataset.row == '99998'")
+    chosen = "document.querySelector('main [aria-selected=true]').getBoundingClientRect()"
+    edge = "document.querySelector('main .list').getBoundingClientRect()"
+    assert page.js(f"{chosen}.bottom <= {edge}.bottom + 1 && {chosen}.top >= {edge}.top - 1")
 
 
 def test_a_server_that_is_gone_is_told(path: Path, chromium: Chromium) -> None:
