@@ -493,7 +493,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "appl", folder / "appl", ignore=ignored)
     for name in TESTS:
         shutil.copytree(ROOT / "tests" / name, folder / "tests" / name, ignore=ignored)
-    shutil.copy(ROOT / "pyproject.toml", folder)
+    for file in ("pyproject.toml", "tests/conftest.py", "tests/warm.py"):
+        shutil.copy(ROOT / file, folder / file)
     return folder
 
 

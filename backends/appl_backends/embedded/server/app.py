@@ -65,10 +65,10 @@ class EngineServer:
 
     def _routes(self, generate: Generate) -> Iterator[tuple[str, str, Handler]]:
         info = self._info
-        yield "POST", "/generate", generate
-        yield "PUT", "/generate", generate
-        yield "POST", "/v1/chat/completions", Chat(self.jobs, self._words)
-        yield "POST", "/v1/completions", Completions(self.jobs, self._words)
+        yield "POST", "/generate", generate.answer
+        yield "PUT", "/generate", generate.answer
+        yield "POST", "/v1/chat/completions", Chat(self.jobs, self._words).answer
+        yield "POST", "/v1/completions", Completions(self.jobs, self._words).answer
         yield "GET", "/v1/models", _json(info.models)
         yield "GET", "/v1/models/{model}", self._model
         yield "GET", "/v1/loads", _json(info.loads)

@@ -60,7 +60,7 @@ class Completions:
     def __init__(self, jobs: Jobs, words: Words) -> None:
         self._jobs, self._words, self._backend = jobs, words, jobs.backend
 
-    async def __call__(self, request: web.Request) -> web.StreamResponse:
+    async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer one request."""
         given = parsed(await request.read())
         check(given)

@@ -31,7 +31,7 @@ class Generate:
         most = jobs.limit + jobs.backend.engine.max_batch
         self._reader, self._writer = RequestReader(jobs.backend, words, most), AnswerWriter(words)
 
-    async def __call__(self, request: web.Request) -> web.StreamResponse:
+    async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer one request."""
         given = parsed(await request.read())
         stream = given.flag("stream")
