@@ -97,11 +97,22 @@ def fatal(word: str) -> str:
     return str(gen(max_tokens=4))
 
 
-def ask_noted(word: Any) -> str:
-    """As ``ask``; notes the process in a file beside the flag."""
+def _note() -> None:
+    """Note the process in a file beside the flag."""
     with Path(f"{os.environ['APPL_TEST_FLAG']}.processes").open("a") as file:
         file.write(f"{os.getpid()}\n")
+
+
+def ask_noted(word: Any) -> str:
+    """As ``ask``; notes the process."""
+    _note()
     return ask(word)
+
+
+def talk_noted(word: str) -> str:
+    """As ``talk``; notes the process."""
+    _note()
+    return talk(word)
 
 
 @ppl

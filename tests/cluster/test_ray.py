@@ -16,7 +16,7 @@ from appl.errors import BudgetExceeded, InvalidOption
 from appl.serving import serving
 from appl.session import replayed
 from appl.tracing import Trace
-from tests.cluster.programs import ask, ask_noted, fatal, ledger, own_thread, talk, telling
+from tests.cluster.programs import ask, ask_noted, fatal, ledger, own_thread, talk, talk_noted, telling
 
 LEDGER = "tests.cluster.programs:Ledger"
 ROOT = Path(__file__).parents[2]
@@ -43,7 +43,7 @@ def recording(folder, *, seconds=0.0, hold="\0", together=0, **settings):
 
 
 def noted(folder):
-    """The processes that items of ``ask_noted`` ran in."""
+    """The processes that items of ``ask_noted`` and ``talk_noted`` ran in."""
     file = folder / "flag.processes"
     found = {int(line) for line in file.read_text().split()}
     file.unlink()
@@ -52,24 +52,20 @@ def noted(folder):
 
 def test_a_map_over_processes_is_one_run_and_replays_without_them(cluster, tmp_path):
     words = [f"w{i}" for i in range(40)]
-    with recording(tmp_path):
-        values = appl.map(talk, words, engine="ray")
-    with replayed(tmp_path / "run.trace"):
-        assert appl.map(talk, words) == values
-    trace = Trace.open(tmp_path / "run.trace")
-    assert trace.state == "finished" and len(trace.calls) == 80
-    with recording(tmp_path / "here" if (tmp_path / "here").mkdir() is None else tmp_path):
-        assert appl.map(talk, words) == values
-    here = Trace.open(tmp_path / "here" / "run.trace")
-    assert {c.address: c.content for c in trace.calls} == {c.address: c.content for c in here.calls}
-
-
-def test_items_run_on_workers_and_the_calling_process_asks(cluster, tmp_path):
     with recording(tmp_path, together=40):  # which takes both workers
-        appl.map(ask_noted, range(40), engine=Ray(workers=2, at_once=20))
+        values = appl.map(talk_noted, words, engine=Ray(workers=2, at_once=20))
     workers = noted(cluster)
     assert len(workers) == 2 and os.getpid() not in workers
     assert {entry.pid for entry in ledger(tmp_path / "ledger")} == {os.getpid()}
+    with replayed(tmp_path / "run.trace"):
+        assert appl.map(talk_noted, words) == values
+    trace = Trace.open(tmp_path / "run.trace")
+    assert trace.state == "finished" and len(trace.calls) == 80
+    with recording(tmp_path / "here" if (tmp_path / "here").mkdir() is None else tmp_path):
+        assert appl.map(talk_noted, words) == values
+    assert noted(cluster) == {os.getpid()}
+    here = Trace.open(tmp_path / "here" / "run.trace")
+    assert {c.address: c.content for c in trace.calls} == {c.address: c.content for c in here.calls}
 
 
 def test_a_real_server_is_asked_with_the_key_of_the_calling_process(cluster, tmp_path, monkeypatch):
@@ -77,7 +73,7 @@ def test_a_real_server_is_asked_with_the_key_of_the_calling_process(cluster, tmp
         monkeypatch.setenv("SERVER_API_KEY", server.api_key)
         table = {"url": server.url, "api_key": {"env": "SERVER_API_KEY"}}
         with appl.record(tmp_path / "trace", backend="sglang", backends={"sglang": table}):
-            values = appl.map(talk, ["cat", "dog", "sun"], engine="ray")
+            values = appl.map(talk, ["cat", "dog", "sun"], engine=Ray(workers=1))
     with replayed(tmp_path / "trace"):
         assert appl.map(talk, ["cat", "dog", "sun"]) == values
     assert server.api_key.encode() not in (tmp_path / "trace").read_bytes()
@@ -174,18 +170,14 @@ def test_what_cannot_be_pickled_is_refused(cluster, tmp_path):
 
 
 def test_a_function_of_the_program_itself_is_sent_with_what_it_closes_over(cluster, tmp_path):
+    """Here with one that asks on a thread of the user's own, which has no address on a worker."""
     added = 3
 
     @appl.ppl
     def local(number):
         f"{number + added}"
-        return str(appl.gen(max_tokens=4))
+        return own_thread("x") if number == 3 else str(appl.gen(max_tokens=4))
 
     with recording(tmp_path):
-        assert appl.map(local, range(4), engine="ray") == ["3", "4", "5", "6"]
-
-
-def test_a_thread_of_the_users_own_has_no_address_on_a_worker(cluster, tmp_path):
-    with recording(tmp_path):
-        (said,) = appl.map(own_thread, ["x"], engine="ray")
-    assert "start it with appl.call" in said
+        *values, said = appl.map(local, range(4), engine=Ray(workers=1))
+    assert values == ["3", "4", "5"] and "start it with appl.call" in said

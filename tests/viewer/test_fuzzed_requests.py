@@ -14,10 +14,10 @@ from urllib.parse import quote, urlsplit
 
 from made import small_trace
 
+from tests.drawn import counts
 from tests.fuzzed import JUNK, Draft, storm
 
 MEMORY = 300 << 20
-COUNT = 6_000
 DOCUMENTS = (
     "runs", "a/run", "a/rows?since=0", "a/call?row=1", "a/messages?ids=0,1", "a/changes?since=0",
     "a/scopes?since=0", "a/search?text=x&from=0", "a/prefixes", "a/critical", "a/cost", "compare",
@@ -60,15 +60,16 @@ def drafts(url: str) -> list[Draft]:
     return made
 
 
-def test_fuzzed_requests_are_answered_or_refused(path: Path, tmp_path: Path) -> None:
+@counts(1_500, 6_000)
+def test_fuzzed_requests_are_answered_or_refused(path: Path, tmp_path: Path, count: int) -> None:
     log = tmp_path / "log.txt"
     with viewer(small_trace(path), log) as (process, url):
         statuses, failures = asyncio.run(
-            storm(url, {}, drafts(url), range(COUNT), lambda status: status >= 500, beside=16)
+            storm(url, {}, drafts(url), range(count), lambda status: status >= 500, beside=16)
         )
         text = Path(f"/proc/{process.pid}/status").read_text()
     peak = next(line for line in text.splitlines() if line.startswith("VmHWM"))
     assert failures == [], failures[0].sent[:2000]
-    assert sum(statuses.values()) == COUNT and {200, 403, 404, 405, 421} <= set(statuses)
+    assert sum(statuses.values()) == count and {200, 403, 404, 405, 421} <= set(statuses)
     assert "Traceback" not in log.read_text()
     assert int(peak.split()[1]) << 10 <= MEMORY
