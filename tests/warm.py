@@ -1,9 +1,9 @@
 """A Python that has imported the package already: each program given to it runs in a fork of it.
 
-``warm_python(folder)`` starts one and gives the folder of two programs, ``python`` and ``appl``. They
-are used as those of an environment are: with arguments, a working folder, an environment, streams,
-signals and an exit code of their own. What a process loads at its start is there already; whatever
-else it does, to the end of the interpreter, happens in a process of its own.
+``warm_python(folder)`` starts one and gives the folder of three programs, ``python``, ``appl`` and
+``pytest``. They are used as those of an environment are: with arguments, a working folder, an
+environment, streams, signals and an exit code of their own. What a process loads at its start is
+there already; whatever else it does, to the end of the interpreter, happens in a process of its own.
 
 A killed one is gone soon, but not at once: what a kill leaves behind is shown by a real process.
 """
@@ -27,10 +27,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
-PROGRAMS = {"python": [], "appl": ["-m", "appl"]}
+PROGRAMS = {"python": [], "appl": ["-m", "appl"], "pytest": ["-m", "pytest"]}
 LOADED = (
     "appl.cli", "appl.compiler", "appl.config", "appl.control", "appl.prompt", "appl.runtime",
-    "appl.session", "appl.tracing", "appl_backends.embedded",
+    "appl.session", "appl.tracing", "appl_backends.embedded", "_pytest",
 )  # fmt: skip
 """Packages that are loaded whole."""
 LEFT = ("appl.cli.perturbed_child", "appl_backends.embedded.server", "appl.tracing.viewer")

@@ -16,7 +16,16 @@ from appl.errors import BudgetExceeded, InvalidOption
 from appl.serving import serving
 from appl.session import replayed
 from appl.tracing import Trace
-from tests.cluster.programs import ask, ask_noted, fatal, ledger, own_thread, talk, talk_noted, telling
+from tests.cluster.programs import (
+    ask,
+    ask_noted,
+    fatal,
+    ledger,
+    own_thread,
+    talk,
+    talk_noted,
+    telling,
+)
 
 LEDGER = "tests.cluster.programs:Ledger"
 ROOT = Path(__file__).parents[2]
