@@ -23,11 +23,13 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
-PROGRAMS = {"python": [], "appl": ["-m", "appl"], "pytest": ["-m", "pytest"]}
+PYTEST = ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
+"""The package is loaded before pytest, which would rewrite its plugin, can see it."""
+PROGRAMS = {"python": [], "appl": ["-m", "appl"], "pytest": ["-m", "pytest", *PYTEST]}
 LOADED = (
     "appl.cli", "appl.compiler", "appl.config", "appl.control", "appl.prompt", "appl.runtime",
     "appl.session", "appl.tracing", "appl_backends.embedded", "_pytest",
@@ -66,16 +68,21 @@ sys.exit(code)
 
 
 @contextlib.contextmanager
-def warm_python(folder: Path) -> Iterator[Path]:
-    """The folder of the programs, as long as the block lasts; *folder* has a short name."""
+def warm_python(
+    folder: Path,
+    python: str = sys.executable,
+    programs: Mapping[str, list[str]] = PROGRAMS,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Path]:
+    """The folder of the *programs*, as long as the block lasts; *folder* has a short name."""
     path = str(folder / "socket")
-    for name, words in PROGRAMS.items():
+    for name, words in programs.items():
         file = folder / name
         file.write_text(CLIENT.format(python=sys.executable, path=path, words=words))
         file.chmod(0o755)
     server = subprocess.Popen(
-        [sys.executable, __file__, path], start_new_session=True, stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        [python, __file__, path], start_new_session=True, stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, env=environment,
     )  # fmt: skip
     assert server.stdin is not None and server.stdout is not None
     try:

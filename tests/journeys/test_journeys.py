@@ -21,25 +21,25 @@ def block(name: str) -> str:
     return (ROOT / "README.md").read_text().split(f'title="{name}"\n')[1].split("```")[0]
 
 
-def test_the_first_answer_with_a_key(newcomer: Newcomer) -> None:
-    newcomer.writes("first.py", block("first.py"))
+def test_the_first_answer_with_a_key(starter: Newcomer) -> None:
+    starter.writes("first.py", block("first.py"))
     command = f"appl run first.py --model openai/{MODEL}"
-    _, told = newcomer.types(command, code=1)
+    _, told = starter.types(command, code=1)
     assert "no key; type export OPENAI_API_KEY=" in told and "Traceback" not in told
     with provider(facts) as server:
-        newcomer.has_key_of(server)
-        out, told = newcomer.types(command)
+        starter.has_key_of(server)
+        out, told = starter.types(command)
     assert out == "Mira Holt\nOlaf Brand\n"
     assert "2 done" in told and KEY not in told
     assert [ask.data["model"] for ask in server.asks] == [MODEL] * 2
 
 
-def test_init_run_and_its_test(newcomer: Newcomer) -> None:
-    _, told = newcomer.types("appl init")
+def test_init_run_and_its_test(starter: Newcomer) -> None:
+    _, told = starter.types("appl init")
     assert "appl run hello.py" in told and "pytest" in told
-    assert {"appl.toml", "hello.py", "test_hello.py", ".gitignore"} <= set(newcomer.files())
-    assert newcomer.types("appl run hello.py")[0] == "Mira Holt\n"
-    assert "1 passed" in newcomer.types("pytest")[0]
+    assert {"appl.toml", "hello.py", "test_hello.py", ".gitignore"} <= set(starter.files())
+    assert starter.types("appl run hello.py")[0] == "Mira Holt\n"
+    assert "1 passed" in starter.types("pytest")[0]
 
 
 def test_one_question(newcomer: Newcomer) -> None:
@@ -139,16 +139,16 @@ def test_an_agent_with_a_blocking_tool(newcomer: Newcomer) -> None:
     assert len(server.asks) == 8 and len(fetched.read_text().split()) == 4
 
 
-def test_a_notebook(newcomer: Newcomer) -> None:
+def test_a_notebook(starter: Newcomer) -> None:
     book = nbformat.v4.new_notebook()
     setup, ask = block("first.py").split("def main")[0], "ask('Who is a baker?')"
     book.cells = [nbformat.v4.new_code_cell(each) for each in (setup, ask)]
-    newcomer.writes("book.ipynb", nbformat.writes(book))
-    newcomer.writes("appl.toml", f'model = "openai/{MODEL}"\n')
+    starter.writes("book.ipynb", nbformat.writes(book))
+    starter.writes("appl.toml", f'model = "openai/{MODEL}"\n')
     with provider(facts) as server:
-        newcomer.has_key_of(server)
-        newcomer.types("jupyter-execute --inplace book.ipynb")
-    (_, cell) = nbformat.read(newcomer.folder / "book.ipynb", 4).cells
+        starter.has_key_of(server)
+        starter.types("jupyter-execute --inplace book.ipynb")
+    (_, cell) = nbformat.read(starter.folder / "book.ipynb", 4).cells
     shown = [output["data"]["text/plain"] for output in cell.outputs if "data" in output]
     assert shown[0].startswith("Mira Holt")
     assert len(server.asks) == 1
@@ -167,21 +167,21 @@ def main():
 """
 
 
-def test_a_crash_and_the_same_command_again(newcomer: Newcomer) -> None:
+def test_a_crash_and_the_same_command_again(starter: Newcomer) -> None:
     def answer(question: str) -> str:
-        if question == "Question 2?" and len(newcomer.commands) == 1:
-            assert newcomer.process is not None
-            while newcomer.answered() < 2:  # an answer is written some ms after it has come
+        if question == "Question 2?" and len(starter.commands) == 1:
+            assert starter.process is not None
+            while starter.answered() < 2:  # an answer is written some ms after it has come
                 time.sleep(0)
-            newcomer.process.kill()
+            starter.process.kill()
         return f"To {question}"
 
-    newcomer.writes("survey.py", SURVEY)
+    starter.writes("survey.py", SURVEY)
     command = f"appl run survey.py --model openai/{MODEL}"
     with provider(answer) as server:
-        newcomer.has_key_of(server)
-        newcomer.types(command, code=-9)
-        out, told = newcomer.types(command)
+        starter.has_key_of(server)
+        starter.types(command, code=-9)
+        out, told = starter.types(command)
     assert out == "".join(f"To Question {number}?\n" for number in range(4))
     assert "going on with" in told and "4 done" in told and "2 of them from the record" in told
     assert [ask.question[9] for ask in server.asks] == ["0", "1", "2", "2", "3"]

@@ -19,12 +19,12 @@ sys.exit(len(sys.argv) > 1 and int(sys.argv[1]))
 """
 
 
-def test_a_script_on_this_python(newcomer: Newcomer) -> None:
+def test_a_script_on_this_python(starter: Newcomer) -> None:
     """``.ci/pythons`` runs this on the newest other Python that the machine has."""
-    newcomer.writes("script.py", SCRIPT)
-    out, told = newcomer.types("python script.py")
+    starter.writes("script.py", SCRIPT)
+    out, told = starter.types("python script.py")
     assert out == "Mira Holt\n" and "Traceback" not in told
-    out, told = newcomer.types("python script.py 5", code=5)
+    out, told = starter.types("python script.py 5", code=5)
     assert out == "Mira Holt\n" and "Traceback" not in told
-    again, told = newcomer.types("appl trace replay -- 5", code=5)
+    again, told = starter.types("appl trace replay -- 5", code=5)
     assert again == out and "Traceback" not in told

@@ -37,7 +37,10 @@ SERVING = "backends/appl_backends/embedded/server"
 def asking(file: Path) -> set[str]:
     """The libraries and calls in *file* by which a server can be asked."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+    text = file.read_text("utf-8")
+    if not any(name in text for name in LIBRARIES | CALLS | FOLLOWING):
+        return found
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             found |= LIBRARIES & {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
