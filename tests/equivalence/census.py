@@ -12,7 +12,7 @@ from .compare import judge, same_sort
 from .programs import program
 from .shrink import shrunk
 
-BLOCK = 25
+BLOCK = 20
 
 
 @dataclass

@@ -84,6 +84,7 @@ MUTANTS = (
         "runtime/concurrency/region.py",
         "        first = next((each for each in failures if each.unseen()), None)",
         "        first = next((each for each in reversed(list(failures)) if each.unseen()), None)",
+        first=13,
     ),
     Mutant(
         "a failed answer stays in the prompt",
@@ -136,7 +137,7 @@ MUTANTS = (
         "runtime/concurrency/region.py",
         "for each in reversed([pending for pending in self._marks if pending in gone]):",
         "for each in [pending for pending in self._marks if pending in gone]:",
-        first=312,
+        first=315,
     ),
     Mutant(
         "a statement in the body of a try does not wait for its calls",
@@ -189,6 +190,7 @@ MUTANTS = (
         "prompt/chain.py",
         "    if old is new:\n        return nodes\n",
         "    return nodes\n",
+        first=6,
     ),
     Mutant(
         "a level of records is another one for each of their items",
@@ -241,6 +243,7 @@ MUTANTS = (
         "runtime/tools/toolrun.py",
         'return self._message(f"{self._called} failed: {described(error)}", True)',
         'return self._message("null", False)',
+        first=2,
     ),
     Mutant(
         "an answer goes on after its calls of tools",
@@ -291,6 +294,7 @@ MUTANTS = (
         "runtime/answers/multi_call.py",
         "/ask.{number}",
         "/ask.1",
+        first=7,
     ),
     Mutant(
         "an answer that is asked again does not see what was said before",
@@ -501,6 +505,7 @@ MUTANTS = (
         "runtime/prompts/prompt_context.py",
         "return self._like(self.prompt.copy())",
         "return self._like(self.prompt)",
+        first=11,
     ),
     Mutant(
         "a primed generator waits for its first step",
@@ -543,13 +548,14 @@ def verdict(mutant: Mutant, copy: Path, module: list[str], limit: float) -> int 
 
 
 def mutated(mutant: Mutant, folder: Path, suites: tuple[str, ...] = ("equivalence",)) -> Path:
-    """A copy of the package and of the *suites* with the bug in it."""
+    """A copy of the package and of the *suites* with the bug in it: all other files are links."""
     ignored = shutil.ignore_patterns("*.pyc.*")  # other processes write them, and take them away
     for name in ("appl", *(f"tests/{suite}" for suite in suites)):
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored, copy_function=os.symlink)
     path = folder / "appl" / mutant.file
     text = path.read_text()
     assert text.count(mutant.old) == 1, f"{mutant.name}: its place in {mutant.file} has changed"
+    path.unlink()  # the link to it
     path.write_text(text.replace(mutant.old, mutant.new))
     return folder
 

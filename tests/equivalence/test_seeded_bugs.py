@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from drawn import counts
 
 from .mutants import MUTANTS, UNHURT, hunt
 
@@ -26,5 +27,6 @@ def test_every_seeded_bug_is_found(
     assert [m.name for m, programs in zip(mutants, found, strict=True) if programs is None] == []
 
 
-def test_the_copy_without_a_bug_agrees(tmp_path: Path) -> None:
-    assert hunt(UNHURT, tmp_path, seeds=20) is None
+@counts(8, 40)
+def test_the_copy_without_a_bug_agrees(count: int, tmp_path: Path) -> None:
+    assert hunt(UNHURT, tmp_path, seeds=count) is None

@@ -10,9 +10,9 @@ import pytest
 
 from .trying import BODIES, Trying, difference
 
-PROGRAMS = 140
+PROGRAMS = 60
 LONG = 20_000
-BLOCK = 50
+BLOCK = 30
 FEATURES = (*BODIES, "except*", "else", "finally", "async", "dare_same", "dare_again", "dare_copy")
 
 

@@ -41,7 +41,7 @@ SEEDED = (
         "tracing/replaying/rerunner.py",
         "            live = self._running or self._is_new(timer.moment.address)",
         "            live = False",
-        first=77,
+        first=105,
     )),
     Seeded("locks", "plain", Mutant(
         "a lock that is held is given to another",
@@ -66,12 +66,14 @@ SEEDED = (
         "runtime/answers/call.py",
         "        self._end(Error(error), None, error)",
         "        self._end(Error(CallCancelled(str(error))), None, error)",
+        first=14,
     )),
     Seeded("queues", "replayed", Mutant(
         "tasks of one coroutine function share an address",
         "runtime/concurrency/tasks.py",
         "frame.issue(name)",
         'f"{frame.address}/{name}.0"',
+        first=19,
     )),
     Seeded("orphans", "plain", Mutant(
         "a program whose thread has ended is waited for",
@@ -84,6 +86,7 @@ SEEDED = (
         "runtime/concurrency/task.py",
         "        self.children = self.children or owed(started)\n",
         "",
+        first=293,
     )),
     Seeded("failing tools", "plain", Mutant(
         "the result of a tool does not say which one has failed",
@@ -98,6 +101,7 @@ SEEDED = (
         "                except GeneratorExit:\n                    out = step",
         "                    yield out\n                    step = functools.partial(inner.send, None)\n"
         "                except GeneratorExit:\n                    out = step",
+        first=32,
     )),
     Seeded("shared objects", "plain", Mutant(
         "an activation of a resume method does not wait for the one before",
