@@ -65,7 +65,7 @@ def answers_of(backend: Counted) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", [pytest.param("openai", marks=pytest.mark.long), "sglang"])
 def test_a_run_goes_on_when_its_server_is_there_again(client: str) -> None:
     with ExitStack() as servers:
         first: Served = servers.enter_context(serving(*KEYS))

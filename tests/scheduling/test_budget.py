@@ -16,7 +16,7 @@ from appl.errors import BackendBusy, BackendUnavailable, BudgetExceeded, Invalid
 from appl.price import Price
 from appl.runtime.scheduling.accounts import Account, Amounts, BudgetLedger
 from appl.testing import Allowance, Answer, Late, Policy, Retries, VirtualClock, running
-from tests.drawn import examples
+from tests.drawn import counts, examples
 
 PROMPT = 18  # what is estimated for "Well?"
 
@@ -52,19 +52,20 @@ def test_a_fan_out_of_1000_never_passes_its_budget() -> None:
     assert backend.present == 0
 
 
-def test_calls_wait_for_what_others_leave_and_stop_only_when_it_is_spent() -> None:
+@counts(250, 1000)
+def test_calls_wait_for_what_others_leave_and_stop_only_when_it_is_spent(count: int) -> None:
     backend = late()  # 10 tokens are used where 28 are reserved
-    with running(backend, policy=policy(backend, tokens=10_018)):
-        assert len(fan(1000)) == 1000
-    assert 28 * backend.most <= 10_018
-    again = late()
+    with running(backend, policy=policy(backend, tokens=10 * count + 18)):
+        assert len(fan(count)) == count
+    assert 28 * backend.most <= 10 * count + 18
+    again, most = late(), 10 * count - 1
     with (
-        pytest.raises(BudgetExceeded, match="9999 tokens"),
-        running(again, policy=policy(again, tokens=9_999)),
+        pytest.raises(BudgetExceeded, match=f"{most} tokens"),
+        running(again, policy=policy(again, tokens=most)),
     ):
-        fan(1000)
-    assert 10 * len(again.requests) <= 9_999
-    assert 10 * len(again.requests) > 9_999 - 28
+        fan(count)
+    assert 10 * len(again.requests) <= most
+    assert 10 * len(again.requests) > most - 28
 
 
 def test_a_call_that_could_pass_the_budget_is_not_sent() -> None:

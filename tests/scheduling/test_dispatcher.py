@@ -76,7 +76,7 @@ def drawn_policy(dice: random.Random, clock: VirtualClock) -> Policy:
     )  # fmt: skip
 
 
-@examples(25, 80, st.integers(0, 10**9), st.integers(1, 60), st.sampled_from([0.1, 0.5, 0.9]))
+@examples(10, 80, st.integers(0, 10**9), st.integers(1, 60), st.sampled_from([0.1, 0.5, 0.9]))
 def test_no_call_is_lost_and_none_is_answered_twice(seed: int, width: int, share: float) -> None:
     dice, clock, log = random.Random(seed), VirtualClock(), Log()
 
@@ -98,7 +98,7 @@ def test_no_call_is_lost_and_none_is_answered_twice(seed: int, width: int, share
         assert len([e for e in log.of(AttemptFailed) if e.address == address]) < len(numbers)
 
 
-@examples(15, 40, st.integers(0, 10**9))
+@examples(6, 40, st.integers(0, 10**9))
 def test_cancelled_calls_leave_nothing_behind(seed: int) -> None:
     dice, clock = random.Random(seed), VirtualClock()
 

@@ -42,7 +42,7 @@ def fan() -> list[str]:
     return [str(each) for each in answers]
 
 
-@pytest.mark.parametrize("client", ["openai", "sglang"])
+@pytest.mark.parametrize("client", ["openai", pytest.param("sglang", marks=pytest.mark.long)])
 def test_a_server_that_is_killed_and_started_again_loses_no_call(client: str) -> None:
     watch = Watch(WIDTH // 4)
     with contextlib.ExitStack() as stack:

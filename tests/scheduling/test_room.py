@@ -25,6 +25,7 @@ from appl.runtime.scheduling.scheduler import Scheduler
 from appl.runtime.scheduling.warming import PrefixFirst
 from appl.testing import BackendEndpoint, Limits, Log, Model, Models, Policy, Retries, VirtualClock
 from appl.testing.radix import RadixServer
+from tests.drawn import counts
 
 
 def said(name: str, words: int) -> str:
@@ -247,18 +248,21 @@ def at_rest(scheduler: Scheduler, ahead: PrefixFirst | None, clock: VirtualClock
     asyncio.run_coroutine_threadsafe(look(), io_thread().loop).result(20)
 
 
-def test_every_call_of_a_storm_ends_once_and_nothing_is_left() -> None:
-    for seed in range(12):
+@counts(4, 12)
+def test_every_call_of_a_storm_ends_once_and_nothing_is_left(count: int) -> None:
+    for seed in range(count):
         storm(seed, 8, threads=False)
 
 
-def test_nor_where_two_runs_share_one_cache() -> None:
-    for seed in range(12):
+@counts(4, 12)
+def test_nor_where_two_runs_share_one_cache(count: int) -> None:
+    for seed in range(count):
         storm(seed, 8, threads=False, runs=2)
 
 
-def test_nor_where_one_run_has_two_places() -> None:
-    for seed in range(12):
+@counts(4, 12)
+def test_nor_where_one_run_has_two_places(count: int) -> None:
+    for seed in range(count):
         storm(seed, 8, threads=False, places=2)
 
 

@@ -75,7 +75,7 @@ def check(found: tuple[Counter[int], list[Verdict], int, str], count: int) -> No
     assert used <= MEMORY, f"{used >> 20} MiB"
 
 
-@counts(1_200, 4_000)
+@counts(600, 4_000)
 def test_fuzzed_requests_are_answered_or_refused(tmp_path: Path, count: int) -> None:
     found = storms(tmp_path, range(count))
     check(found, count)
