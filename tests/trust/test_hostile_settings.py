@@ -363,7 +363,7 @@ _TEST = "import pytest, prog\n@pytest.mark.appl\ndef test_it(): str(prog.main())
 
 
 @pytest.mark.parametrize("name", _PROCESSES)
-def test_no_process_goes_on_without_approval(theirs: Stranger, name: str) -> None:
+def test_no_process_goes_on_without_approval(theirs: Stranger, warm: Path, name: str) -> None:
     theirs.says(
         {"backend": "evil:Backend", "redact": "evil:f", "home": str(theirs.other), "gc": True,
          "keep_runs": 0, "otel": theirs.url.removesuffix("/v1"),
@@ -371,17 +371,19 @@ def test_no_process_goes_on_without_approval(theirs: Stranger, name: str) -> Non
     )  # fmt: skip
     (theirs.folder / "test_it.py").write_text(_TEST)
     more = ["--appl-record=all"] if name == "pytest" else []
-    done = _python(theirs.folder, *_PROCESSES[name], *more)
+    done = _python(theirs.folder, *_PROCESSES[name], *more, python=warm / "python")
     assert done.returncode in (1, 2) and NEEDS in done.stdout + done.stderr, done
     for key in ("backend", "redact", "home", "gc", "keep_runs", "otel", "backends.openai.base_url"):
         assert f": {key} = " in done.stdout + done.stderr
     assert CANARY not in done.stdout + done.stderr and not theirs.effects()
 
 
-def _python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def _python(
+    folder: Path, *words: str, python: Path = Path(sys.executable)
+) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(ROOT), str(ROOT / "backends")])
     return subprocess.run(
-        [sys.executable, *words], cwd=folder, env={**os.environ, "PYTHONPATH": path},
+        [python, *words], cwd=folder, env={**os.environ, "PYTHONPATH": path},
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 

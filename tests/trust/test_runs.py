@@ -298,7 +298,7 @@ def test_a_program_that_opens_a_forged_run_says_that_it_trusts_it(tmp_path: Path
     assert not is_own(theirs)
 
 
-@counts(3, 1, "step")
+@counts(7, 1, "step")
 def test_every_change_of_a_byte_is_seen(project: Project, step: int) -> None:
     (own,) = project.traces
     assert is_own(own)
