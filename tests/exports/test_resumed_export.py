@@ -19,7 +19,7 @@ from tests.housekeeping.conftest import made
 from .conftest import Collector, Project, collecting
 
 PROCESS = Path(__file__).with_name("collector_process.py")
-CALLS, LONG_CALLS = 6_000, 20_000
+CALLS, LONG_CALLS = 3_000, 20_000
 MEASURED = """
 import sys
 from appl.cli import main

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tracing"))
 
 import rehearsal
 
-KILLS, LONG_KILLS = 70, 2000
+KILLS, LONG_KILLS = 35, 2000
 PART = 3  # as in resuming
 LIVES = 12
 GROUP_MS = 5

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from drawn import counts
+from hypothesis import given, settings, strategies as st
 
 from appl.errors import TraceError
 from appl.tracing import Trace
@@ -47,12 +48,19 @@ def written(path: Path, records: list[Any]) -> Path:
     return path
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-@given(headers, st.lists(sealed, max_size=4), st.booleans())
+@counts(100, 1000)
 def test_any_sealed_record_is_read_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, header: dict[str, Any], more: list[Any], own: bool
+    tmp_path_factory: pytest.TempPathFactory, count: int
 ) -> None:
-    folder = tmp_path_factory.mktemp("hostile")
+    @settings(max_examples=count)
+    @given(headers, st.lists(sealed, max_size=4), st.booleans())
+    def check(header: dict[str, Any], more: list[Any], own: bool) -> None:
+        read_or_refused(tmp_path_factory.mktemp("hostile"), header, more, own)
+
+    check()
+
+
+def read_or_refused(folder: Path, header: dict[str, Any], more: list[Any], own: bool) -> None:
     key = keys.make(folder)
     privacy = header.get("privacy")
     if isinstance(privacy, dict) and privacy.get("key") == "KEY":

@@ -21,9 +21,9 @@ from appl.runtime.run import Run
 from appl.testing import Echo
 from appl.tracing import Recorder, Replayer
 
-FEW, PROGRAMS = 48, 140
+FEW, PROGRAMS = 24, 140
 AGAIN = 3
-FEW_HASHED, HASHED = 14, 40
+FEW_HASHED, HASHED = 8, 40
 
 
 @functools.cache
