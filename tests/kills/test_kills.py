@@ -118,16 +118,18 @@ def killed_many_times(
     writer: str = "whole",
     stream: bool = False,
     acknowledged: int = 0,
+    chunks: int = -1,
 ) -> Verdict:
     """Kill *kills* children at points drawn from *seed*, and judge each trace after each kill.
 
-    A slow machine acknowledges less before each kill: it goes on until *acknowledged* calls are.
+    A slow machine acknowledges less before each kill: it goes on until *acknowledged* calls are, and
+    *chunks* are recorded.
     """
     dice, verdict, trace = random.Random(seed), Verdict(), 0
     points = list(POINTS) if writer != "no-repair" else ["inside-write"]
-    while (verdict.kills < kills or verdict.acknowledged <= acknowledged) and (
-        writer == "whole" or verdict.clean
-    ):
+    while (
+        verdict.kills < kills or verdict.acknowledged <= acknowledged or verdict.chunks <= chunks
+    ) and (writer == "whole" or verdict.clean):
         trace += 1
         path = folder / f"{trace}.trace"
         lives: list[Life] = []
@@ -218,7 +220,7 @@ def test_no_acknowledged_call_is_lost_and_every_trace_is_readable(
 def test_kills_while_answers_are_streamed_leave_readable_traces(
     server: Server, tmp_path: Path
 ) -> None:
-    verdict = killed_many_times(server, tmp_path, KILLS // 2, seed=5, stream=True)
+    verdict = killed_many_times(server, tmp_path, KILLS // 2, seed=5, stream=True, chunks=1000)
     print(verdict)
     assert verdict.clean, verdict
     assert verdict.kills >= KILLS // 2 and verdict.chunks > 1000 and verdict.torn > 0, verdict

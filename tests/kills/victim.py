@@ -7,6 +7,7 @@ answer that was committed through a pipe, and kills itself at the ordered point 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import os
 import random
@@ -198,4 +199,5 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
+    importlib.import_module("pydantic_core")  # or each child imports it anew
     serve()
