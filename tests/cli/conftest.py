@@ -100,8 +100,8 @@ class Project:
     def run(self, function: str, *words: str) -> Result:
         return self.appl("run", f"prog.py:{function}", *words, "--backend", "appl.testing:Echo")
 
-    def python(self, *words: str, **environment: str) -> Result:
-        done = self.process(*words, **environment)
+    def python(self, *words: str, cold: bool = False, **environment: str) -> Result:
+        done = self.process(*words, cold=cold, **environment)
         out, err = done.communicate(timeout=60)
         return Result(done.returncode, out, err)
 

@@ -55,6 +55,6 @@ def test_a_check_needs_no_settings_that_can_be_read(project: Project) -> None:
 
 def test_the_first_run_of_a_plain_script_names_the_next_command(project: Project) -> None:
     project.write("script.py", SCRIPT)
-    first = project.python("script.py", APPL_BACKEND="appl.testing:Echo")
+    first = project.python("script.py", cold=True, APPL_BACKEND="appl.testing:Echo")
     assert first.err.splitlines()[-1].startswith(f"{NEXT}`appl trace show`")
     assert NEXT not in project.python("script.py", APPL_BACKEND="appl.testing:Echo").err
