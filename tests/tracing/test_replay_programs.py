@@ -53,7 +53,7 @@ def test_random_programs_replay_to_the_same_values_with_no_live_call(
 def test_another_process_with_another_hash_seed_replays_them(
     tmp_path: Path, hash_seed: str, hashed: int
 ) -> None:
-    folder, values, _ = recorded(FEW)
+    folder, values, _ = recorded(max(FEW, hashed))
     chosen = [folder / f"{seed}.trace" for seed in range(hashed)]
     for path in chosen:
         (tmp_path / path.name).write_bytes(path.read_bytes())
