@@ -50,6 +50,9 @@ def process_session(script: Callable[[], Session] | None = None) -> Session:
             # The run is closed after the main thread has ended but before Python stops the threads
             # that close it.
             at_exit(_close_process)
+            # A Ctrl-C may break that end off before it reaches us. Python ignores the exception and
+            # goes on with the functions of atexit.
+            atexit.register(_close_broken_off)
             # A child that went on with this run would write into its parent's trace.
             os.register_at_fork(after_in_child=_forget)
         return _process
@@ -159,6 +162,12 @@ def _close_process() -> None:
     else:
         for line in _last_lines(session) if failed is None else ():
             tell(line)
+
+
+def _close_broken_off() -> None:
+    """Close the run as interrupted if its end was broken off before it could begin."""
+    if _process is not None:  # what is closed already stays as it is
+        _finish(_process, KeyboardInterrupt())
 
 
 def _last_lines(session: Session) -> Iterator[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from appl.tracing import Trace
 
 from .conftest import Project
@@ -114,39 +116,61 @@ NEVER = (
 
 def test_ctrl_c_ends_a_script_and_closes_its_trace(project: Project) -> None:
     project.write("never.py", NEVER)
-    for ending in ("str(ask('x'))\n", ""):  # while it waits, and while its end waits
-        project.write("script.py", f"from prog import ask\nx = ask('x')\n{ending}")
-        running = project.process("script.py", cold=bool(ending), APPL_BACKEND="never:Never")
-        assert running.stdout is not None
-        assert running.stdout.readline() == "asked\n"
-        running.send_signal(signal.SIGINT)
-        _, err = running.communicate(timeout=60)
-        assert running.returncode in (130, -signal.SIGINT), err
-        trace = Trace.open(project.traces[-1])
-        assert (trace.state, trace.reason) == ("finished", "interrupted"), err
+    project.write("script.py", "from prog import ask\nstr(ask('x'))\n")
+    running = project.process("script.py", cold=True, APPL_BACKEND="never:Never")
+    assert running.stdout is not None
+    assert running.stdout.readline() == "asked\n"
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode in (130, -signal.SIGINT), err
+    trace = Trace.open(project.traces[-1])
+    assert (trace.state, trace.reason) == ("finished", "interrupted"), err
 
 
 INTERRUPTED = """
 import os, signal, sys, threading, time
 from prog import ask
 
-def joins(frame):
-    return frame is not None and (frame.f_code.co_name == "join" or joins(frame.f_back))
+def is_in(name, frame):
+    return frame is not None and (frame.f_code.co_name == name or is_in(name, frame.f_back))
 
 def interrupt():
-    while not joins(sys._current_frames()[threading.main_thread().ident]):
+    while not is_in({place!r}, sys._current_frames()[threading.main_thread().ident]):
         time.sleep(0)
     os.kill(os.getpid(), signal.SIGINT)
 
 ask("x")
-threading.Thread(target=interrupt).start()
+threading.Thread(target=interrupt, daemon={daemon}).start()
 """
 
 
-def test_ctrl_c_while_a_thread_of_the_user_is_waited_for_closes_the_trace(project: Project) -> None:
-    project.write("script.py", INTERRUPTED)
-    ended = project.python("script.py", **ECHO)
+@pytest.mark.parametrize(
+    ("place", "daemon", "backend"),
+    [("_sleep", True, "never:Never"), ("join_users_threads", False, "appl.testing:Echo")],
+    ids=["while the end waits for an answer", "while it waits for a thread of the user"],
+)
+def test_ctrl_c_at_the_end_of_a_script_closes_its_trace(
+    project: Project, place: str, daemon: bool, backend: str
+) -> None:
+    project.write("never.py", NEVER)
+    project.write("script.py", INTERRUPTED.format(place=place, daemon=daemon))
+    ended = project.python("script.py", APPL_BACKEND=backend)
     assert ended.code in (130, -signal.SIGINT), ended.err
+    trace = Trace.open(project.traces[-1])
+    assert (trace.state, trace.reason) == ("finished", "interrupted"), ended.err
+
+
+def test_ctrl_c_before_python_lets_a_run_end_closes_its_trace(project: Project) -> None:
+    project.write("never.py", NEVER)
+    project.write(
+        "script.py",
+        "import atexit, threading\nfrom prog import ask\natexit.register(print, 'atexit ran')\n"
+        "def broken_off(): raise KeyboardInterrupt\n"
+        "ask('x')\nthreading._register_atexit(broken_off)\n",  # called before ours
+    )
+    ended = project.python("script.py", APPL_BACKEND="never:Never")
+    assert ended.out.splitlines()[-1] == "atexit ran"
+    assert "KeyboardInterrupt" in ended.err
     trace = Trace.open(project.traces[-1])
     assert (trace.state, trace.reason) == ("finished", "interrupted"), ended.err
 
