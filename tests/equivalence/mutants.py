@@ -109,7 +109,7 @@ MUTANTS = (
     ),
     Mutant(
         "a call goes out when one of its missing parts is there",
-        "runtime/scheduling/preparation.py",
+        "runtime/scheduling/scheduler.py",
         "lambda _: _look_again(call, go, waiting)",
         "lambda _: _prepared(call) and go(call)",
     ),

@@ -182,10 +182,11 @@ class Watchdog:
     def _running(self) -> list[Hub]:
         """The hubs that do not rest; one whose thread is in a loop leaves that to the loop's."""
         hubs = self._hubs()
-        # Mostly all rest, and nothing more is to be found out.
         found = list(filterfalse(methodcaller("rest"), hubs))
-        in_loops = {hub.thread for hub in hubs if hub.runs()} if found else ()
-        return [hub for hub in found if hub.loop or hub.thread not in in_loops] if found else found
+        if not found or len(hubs) == 1:  # mostly
+            return found
+        in_loops = {hub.thread for hub in hubs if hub.runs()}
+        return [hub for hub in found if hub.loop or hub.thread not in in_loops]
 
     def _let_go(self, over: WaitedRun) -> None:
         """Forget a run that is *over*, also while other runs keep this busy."""

@@ -28,7 +28,7 @@ from appl.runtime.event import AttemptFailed
 from appl.runtime.scheduling.dispatcher import Dispatcher
 from appl.runtime.scheduling.metering import estimated
 from appl.runtime.scheduling.policy import Policy
-from appl.runtime.scheduling.preparation import incomplete, when_prepared
+from appl.runtime.scheduling.scheduler import incomplete, when_prepared
 
 if TYPE_CHECKING:
     from appl.runtime.answers.models import Models, Route, Spot
