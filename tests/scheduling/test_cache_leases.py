@@ -25,7 +25,13 @@ lease = StoredLeases().lease({SERVER!r})
 asyncio.run(lease.exchange(7.0))
 """
 WAITS = 'print("held", flush=True)\nsys.stdin.read()\n'
-FORKS = "if os.fork() == 0:\n    sys.stdin.read()\n    os._exit(0)\n"
+FORKS = """
+if os.fork() == 0:
+    print("held", flush=True)  # by the child, which has forgotten the lease by now
+    sys.stdin.read()
+    os._exit(0)
+sys.stdin.read()
+"""
 NO_ROOM = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
 
 
@@ -96,7 +102,7 @@ def test_another_process_is_seen_until_it_is_killed(folder: Path) -> None:
 
 def test_a_forked_child_does_not_hold_the_lease_of_its_parent(folder: Path) -> None:
     mine = here()
-    with process(HOLDS + FORKS + WAITS) as other:
+    with process(HOLDS + FORKS) as other:
         assert exchanged(mine) == [7]
         other.send_signal(signal.SIGKILL)
         other.wait()
