@@ -32,8 +32,7 @@ from appl.runtime.concurrency.fiber import hub_here, strand_here
 from appl.runtime.concurrency.future import Future
 from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.concurrency.task import Task, context_for
-from appl.runtime.current import current, here
-from appl.runtime.frame import Frame
+from appl.runtime.frame import Frame, current, here
 from appl.runtime.ops import OPS
 from appl.runtime.preview import Preview, render
 from appl.runtime.prompts.compositor import Compositor, compositor_of

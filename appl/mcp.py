@@ -28,8 +28,7 @@ from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.parallel import scope_beside
 from appl.runtime.concurrency.promise_values import awaited, result_of
 from appl.runtime.concurrency.task import Task, context_for
-from appl.runtime.current import here
-from appl.runtime.frame import Frame, FrameRun
+from appl.runtime.frame import Frame, FrameRun, here
 from appl.runtime.tools import offers
 from appl.runtime.tools.arguments import read_object
 from appl.runtime.tools.tool import Reads, SchemaReader, Tool

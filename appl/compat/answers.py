@@ -12,7 +12,7 @@ from typing import Any
 from appl.compat.older import told_once
 from appl.errors import InvalidOption, UnknownOption, nearest
 from appl.fallback import MISSING
-from appl.runtime.prompts.writer import PromptWriter
+from appl.runtime.frame import PromptWriter
 
 WORDS = {
     "server": "model",

@@ -24,9 +24,8 @@ from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.parallel import name_of, program_behind
 from appl.runtime.concurrency.progress import Progress, progress_for
 from appl.runtime.concurrency.promise import Error, Promise, Value
-from appl.runtime.current import here
 from appl.runtime.event import Observed
-from appl.runtime.frame import Frame
+from appl.runtime.frame import Frame, here
 from appl.runtime.scheduling.accounts import Account
 
 _OPTIONS = ("temperature", "max_tokens", "seed", "salt", "sequential")

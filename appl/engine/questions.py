@@ -87,9 +87,10 @@ class WorkerCall(Call):
 
     def starts(self) -> None:
         request, (kind, _, file, line) = self.request, self.identity
-        if self.run.reporter.watched and request is not None:
+        watcher = self.run.reporter.watcher
+        if watcher is not None and request is not None:
             at, edges = time.monotonic_ns(), self.edges()  # its prompt has no parts here
-            self.run.reporter.emit(CallStarted(request, kind, edges, file, line, at))
+            watcher.on_event(CallStarted(request, kind, edges, file, line, at))
 
     def tell(self, told: object) -> None:
         """Tell the worker that asked last."""

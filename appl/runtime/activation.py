@@ -27,11 +27,10 @@ from appl.runtime.concurrency.tasks import OWN_CODE
 from appl.runtime.concurrency.unread_calls import unheld
 from appl.runtime.concurrency.watchdog import ENTRIES
 from appl.runtime.event import ScopeEntered
-from appl.runtime.frame import FRAME, Frame, owed, owes
+from appl.runtime.frame import FRAME, Frame, PromptWriter, owed, owes
 from appl.runtime.prompts.place import Kept
 from appl.runtime.prompts.roles import Spoken
 from appl.runtime.prompts.state import Turn
-from appl.runtime.prompts.writer import PromptWriter
 from appl.runtime.returning import asettled, settled
 
 Ctx = Literal["new", "copy", "same", "resume"]
@@ -85,10 +84,10 @@ def enter(
     if mode.listener is not None:
         frame.prompt, frame.streams = ObservedPrompt(prompt, mode.listener), True
     turn = state.turn(caller, frame) if state is not None else None
-    if run.reporter.watched:
+    if (watcher := run.reporter.watcher) is not None:
         at = time.monotonic_ns()
         parent, about = caller.address, mode.metadata
-        run.reporter.emit(ScopeEntered(frame.address, parent, name, file, line, at, about))
+        watcher.on_event(ScopeEntered(frame.address, parent, name, file, line, at, about))
     return frame, turn
 
 

@@ -6,8 +6,7 @@ Invariant: what is issued inside is charged to it, wherever and whenever it is a
 from __future__ import annotations
 
 from appl.errors import InvalidOption
-from appl.runtime.current import here
-from appl.runtime.frame import Frame
+from appl.runtime.frame import Frame, here
 from appl.runtime.scheduling.accounts import Account, Amounts
 from appl.runtime.scheduling.policy import Allowance
 

@@ -214,9 +214,9 @@ Event = (
 class Instrument(Protocol):
     """Watches a run without power over it; one that raises is dropped, with a warning.
 
-    A ``Concealing`` instrument also learns which values it must not keep, and one of the class
-    ``WantsChunks`` may want the pieces of answers as they arrive. ``Recorder`` is an exception: if
-    recording fails, the run's gate stops new calls.
+    An ``Unfailing`` one never does. A ``Concealing`` instrument also learns which values it must
+    not keep, and one of the class ``WantsChunks`` may want the pieces of answers as they arrive.
+    ``Recorder`` is an exception: if recording fails, the run's gate stops new calls.
     """
 
     def on_event(self, event: Event) -> None:
@@ -243,3 +243,17 @@ class WantsChunks(Protocol):
 def wants_chunks(instrument: Instrument) -> bool:
     """True if *instrument* wants the pieces of all answers."""
     return offers(instrument, WantsChunks) and instrument.wants_chunks
+
+
+@runtime_checkable
+class Unfailing(Protocol):
+    """An instrument that may never raise, so that it is told without a guard."""
+
+    @property
+    def never_raises(self) -> bool:
+        """True if it does not."""
+
+
+def never_raises(instrument: Instrument) -> bool:
+    """True if *instrument* says that it raises nothing."""
+    return offers(instrument, Unfailing) and instrument.never_raises

@@ -1,25 +1,31 @@
 """Frames: one activation of a function each, with its prompt, role and the counters of addresses.
 
 Invariant: an address is fixed when something is issued, from the frame's own counters alone, so it
-is the same under every schedule. ``FRAME`` is the only ``ContextVar`` of appl.
+is the same under every schedule. A program, a task and a thread of the user's own each are in one
+frame of one run, also where several runs are open. ``FRAME`` is the only ``ContextVar`` of appl.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from asyncio import Task as AsyncTask
+from asyncio import Task as AsyncTask, _get_running_loop
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 from weakref import ReferenceType
 
+from greenlet import getcurrent
+
+from appl import services
 from appl.prompt.voice import USER, Voice
-from appl.runtime.prompts.writer import PromptWriter
+from appl.runtime.concurrency.fiber import Stack, strand_here
+from appl.runtime.concurrency.loop_thread import task_here
 
 if TYPE_CHECKING:
     from appl.backend import Profile
     from appl.prompt.chain import Prompt, PromptNode
+    from appl.prompt.origin import Origin
     from appl.runtime.answers.call import Call, CallBody
     from appl.runtime.concurrency.promise import Promise
     from appl.runtime.dispatch import Dispatch
@@ -112,6 +118,27 @@ class FrameRun(Protocol):
 
     def admit(self, call: Call) -> None:
         """Send *call* on its way; on the I/O loop."""
+
+
+class PromptWriter:
+    """A writer of text into a prompt, in a voice; ``fresh`` if the next part begins an item.
+
+    ``address`` says whose prompt it is. ``origin`` is where its own part of the prompt begins,
+    and ``base`` the voice in which it begins. ``site`` is the statement whose parts are being said.
+    """
+
+    __slots__ = ("address", "base", "fresh", "origin", "prompt", "site", "voice")
+
+    def __init__(self, address: str, prompt: Prompt, voice: Voice = USER) -> None:
+        self.address, self.prompt = address, prompt
+        self.voice = self.base = voice
+        self.origin: PromptNode | None = prompt.tip
+        self.fresh = True
+        self.site: Origin = None
+
+    def tip(self) -> PromptNode | None:
+        """The newest node that belongs to this."""
+        return self.prompt.tip
 
 
 class Frame(PromptWriter):
@@ -262,3 +289,65 @@ def owed(started: list[Promise]) -> list[Promise]:
 
 
 FRAME: ContextVar[Frame | None] = ContextVar("appl_frame", default=None)
+
+# -- the run and the frame that the caller is in
+
+open_runs: list[FrameRun] = []
+"""The runs whose blocks were entered and not left, in this order."""
+
+
+def current() -> FrameRun:
+    """The run that the caller is in: its own, the one that is open, else the process's."""
+    frame = FRAME.get()
+    if frame is not None:
+        return frame.run
+    return _around() or cast(FrameRun, services.sessions().process_run())
+
+
+def _around() -> FrameRun | None:
+    """The open run that the caller belongs to: the one of its thread, or the only one.
+
+    Where several threads or tasks have runs open, as in a server, another thread is in none.
+    """
+    thread, task = threading.get_ident(), task_here()
+    runs = list(open_runs)  # other threads open and close theirs meanwhile
+    for run in reversed(runs):
+        if run.tree.root.thread == thread and run.tree.task in (None, task):
+            return run
+    return runs[-1] if len({(run.tree.root.thread, run.tree.task) for run in runs}) == 1 else None
+
+
+def here(content: Callable[[], str], call: bool = True) -> Frame:
+    """The frame that the caller is in.
+
+    *content* names the scope of an outermost *call* on a thread of the user's own, and that of a
+    task that has none: threads of a pool take their work in any order.
+    """
+    frame = FRAME.get()
+    if frame is None or frame.parent is None:
+        frame = _outermost(frame, content)
+    elif frame.thread != threading.get_ident():
+        frame = frame.run.tree.scope(frame.run, frame, content())
+    elif call and type(frame) is ThreadFrame and frame.counts:
+        frame.run.tree.next_scope(frame, content())
+    if (detection := frame.run.outside.idle_detection) is not None:
+        detection.joins(strand_here().hub)
+    return frame
+
+
+def _outermost(frame: Frame | None, content: Callable[[], str]) -> Frame:
+    run = frame.run if frame is not None else current()
+    tree, task = run.tree, None
+    if _get_running_loop() is not None:
+        tree.scope_tasks()
+        task = task_here()
+    in_fiber = frame is not None and type(getcurrent()) is Stack
+    if tree.root.thread == threading.get_ident() and (in_fiber or tree.task is task):
+        return tree.root
+    return tree.scope(run, tree.root, content())
+
+
+def run_of(pending: Promise) -> FrameRun:
+    """The run that *pending* belongs to."""
+    run: FrameRun | None = getattr(pending, "run", None)
+    return run if run is not None else current()

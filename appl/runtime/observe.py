@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from appl.errors import InvalidOption
 from appl.runtime.concurrency import clock
 from appl.runtime.concurrency.fiber import in_coroutine
-from appl.runtime.current import here
+from appl.runtime.frame import here
 from appl.runtime.tools.observation import observed
 
 P = ParamSpec("P")

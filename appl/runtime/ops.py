@@ -17,10 +17,9 @@ from appl.runtime.concurrency.future import OWN_NAMES
 from appl.runtime.concurrency.promise import Proxy
 from appl.runtime.concurrency.promise_values import awaited
 from appl.runtime.concurrency.region import Region
-from appl.runtime.frame import FRAME, Frame
+from appl.runtime.frame import FRAME, Frame, PromptWriter
 from appl.runtime.prompts import say as saying
 from appl.runtime.prompts.roles import Spoken
-from appl.runtime.prompts.writer import PromptWriter
 from appl.runtime.resolve import (
     PLAIN,
     Items,

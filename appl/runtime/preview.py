@@ -22,8 +22,7 @@ from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.fiber import hub_here, in_coroutine, wait
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, Promise
-from appl.runtime.current import current
-from appl.runtime.frame import FRAME, FrameRun
+from appl.runtime.frame import FRAME, FrameRun, current
 from appl.runtime.prompts.rendering import Holes, Need, Rendered, Rendering
 from appl.runtime.run import Run
 from appl.runtime.world import Go, Live, Moment, Nobody, Programs, Tell, ToolRequest

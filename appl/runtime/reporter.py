@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 
 from appl.backend import offers
-from appl.runtime.event import Concealing, Event, Instrument, Warned, wants_chunks
+from appl.runtime.event import Concealing, Event, Instrument, Warned, never_raises, wants_chunks
 
 
 class Reporter:
     """Tells the instruments of a run what happens, and the user what he should know.
 
-    ``watched`` is true if there are instruments, ``streams`` if one of them wants the pieces of
-    answers; ``tell`` writes a line for the user, to stderr unless somebody replaces it.
+    ``watcher`` is who takes the events, ``None`` without instruments. ``streams`` is true if one
+    of them wants the pieces of answers. ``tell`` writes a line for the user, to stderr unless
+    somebody replaces it.
     """
 
     def __init__(self, instruments: Iterable[Instrument]) -> None:
-        self.instruments = list(instruments)
-        self.watched = bool(self.instruments)
+        self._watch_with(list(instruments))
         self.streams = any(map(wants_chunks, self.instruments))
         self.tell: Callable[[str], None] = _on_stderr
         self._told: set[object] = set()
@@ -30,16 +31,31 @@ class Reporter:
     def add_first(self, instrument: Instrument) -> None:
         """Tell *instrument* what happens before all others; once, also if it was there."""
         others = [one for one in self.instruments if one is not instrument]
-        self.instruments, self.watched = [instrument, *others], True
+        self._watch_with([instrument, *others])
 
-    def emit(self, event: Event) -> None:
+    def _watch_with(self, instruments: list[Instrument]) -> None:
+        self.instruments, self.watcher = instruments, None
+        if len(instruments) == 1 and never_raises(instruments[0]):
+            self.watcher = instruments[0]
+        elif instruments:
+            # Weakly: a reporter that held itself would wait for the garbage collector.
+            self.watcher = weakref.proxy(self)
+
+    watcher: Instrument | None
+
+    def on_event(self, event: Event) -> None:
         """Tell every instrument; one that raises is dropped, with a warning."""
         for instrument in self.instruments:
             try:
                 instrument.on_event(event)
             except Exception as error:
-                self.instruments = [each for each in self.instruments if each is not instrument]
+                self._watch_with([each for each in self.instruments if each is not instrument])
                 self.warn("", f"{type(instrument).__name__} failed and is dropped: {error!r}")
+
+    def emit(self, event: Event) -> None:
+        """Tell whoever watches."""
+        if self.watcher is not None:
+            self.watcher.on_event(event)
 
     def conceal(self, secrets: Mapping[str, str]) -> None:
         """Have every instrument that keeps text mask *secrets*, by name, from now on."""

@@ -23,9 +23,9 @@ from appl.runtime.concurrency.fiber import hub_here, watchdog
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Promise
 from appl.runtime.concurrency.serial import SerialWaits, WaitedCall
-from appl.runtime.current import open_runs
 from appl.runtime.dispatch import Dispatch
 from appl.runtime.event import Instrument, RunEnded
+from appl.runtime.frame import open_runs
 from appl.runtime.outside import Outside
 from appl.runtime.prompts.recent import Recent
 from appl.runtime.prompts.state import States
@@ -334,8 +334,7 @@ class Run:
             self.serial.end()
         if (detection := self.outside.idle_detection) is not None:
             detection.ends()
-        if self.reporter.watched:
-            self.reporter.emit(RunEnded(_reason(error), error, time.monotonic_ns()))
+        self.reporter.emit(RunEnded(_reason(error), error, time.monotonic_ns()))
         on_over, self.on_over = self.on_over, None
         if on_over is not None:
             on_over()

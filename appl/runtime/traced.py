@@ -17,8 +17,7 @@ from appl.errors import InvalidOption
 from appl.runtime import activation
 from appl.runtime.activation import Body, CallMode, marked
 from appl.runtime.concurrency.scopes import call_in_words
-from appl.runtime.current import here
-from appl.runtime.frame import Frame
+from appl.runtime.frame import Frame, here
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 from appl import threads
 from appl.runtime.concurrency.fiber import is_in_loop
@@ -23,6 +24,8 @@ class Recording:
     Earlier events are kept and handed over. ``gate`` and ``enter`` open the trace; if that fails,
     they refuse the first call and every later one. Without *records* no trace is opened.
     """
+
+    never_raises: ClassVar[bool] = True
 
     def __init__(
         self, open_recorder: Callable[[], Recorder | None], *, records: bool = True

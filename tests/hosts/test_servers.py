@@ -16,7 +16,7 @@ from fastapi.responses import StreamingResponse
 
 import appl
 from appl import AIRole, gen, ppl
-from appl.runtime.current import current
+from appl.runtime.frame import current
 from appl.runtime.run import Run
 from appl.testing import Echo, Scripted, running
 

@@ -249,7 +249,7 @@ def test_a_run_forgets_its_states_when_it_is_over():
 
 
 def _run():
-    from appl.runtime.current import current
+    from appl.runtime.frame import current
 
     return current()
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from appl.runtime.concurrency.fiber import hubs
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.current import open_runs
+from appl.runtime.frame import open_runs
 
 _DEEP = 12
 

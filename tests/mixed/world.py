@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from appl.backend import Emit, Request, Response, Sample, Usage
 from appl.errors import BackendError
 from appl.prompt import Message, ToolCall
-from appl.runtime.current import current
 from appl.runtime.event import CallStarted, Instrument
+from appl.runtime.frame import current
 from appl.runtime.run import Run
 from appl.testing import Log
 from appl.tracing import Recorder, Replayer, Rerunner, Trace, profile_data

@@ -11,7 +11,7 @@ import pytest
 from appl import gen, map, ppl
 from appl.runtime.concurrency.fiber import hubs, watchdog
 from appl.runtime.concurrency.watchdog import Watchdog
-from appl.runtime.current import current
+from appl.runtime.frame import current
 from appl.testing import Held, running
 
 COUNT = 4

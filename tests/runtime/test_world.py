@@ -15,7 +15,7 @@ from appl.backend import Backend, Emit, Profile, Request, Response
 from appl.errors import AuthenticationFailed
 from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.current import current
+from appl.runtime.frame import current
 from appl.runtime.run import Run
 from appl.runtime.world import Stepping, World
 from appl.serving import Served, serving

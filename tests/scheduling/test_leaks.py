@@ -34,7 +34,7 @@ from appl.testing import Allowance, Circuit, Deadlines, Late, Limits, Policy, Re
 PROMPT = Messages.of([Message("user", "Well?")])
 ANSWER = Response((Sample("yes", "stop"),), Usage(6, 4))
 RUN = SimpleNamespace(
-    reporter=SimpleNamespace(watched=False),
+    reporter=SimpleNamespace(watcher=None),
     outside=SimpleNamespace(idle_detection=None),
     closed=False,
 )

@@ -278,12 +278,12 @@ class Call(Promise):
 
     def starts(self) -> None:
         """Report that the prepared call starts."""
-        reporter, request = self.run.reporter, self.request
-        if reporter.watched and request is not None:
+        watcher, request = self.run.reporter.watcher, self.request
+        if watcher is not None and request is not None:
             at = time.monotonic_ns()
             kind, _, file, line = self.identity
             edges = self.edges() if self.node is not None and self.node.has_hole else ()
-            reporter.emit(CallStarted(request, kind, edges, file, line, at))
+            watcher.on_event(CallStarted(request, kind, edges, file, line, at))
 
     def edges(self) -> tuple[str, ...]:
         """The addresses of the calls whose answers the prompt holds, those implied left out."""
@@ -335,11 +335,9 @@ class Call(Promise):
             return
         if self.emit is not None:
             self.emit.close()
-        if self.run.reporter.watched:
+        if (watcher := self.run.reporter.watcher) is not None:
             at, chunks = time.monotonic_ns(), self.emit.chunks if self.emit is not None else ()
-            self.run.reporter.emit(
-                CallEnded(self.address, response, error, at, chunks, self.source)
-            )
+            watcher.on_event(CallEnded(self.address, response, error, at, chunks, self.source))
         self.finish(outcome)
 
     def aborted(self) -> None:
@@ -388,8 +386,9 @@ class Call(Promise):
             io_thread().send(self.aborted)
 
     def deliver(self) -> None:
-        if self.run.reporter.watched and not self.delivered:
-            self.run.reporter.emit(Delivered(self.address, time.monotonic_ns()))
+        watcher = self.run.reporter.watcher
+        if watcher is not None and not self.delivered:
+            watcher.on_event(Delivered(self.address, time.monotonic_ns()))
         super().deliver()
 
     def blockers(self) -> Iterable[Promise]:

@@ -56,8 +56,8 @@ class Feed:
         if self._closed or not chunk.text:
             return
         self.chunks.append(chunk)
-        if self._reporter.watched:
-            self._reporter.emit(ChunkArrived(self.address, chunk, time.monotonic_ns()))
+        if (watcher := self._reporter.watcher) is not None:
+            watcher.on_event(ChunkArrived(self.address, chunk, time.monotonic_ns()))
         if chunk.sample == self.first:
             self.sink.add(self, chunk.kind, chunk.text)
 

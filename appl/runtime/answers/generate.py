@@ -23,8 +23,7 @@ from appl.runtime.answers.request_options import DEFAULTS, RequestOptions
 from appl.runtime.concurrency.fiber import hub_here, wait
 from appl.runtime.concurrency.future import Generation, TypedGeneration
 from appl.runtime.concurrency.promise_values import finished
-from appl.runtime.current import here
-from appl.runtime.frame import Frame
+from appl.runtime.frame import Frame, here
 from appl.runtime.prompts.empty import check_empty, tell_given
 from appl.runtime.prompts.explicit import said_to
 from appl.runtime.resolve import taking_futures

@@ -158,9 +158,10 @@ class MultiCall(Promise):
     # -- as something to wait for
 
     def deliver(self) -> None:
-        if self.run.reporter.watched and not self.delivered:
+        watcher = self.run.reporter.watcher
+        if watcher is not None and not self.delivered:
             for call in self.calls():
-                self.run.reporter.emit(Delivered(call.address, time.monotonic_ns()))
+                watcher.on_event(Delivered(call.address, time.monotonic_ns()))
         super().deliver()
 
     def cancel(self) -> None:

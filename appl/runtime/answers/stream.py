@@ -103,11 +103,11 @@ class Stream:
             fresh = self._log[self._told :]
             self._told += len(fresh)
             self._posted = False
-        if self._reporter.watched:
+        if (watcher := self._reporter.watcher) is not None:
             counts = {piece.feed: piece.chunks for piece in fresh if piece.feed is not None}
             for feed, count in counts.items():
                 at = time.monotonic_ns()
-                self._reporter.emit(ChunksDelivered(feed.address, count, at))
+                watcher.on_event(ChunksDelivered(feed.address, count, at))
         self._tell()
 
     def wake(self, pending: Promise) -> None:

@@ -14,8 +14,7 @@ from appl.errors import InvalidOption
 from appl.runtime.concurrency.fiber import arrive, strand_here, wait
 from appl.runtime.concurrency.loop_thread import io_thread, void
 from appl.runtime.concurrency.promise import Error, Home, Outcome, Promise, Value
-from appl.runtime.current import run_of
-from appl.runtime.frame import FrameRun
+from appl.runtime.frame import FrameRun, run_of
 from appl.runtime.world import Moment
 
 _DONE = Value(None)

@@ -36,9 +36,8 @@ from appl.runtime.concurrency.running import Running
 from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.concurrency.structure import cancel_all
 from appl.runtime.concurrency.task import Task, context_for
-from appl.runtime.current import here
 from appl.runtime.event import ScopeEntered
-from appl.runtime.frame import Frame
+from appl.runtime.frame import Frame, here
 from appl.runtime.resolve import resolve, taking_futures
 from appl.runtime.world import Moment
 
@@ -150,9 +149,9 @@ def beside(caller: Frame, name: str) -> Frame:
 def scope_beside(caller: Frame, name: str) -> Frame:
     """A frame for a function beside *caller*, which is a scope of the trace."""
     frame, run = beside(caller, name), caller.run
-    if run.reporter.watched:
+    if (watcher := run.reporter.watcher) is not None:
         at = time.monotonic_ns()
-        run.reporter.emit(ScopeEntered(frame.address, caller.address, name, None, None, at))
+        watcher.on_event(ScopeEntered(frame.address, caller.address, name, None, None, at))
     return frame
 
 

@@ -15,8 +15,8 @@ from appl.runtime.concurrency import clock
 from appl.runtime.concurrency.fiber import Hub, hub_here, in_coroutine, run_on, strand_here
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.region import Limit
-from appl.runtime.current import here
 from appl.runtime.event import Observed
+from appl.runtime.frame import here
 from appl.runtime.world import Moment
 
 

@@ -10,9 +10,8 @@ from appl.prompt import USER, Lazy, Messages, Prompt, PromptNode, moved
 from appl.prompt.notebook import Bundle, dialogue
 from appl.runtime.concurrency.fiber import wait
 from appl.runtime.concurrency.promise import Error, Promise, source_of
-from appl.runtime.frame import FRAME, Frame
+from appl.runtime.frame import FRAME, Frame, PromptWriter
 from appl.runtime.prompts.conversation import Conversation
-from appl.runtime.prompts.writer import PromptWriter
 
 
 def frame_here(what: str) -> Frame:

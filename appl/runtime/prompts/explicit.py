@@ -15,11 +15,11 @@ from appl.prompt import Message, Messages, Prompt, PromptNode
 from appl.runtime.concurrency.future import Generation
 from appl.runtime.concurrency.promise import Proxy
 from appl.runtime.concurrency.promise_values import finished
+from appl.runtime.frame import PromptWriter
 from appl.runtime.prompts.context import PromptRecords
 from appl.runtime.prompts.conversation import Conversation
 from appl.runtime.prompts.messages import said_by, settled
 from appl.runtime.prompts.recent import Beginning, Recent
-from appl.runtime.prompts.writer import PromptWriter
 
 Said = Conversation | PromptRecords | PromptWriter | Iterable[Message | Mapping[str, Any]] | str
 

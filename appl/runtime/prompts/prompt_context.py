@@ -13,11 +13,10 @@ from typing import ParamSpec, TypeVar
 from appl.prompt import Prompt
 from appl.prompt.notebook import Bundle
 from appl.runtime.activation import marked
-from appl.runtime.frame import FRAME
+from appl.runtime.frame import FRAME, PromptWriter
 from appl.runtime.prompts.context import PromptRecords, conversation_of, shown
 from appl.runtime.prompts.conversation import Conversation
 from appl.runtime.prompts.say import say
-from appl.runtime.prompts.writer import PromptWriter
 from appl.runtime.resolve import taking_futures
 
 P = ParamSpec("P")

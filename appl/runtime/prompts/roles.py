@@ -10,8 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 from appl.errors import RunError
 from appl.prompt import RoleName, Voice
-from appl.runtime.frame import FRAME
-from appl.runtime.prompts.writer import PromptWriter
+from appl.runtime.frame import FRAME, PromptWriter
 
 S = TypeVar("S", bound="Spoken")
 

@@ -30,13 +30,13 @@ from appl.runtime.answers.stream import TextStream, Thoughts
 from appl.runtime.answers.text import Text
 from appl.runtime.concurrency.future import Future, Generation, returned
 from appl.runtime.concurrency.promise import Promise, Proxy
+from appl.runtime.frame import PromptWriter
 from appl.runtime.prompts.context import PromptRecords
 from appl.runtime.prompts.conversation import Conversation
 from appl.runtime.prompts.messages import said_by
 from appl.runtime.prompts.place import Kept, what_it_returned
 from appl.runtime.prompts.refusal import refused, refused_part, textless
 from appl.runtime.prompts.roles import Spoken
-from appl.runtime.prompts.writer import PromptWriter
 
 
 def say(frame: PromptWriter, value: object, site: Origin = None) -> None:

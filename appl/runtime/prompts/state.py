@@ -16,7 +16,7 @@ from appl.errors import DeadlockError
 from appl.prompt import Prompt
 from appl.runtime.concurrency.fiber import Strand, arrive, strand_here, wait
 from appl.runtime.concurrency.promise import Promise, Value
-from appl.runtime.prompts.writer import PromptWriter
+from appl.runtime.frame import PromptWriter
 
 _LOCK = threading.Lock()
 _SWEEP = 64

@@ -155,10 +155,10 @@ class Dispatcher:
                     if wait is None:
                         raise
                     question.error = error  # for those who look on while it rests
-                    if call.run.reporter.watched:
+                    if (watcher := call.run.reporter.watcher) is not None:
                         at = time.monotonic_ns()
                         failed = AttemptFailed(call.address, question.number, error, at, wait)
-                        call.run.reporter.emit(failed)
+                        watcher.on_event(failed)
                 await self._rest(question, wait)
                 question.begin_again()
         finally:
@@ -419,9 +419,9 @@ class Question:
         if call.emit is not None:
             call.emit.begin(self._samples())
         run = call.run
-        if run.reporter.watched:
+        if (watcher := run.reporter.watcher) is not None:
             at = time.monotonic_ns()
-            run.reporter.emit(CallDispatched(call.address, self.number, at, self.waited))
+            watcher.on_event(CallDispatched(call.address, self.number, at, self.waited))
         # Some worlds hand something over only when all programs wait. Now that this call is with
         # the backend nothing more of it is on its way here, and all may be waiting.
         if run.outside.idle_detection is not None:

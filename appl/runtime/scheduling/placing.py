@@ -160,9 +160,9 @@ class Leg(Call):
         if following is None:
             self.main.failed(error)
             return
-        if self.run.reporter.watched:
+        if (watcher := self.run.reporter.watcher) is not None:
             at = time.monotonic_ns()
-            self.run.reporter.emit(
+            watcher.on_event(
                 AttemptFailed(self.address, self.attempts, cast(BackendError, error), at, 0.0)
             )
         self.placing.send(following)

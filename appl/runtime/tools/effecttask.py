@@ -60,9 +60,9 @@ class EffectTask(Task):
         self, name: str, arguments: str, effect: str, place: tuple[str | None, int | None]
     ) -> None:
         """Record that it begins, where anybody watches."""
-        if self.run.reporter.watched:
+        if (watcher := self.run.reporter.watcher) is not None:
             at = time.monotonic_ns()
-            self.run.reporter.emit(ToolStarted(self.address, name, arguments, effect, *place, at))
+            watcher.on_event(ToolStarted(self.address, name, arguments, effect, *place, at))
 
     def expect(
         self, name: str, arguments: str, at_once: bool, start: Callable[[Context], None],
@@ -117,8 +117,8 @@ class EffectTask(Task):
                 return False
             self._over = True
         self.closing()
-        if self.run.reporter.watched:
-            self.run.reporter.emit(self._ended(outcome))
+        if (watcher := self.run.reporter.watcher) is not None:
+            watcher.on_event(self._ended(outcome))
         return super().settle(outcome)
 
     def closing(self) -> None:
@@ -131,8 +131,9 @@ class EffectTask(Task):
         return ToolEnded(self.address, self.message_of(outcome.value), None, at)
 
     def deliver(self) -> None:
-        if self.run.reporter.watched and not self.delivered:
-            self.run.reporter.emit(Delivered(self.address, time.monotonic_ns()))
+        watcher = self.run.reporter.watcher
+        if watcher is not None and not self.delivered:
+            watcher.on_event(Delivered(self.address, time.monotonic_ns()))
         super().deliver()
 
     # -- its early end

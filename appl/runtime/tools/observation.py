@@ -18,8 +18,7 @@ from appl.runtime.concurrency.parallel import beside, name_of
 from appl.runtime.concurrency.promise import Error, Outcome, Value
 from appl.runtime.concurrency.promise_values import result_of
 from appl.runtime.concurrency.scopes import call_in_words
-from appl.runtime.current import here
-from appl.runtime.frame import Frame
+from appl.runtime.frame import Frame, here
 from appl.runtime.resolve import resolve
 from appl.runtime.tools.effecttask import EffectTask
 from appl.runtime.tools.plaindata import NotPlain, decode, encode, hint

@@ -24,8 +24,7 @@ from appl.runtime.concurrency.parallel import scope_beside
 from appl.runtime.concurrency.promise import Outcome, Promise, Typed, Value
 from appl.runtime.concurrency.promise_values import finished, text_of
 from appl.runtime.concurrency.task import Task, context_for
-from appl.runtime.current import here
-from appl.runtime.frame import Frame
+from appl.runtime.frame import Frame, here
 from appl.runtime.prompts.explicit import Said, said_to
 from appl.runtime.prompts.place import Kept
 from appl.runtime.prompts.say import say

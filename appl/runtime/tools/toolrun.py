@@ -26,9 +26,8 @@ from appl.runtime.concurrency.parallel import beside, is_async
 from appl.runtime.concurrency.promise import Error, Outcome, Promise, Value
 from appl.runtime.concurrency.promise_values import awaited, result_of
 from appl.runtime.concurrency.task import context_for
-from appl.runtime.current import here
 from appl.runtime.event import Observed
-from appl.runtime.frame import Frame
+from appl.runtime.frame import Frame, here
 from appl.runtime.resolve import aresolve, resolve
 from appl.runtime.tools.arguments import BadArguments, shown
 from appl.runtime.tools.effecttask import ENDING, THROUGH, EffectTask
@@ -282,9 +281,9 @@ class ToolRun(EffectTask):
         """End the call, on the program's own thread: the time is up."""
         if self._over:
             return
-        if self.run.reporter.watched:
+        if (watcher := self.run.reporter.watcher) is not None:
             at = time.monotonic_ns()
-            self.run.reporter.emit(Observed(self.address, self._ordinal, "deadline", True, at))
+            watcher.on_event(Observed(self.address, self._ordinal, "deadline", True, at))
         text = f"{self._called} did not finish within {self.timeout} s"
         with ENDING:
             if self._active and self.can_stop():

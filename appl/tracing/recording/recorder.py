@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from appl.errors import TraceWriteError
 from appl.prompt import Message
@@ -75,6 +75,8 @@ class Recorder:
     private trace lies below *home*. The trace is signed for *owner*. When recording fails, the next
     call is refused, or with ``on_error="warn"`` the run goes on unrecorded.
     """
+
+    never_raises: ClassVar[bool] = True
 
     def __init__(
         self,
