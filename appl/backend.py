@@ -184,7 +184,7 @@ class Response:
     ``scores`` are the log-probabilities of the choices in their order, ``choice_method`` the way
     the choice was made (``logprob``, ``constrained``, ``asked``). ``cost`` is in millionths of the
     model's currency unit. ``reused`` is the number of samples that came from a cache: usage and
-    cost are those of the others.
+    cost are those of the others. ``is_checked`` is set by :mod:`appl.backend_check` alone.
     """
 
     samples: tuple[Sample, ...]
@@ -194,6 +194,7 @@ class Response:
     choice_method: str | None = None
     cost: int | None = None
     reused: int = 0
+    is_checked: bool = field(default=False, init=False, repr=False, compare=False)
 
     @property
     def text(self) -> str:

@@ -1,10 +1,12 @@
-"""The check of backends' answers where they enter: each field must have its type and size.
+"""The checks of answers where they enter: a server's JSON, and each field of a backend's answer.
 
-Invariant: an answer that passes can be counted, priced and recorded. Nothing here changes a value.
+Invariant: what passes has its type and size, so that it can be counted, priced and recorded.
+Nothing here changes a value.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -17,6 +19,16 @@ MOST = (1 << 63) - 1
 
 TEXT = 16 << 20
 """The largest number of characters in one text of an answer."""
+
+
+ANSWER_BYTES = 16 << 20
+"""The largest number of bytes of one answer, and of one event of a stream."""
+
+PARTS = 1_000_000
+"""The largest number of brackets and commas of one JSON text, which determine its memory."""
+
+LEVELS = 100
+"""The deepest nesting of a server's JSON."""
 
 
 class WrongField(ValueError):
@@ -45,13 +57,6 @@ def count_in(value: object, name: str) -> int | None:
     return value
 
 
-def texts_in(of: str = "", /, **values: object) -> None:
-    """Check that all *values* are texts, in one loop: a call for each costs more."""
-    for name, value in values.items():
-        if type(value) is not str or len(value) > TEXT:
-            raise _wrong_text(value, name + of)
-
-
 def counts_in(*values: object) -> None:
     """Check the counts of tokens that a ``Usage`` has, those of them that are there."""
     for name, value in zip(_COUNTS, values, strict=True):
@@ -78,13 +83,55 @@ def number_in(value: Any, name: str) -> float:
     return found
 
 
+def read_json(body: bytes | str) -> Any:
+    """The JSON value in *body*. Raises ``ValueError`` if it is none, too deep or too large."""
+    data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
+    levels = data.count(b"[") + data.count(b"{")
+    if len(data) > ANSWER_BYTES or (len(data) > PARTS and levels + data.count(b",") > PARTS):
+        raise ValueError(f"JSON of more than {ANSWER_BYTES >> 20} MiB or {PARTS} parts")
+    plain = False
+    try:
+        # To find out how bytes are encoded takes as long as to read a short answer.
+        if data[:1] in _OPENING and data[1:2] != b"\0":
+            body = data.decode("utf-8", "surrogatepass")
+            value, end = _decoder.raw_decode(body)
+            plain = end == len(body)
+        if not plain:  # spaces follow, or what is no JSON
+            value = json.loads(body)
+    except (ValueError, RecursionError):
+        value = _NOTHING
+    if value is _NOTHING:  # raised here, as the errors above would keep the text
+        raise ValueError("no JSON, or JSON that is nested too deeply")
+    if levels > LEVELS and _is_deep(value):
+        raise ValueError(f"JSON that is nested more than {LEVELS} levels deep")
+    return value
+
+
+_NOTHING: Any = object()
+_OPENING = (b"{", b"[")
+_decoder = json.JSONDecoder()
+
+
+def _is_deep(value: Any) -> bool:
+    """True if *value* has more than ``LEVELS`` levels; works without recursion."""
+    level = [value]
+    for _ in range(LEVELS):
+        inner = [value.values() if isinstance(value, dict) else value for value in level]
+        level = [value for many in inner for value in many if isinstance(value, dict | list)]
+        if not level:
+            return False
+    return True
+
+
 def check_response(response: object, who: str) -> None:
     """Raise ``MalformedResponse`` unless *response* is a valid answer; *who* gave it.
 
     Every backend's answers pass here, including those of backends that users write.
     """
+    if type(response) is Response and response.is_checked:
+        return
     try:
-        _response(response)
+        _check(response)
     except WrongField as error:
         raise MalformedResponse(f"{who} gave an answer that is none: {error}") from None
     except (TypeError, ValueError, AttributeError) as error:
@@ -94,13 +141,18 @@ def check_response(response: object, who: str) -> None:
         ) from None
 
 
-def check_chunk(chunk: object) -> None:
-    """Raise ``MalformedResponse`` unless *chunk* is a valid piece of a streamed answer."""
-    if type(chunk) is not Chunk or type(chunk.text) is not str or type(chunk.sample) is not int:
-        raise MalformedResponse(f"the backend streamed what is no text: {type(chunk).__name__}")
+def checked(response: Response) -> Response:
+    """Return *response* if it is a valid answer. Raises ``WrongField``, or what its form causes.
+
+    A backend whose answers hold nothing that can change, tuples and no lists, may call this to say
+    in its own words what is wrong. ``check_response`` does not repeat it.
+    """
+    _check(response)
+    object.__setattr__(response, "is_checked", True)
+    return response
 
 
-def _response(response: object) -> None:
+def _check(response: object) -> None:
     if not isinstance(response, Response):
         raise WrongField(f"it must be a Response, got {type(response).__name__}")
     samples = response.samples
@@ -108,7 +160,7 @@ def _response(response: object) -> None:
         raise WrongField("it has no samples")
     for sample in samples:
         _sample(sample)
-    texts_in(model=response.model)
+    text_in(response.model, "model")
     usage = response.usage
     if not isinstance(usage, Usage):
         raise WrongField(f"usage must be a Usage, got {type(usage).__name__}")
@@ -123,10 +175,18 @@ def _response(response: object) -> None:
         text_in(response.choice_method, "choice_method")
 
 
+def check_chunk(chunk: object) -> None:
+    """Raise ``MalformedResponse`` unless *chunk* is a valid piece of a streamed answer."""
+    if type(chunk) is not Chunk or type(chunk.text) is not str or type(chunk.sample) is not int:
+        raise MalformedResponse(f"the backend streamed what is no text: {type(chunk).__name__}")
+
+
 def _sample(sample: object) -> None:
     if not isinstance(sample, Sample):
         raise WrongField(f"a sample must be a Sample, got {type(sample).__name__}")
-    texts_in(text=sample.text, finish_reason=sample.finish_reason)
+    for name, text in (("text", sample.text), ("finish_reason", sample.finish_reason)):
+        if type(text) is not str or len(text) > TEXT:
+            raise _wrong_text(text, name)
     if sample.reasoning is not None:
         text_in(sample.reasoning, "reasoning")
     for call in sample.tool_calls:
@@ -138,7 +198,8 @@ def _sample(sample: object) -> None:
 def _tool_call(call: object) -> None:
     if not isinstance(call, ToolCall):
         raise WrongField(f"a tool call must be a ToolCall, got {type(call).__name__}")
-    texts_in(" of a tool call", id=call.id, name=call.name, arguments=call.arguments)
+    for name in ("id", "name", "arguments"):
+        text_in(getattr(call, name), f"{name} of a tool call")
 
 
 def _logprob(token: object) -> None:

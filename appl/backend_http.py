@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from typing import Any
 from urllib.parse import urlsplit
 
+from appl.backend_check import ANSWER_BYTES, read_json
 from appl.errors import (
     AuthenticationFailed,
     BackendBusy,
@@ -35,20 +35,11 @@ from appl.prompt.secret import UNRECORDED, Mask, of_environment
 EXCERPT = 200
 """The largest number of a body's characters that an error shows."""
 
-ANSWER_BYTES = 16 << 20
-"""The largest number of bytes of one answer, and of one event of a stream."""
-
 STREAM_BYTES = 256 << 20
 """The largest number of bytes of all events of a stream."""
 
 ERROR_BYTES = 1 << 14
 """The number of bytes that are read of an error's body; the rest is not waited for."""
-
-PARTS = 1_000_000
-"""The largest number of brackets and commas of one JSON text, which determine its memory."""
-
-LEVELS = 100
-"""The deepest nesting of a server's JSON."""
 
 Headers = Mapping[str, str]
 
@@ -122,46 +113,6 @@ def redirection(location: str) -> str:
 def too_long(who: str, most: int = ANSWER_BYTES) -> MalformedResponse:
     """The error for an answer of more than *most* bytes."""
     return MalformedResponse(f"{who} sent an answer of more than {most >> 20} MiB", status=200)
-
-
-def read_json(body: bytes | str) -> Any:
-    """The JSON value in *body*. Raises ``ValueError`` if it is none, too deep or too large."""
-    data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
-    levels = data.count(b"[") + data.count(b"{")
-    if len(data) > ANSWER_BYTES or (len(data) > PARTS and levels + data.count(b",") > PARTS):
-        raise ValueError(f"JSON of more than {ANSWER_BYTES >> 20} MiB or {PARTS} parts")
-    plain = False
-    try:
-        # To find out how bytes are encoded takes as long as to read a short answer.
-        if data[:1] in _OPENING and data[1:2] != b"\0":
-            body = data.decode("utf-8", "surrogatepass")
-            value, end = _decoder.raw_decode(body)
-            plain = end == len(body)
-        if not plain:  # spaces follow, or what is no JSON
-            value = json.loads(body)
-    except (ValueError, RecursionError):
-        value = _NOTHING
-    if value is _NOTHING:  # raised here, as the errors above would keep the text
-        raise ValueError("no JSON, or JSON that is nested too deeply")
-    if levels > LEVELS and _is_deep(value):
-        raise ValueError(f"JSON that is nested more than {LEVELS} levels deep")
-    return value
-
-
-_NOTHING: Any = object()
-_OPENING = (b"{", b"[")
-_decoder = json.JSONDecoder()
-
-
-def _is_deep(value: Any) -> bool:
-    """True if *value* has more than ``LEVELS`` levels; works without recursion."""
-    level = [value]
-    for _ in range(LEVELS):
-        inner = [value.values() if isinstance(value, dict) else value for value in level]
-        level = [value for many in inner for value in many if isinstance(value, dict | list)]
-        if not level:
-            return False
-    return True
 
 
 class Lines:

@@ -81,7 +81,7 @@ async def asked(url: str, repeats: int) -> tuple[list[float], list[float]]:
         gc.collect()
         for found in (first, second):
             before = time.process_time()
-            await client.exchange(head, b"", "the server")
+            await client.exchange(head, b"", "the server", bytes)
             found.append((time.process_time() - before) * 1e3)
         await client.aclose()  # nobody else uses the connection, so it is closed
     return first, second

@@ -14,15 +14,8 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-from appl.backend_http import (
-    ANSWER_BYTES,
-    ERROR_BYTES,
-    STREAM_BYTES,
-    not_json,
-    read_json,
-    redirected,
-    too_long,
-)
+from appl.backend_check import ANSWER_BYTES, read_json
+from appl.backend_http import ERROR_BYTES, STREAM_BYTES, not_json, redirected, too_long
 from appl.errors import BackendError, MalformedResponse
 
 

@@ -21,15 +21,8 @@ from functools import partial
 from typing import Any
 
 from appl.backend import Emit, Profile, Request, Response, Sampling, check_media
-from appl.backend_http import (
-    ERROR_BYTES,
-    asked_of,
-    check_url,
-    errors_of_http,
-    excerpt,
-    read_json,
-    unreachable,
-)
+from appl.backend_check import read_json
+from appl.backend_http import ERROR_BYTES, asked_of, check_url, errors_of_http, excerpt, unreachable
 from appl.errors import (
     BackendError,
     BackendRefused,
@@ -45,7 +38,7 @@ from appl.price_table import row_of, seller_at
 from appl.prompt import Messages
 from appl.prompt.secret import conceal, is_likely
 from appl_backends.guard import alone, guard_clients, question
-from appl_backends.openai.answer import Assembly, response_of_data
+from appl_backends.openai.answer import Assembly, response_of
 from appl_backends.openai.body import OPTIONS, asks_for_any_object, strictly
 
 FEATURES = frozenset(
@@ -176,7 +169,7 @@ class LiteLLM:
         )
         if raw and _is_cut(raw[-1]):  # litellm would say "stop"
             raise _cut(f"{who} answered")
-        response = response_of_data(answer.model_dump(), request, who, self._secrets)
+        response = response_of(answer.model_dump(), request, who, self._secrets)
         return self._priced(response, request.model, partial(_cost, litellm, answer))
 
     async def _streamed(self, litellm: Any, request: Request, emit: Emit, who: str) -> Response:

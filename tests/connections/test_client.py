@@ -62,7 +62,8 @@ async def listening(
 async def ask(client: HttpClient, method: str = "POST", **headers: str) -> bytes:
     """What the server answers to one request."""
     head = client.head(method, client.path + "/ask", headers)
-    return (await client.exchange(head, b"?" if method == "POST" else b"", "server"))[1]
+    body = b"?" if method == "POST" else b""
+    return await client.exchange(head, body, "server", bytes) or b""
 
 
 async def asked(url: str, method: str = "POST", **headers: str) -> bytes:
@@ -182,7 +183,7 @@ FORKED = """
 import asyncio, os, sys
 from appl_backends.http.client import HttpClient
 client = HttpClient(sys.argv[1], connect=5.0)
-ask = lambda: client.exchange(client.head("GET", "/", {}), b"", "server")
+ask = lambda: client.exchange(client.head("GET", "/", {}), b"", "server", bytes)
 loop = asyncio.new_event_loop()
 loop.run_until_complete(ask())
 child = os.fork()

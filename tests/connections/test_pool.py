@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from appl_backends.http.client import Pool
 from appl_backends.http.connection import Broken, Connection
-from appl_backends.http.pool import Pool
 from appl_backends.http.route import Route, address_of
 from tests.connections.test_connection import BODY, CHUNKED
 
@@ -57,7 +57,7 @@ async def ask(pool: Pool) -> bytes:
         await connection.ask(ASK)
         return connection.body()
     finally:
-        pool.give(connection)
+        pool.give(connection, connection.finish())
 
 
 async def test_a_connection_is_used_again() -> None:
@@ -103,7 +103,7 @@ async def test_who_is_cancelled_when_its_turn_has_come_hands_it_on() -> None:
         await held.ask(ASK)
         waiting = [asyncio.ensure_future(ask(pool)) for _ in range(2)]
         await asyncio.sleep(0)
-        pool.give(held)
+        pool.give(held, held.finish())
         waiting[0].cancel()
         assert await waiting[1] == b"ok"
     assert server.connections == 1
@@ -120,7 +120,7 @@ async def test_a_server_that_closes_before_it_answers_breaks_the_request() -> No
         with pytest.raises(Broken) as caught:
             await asking
         assert caught.value.begun
-        pool.give(connection)
+        pool.give(connection, connection.finish())
         assert await pool.take() is not connection
 
 
@@ -150,7 +150,7 @@ async def test_a_body_is_streamed_as_it_comes() -> None:
             answer = await connection.head(ASK)
             assert answer.status == 200
             assert b"".join([piece async for piece in connection.pieces()]) == BODY
-            pool.give(connection)
+            pool.give(connection, connection.finish())
     assert server.connections == 1
 
 
@@ -159,7 +159,7 @@ async def test_a_stream_that_is_left_closes_its_connection() -> None:
     async with pooled(server) as pool:
         connection = await pool.take()
         await connection.head(ASK)
-        pool.give(connection)
+        pool.give(connection, connection.finish())
         assert not connection.is_open
 
 

@@ -141,12 +141,12 @@ CONTROLS = {
     ),
     "texts of an answer of any type": Control(
         "appl/backend_check.py",
-        "    texts_in(text=sample.text, finish_reason=sample.finish_reason)\n",
-        "",
+        "        if type(text) is not str or len(text) > TEXT:\n",
+        "        if False:\n",
         f"{SEAM}[text]",
     ),
     "JSON of any depth": Control(
-        "appl/backend_http.py",
+        "appl/backend_check.py",
         "    except (ValueError, RecursionError):",
         "    except ValueError:",
         f"{HOSTILE}::test_an_answer_that_is_nested_deeply_is_malformed",

@@ -142,7 +142,7 @@ def run_through(program: str, backend: str, rounds: int, served: Served, folder:
 
 @pytest.mark.parametrize(
     ("backend", "most"),
-    [("instant", (131, 32, 31)), ("openai", (195, 42, 40)), ("sglang", (222, 46, 48))],
+    [("instant", (131, 32, 31)), ("openai", (170, 37, 37)), ("sglang", (213, 44, 48))],
 )
 def test_one_warm_recorded_call_runs_through_few_functions(
     backend: str, most: tuple[int, int, int], served: Served, tmp_path: Path
@@ -153,7 +153,7 @@ def test_one_warm_recorded_call_runs_through_few_functions(
     assert classes <= most[2], classes
 
 
-@pytest.mark.parametrize(("backend", "most"), [("openai", 220), ("sglang", 258)])
+@pytest.mark.parametrize(("backend", "most"), [("openai", 193), ("sglang", 249)])
 def test_each_of_many_calls_at_once_runs_through_few_functions(
     backend: str, most: int, served: Served, tmp_path: Path
 ) -> None:

@@ -28,7 +28,7 @@ from appl.errors import BackendError, BackendRefused, BackendTimeout, MalformedR
 from appl.testing import Fake, Fault, FaultServer, Policy, Retries, running
 from appl_backends.embedded import WEIGHTS
 from appl_backends.openai import OpenAI
-from appl_backends.openai.answer import Assembly, EventParser, response_of
+from appl_backends.openai.answer import Assembly, EventParser, json_in, response_of
 from appl_backends.sglang import SGLang
 from appl_backends.sglang.probe import probe, tokens_of
 from appl_backends.sglang.wire import Wire
@@ -80,7 +80,9 @@ def parsed(size: int) -> int:
     """Feed the clients' parsing of bytes with all mutations and *size* damaged answers each."""
     before, asked, seen = counted["parsed"], request("q"), set()
     for body in (*mutated(CHAT), *damaged(written(CHAT), 1, size)):
-        seen.add(verdict(lambda body=body: response_of(body, asked, "server"), asked))
+        seen.add(
+            verdict(lambda body=body: response_of(json_in(body, "server"), asked, "server"), asked)
+        )
     events = sse([written(event) for event in EVENTS])
     for body in (*streams_with_one_wrong_event(), *damaged(events, 2, size)):
         seen.add(verdict(lambda body=body: streamed(body, asked), asked))
@@ -110,8 +112,11 @@ def test_bytes_of_hostile_servers_are_answers_or_typed_errors(count: int) -> Non
 def test_an_answer_that_is_nested_deeply_is_malformed() -> None:
     for depth in (101, 5_000, 50_000):
         body = b'{"choices": ' + b"[" * depth + b"]" * depth + b"}"
-        assert verdict(lambda body=body: response_of(body, request("q"), "x"), request("q")) == (
-            "MalformedResponse"
+        assert (
+            verdict(
+                lambda body=body: response_of(json_in(body, "x"), request("q"), "x"), request("q")
+            )
+            == "MalformedResponse"
         )
 
 

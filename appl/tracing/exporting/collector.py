@@ -20,7 +20,8 @@ from types import ModuleType
 from typing import IO
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from appl.backend_http import ERROR_BYTES, excerpt, read_json, redirection, retry_after, said_in
+from appl.backend_check import read_json
+from appl.backend_http import ERROR_BYTES, excerpt, redirection, retry_after, said_in
 from appl.errors import ConfigError
 from appl.extras import advice
 from appl.late import late_import

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator
 
 import httptools
 
-from appl.backend_http import ANSWER_BYTES, ERROR_BYTES
+from appl.backend_check import ANSWER_BYTES
+from appl.backend_http import ERROR_BYTES
 
 HEAD_BYTES = 1 << 16
 """The most bytes that the head of an answer may have."""
@@ -127,13 +128,16 @@ class Answer:
 
 
 class Connection(asyncio.Protocol):
-    """One connection; ``used`` is true if it has carried a request."""
+    """One connection; ``used`` is true if it has carried a request.
+
+    ``is_open`` says that another request can go out on it, as far as is known.
+    """
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
         self.answer = Answer()
         self.idle_since = 0.0
-        self.used = False
+        self.is_open = self.used = False
         self._body: list[bytes] = []
         self._failed: Exception | None = None
         self._busy = self._streams = False
@@ -144,7 +148,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport, self.is_open = transport, True
 
     def data_received(self, data: bytes) -> None:
         if not self._busy:
@@ -164,8 +168,11 @@ class Connection(asyncio.Protocol):
         if self._streams or self.answer.complete:
             self._wake()
 
+    def eof_received(self) -> None:
+        self.is_open = False  # the loop closes it
+
     def connection_lost(self, error: Exception | None) -> None:
-        self.transport = None
+        self.transport, self.is_open = None, False
         if self._busy and not self.answer.eof():
             reason = str(error) if error is not None else "the server closed it"
             self._failed = self._failed or Broken(reason, begun=self.answer.begun)
@@ -173,25 +180,30 @@ class Connection(asyncio.Protocol):
 
     # -- called by the pool and the client
 
-    @property
-    def is_open(self) -> bool:
-        """True if another request can go out on it."""
-        return self.transport is not None and not self.transport.is_closing()
-
-    def ask(self, data: bytes, most: int = ANSWER_BYTES) -> asyncio.Future[None]:
+    def ask(
+        self, data: bytes, most: int = ANSWER_BYTES, *, streams: bool = False
+    ) -> asyncio.Future[None]:
         """Send *data*; returns a future of the whole answer, whose body is :meth:`body`.
 
-        Its body has *most* bytes at most.
+        The body has *most* bytes at most. The future of an answer that *streams* is that of the
+        first piece of it. Raises ``Broken`` if the connection is closed.
         """
-        self._begin(data, most, streams=False)
-        return self._news()  # once: what comes before the end wakes nobody
+        self.answer, self._body, self._failed = Answer(), [], None
+        self._busy, self._streams, self._size, self._most = True, streams, 0, most
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            raise Broken("the server closed it", begun=False, unsent=True)
+        transport.write(data)
+        # Once, for a whole answer: what comes before its end wakes nobody.
+        self._waiter = waiter = asyncio.get_running_loop().create_future()
+        return waiter
 
     async def head(self, data: bytes, most: int = ANSWER_BYTES) -> Answer:
         """Send *data*, and wait for the head of the answer, whose body is in :meth:`pieces`.
 
         The body has *most* bytes at most if it is a stream of events.
         """
-        self._begin(data, most, streams=True)
+        await self.ask(data, most, streams=True)
         while not self.answer.status:
             await self._news()
         return self.answer
@@ -218,6 +230,7 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """End it."""
+        self.is_open = False
         if self.transport is not None:
             self.transport.abort()
 
@@ -232,13 +245,6 @@ class Connection(asyncio.Protocol):
         if self._size > limit:
             self._fail(TooLong(limit))
         return self._size <= limit
-
-    def _begin(self, data: bytes, most: int, *, streams: bool) -> None:
-        self.answer, self._body, self._failed = Answer(), [], None
-        self._busy, self._streams, self._size, self._most = True, streams, 0, most
-        if self.transport is None or self.transport.is_closing():
-            raise Broken("the server closed it", begun=False, unsent=True)
-        self.transport.write(data)
 
     def _news(self) -> asyncio.Future[None]:
         """A future of the next that comes. It raises ``Broken`` or ``NotHttp``."""

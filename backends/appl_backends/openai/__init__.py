@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 
 from appl.backend import Emit, Profile, Request, Response, check_media
-from appl.backend_http import asked_of, check_url, host_of
+from appl.backend_http import STREAM_BYTES, asked_of, check_url, host_of
 from appl.errors import ModelNotFound
 from appl.prompt.secret import conceal
-from appl_backends.openai.answer import Assembly, EventParser, response_of
+from appl_backends.openai.answer import Assembly, EventParser, json_in, response_of
 from appl_backends.openai.body import OPTIONS, body_of
-from appl_backends.openai.connection import ServerConnection
+from appl_backends.openai.connection import Endpoint, ServerConnection
 from appl_backends.openai.prices import Prices
 from appl_backends.openai.servers import Kind, server_for
 from appl_backends.openai.settings import ServerSettings
@@ -79,10 +78,11 @@ class OpenAI:
         )
         kind = server or ("azure" if self._settings.is_azure else None)
         self._server = server_for(kind, base_url or azure_endpoint, features, without)
+        self._secrets = self._settings.secrets
         self.prices = Prices(prices or {}, self._settings.seller)
+        self._has_prices = bool(prices or self._settings.seller)
         self._connection = ServerConnection(self._settings)
         self._only: str | None = None
-        self._names: dict[str, str] = {}
         self._profile = Profile(
             name, self._server.features, OPTIONS, tuple(models), model, concurrency
         )
@@ -97,37 +97,34 @@ class OpenAI:
 
         Raises ``BackendError`` without the SDK or a key.
         """
-        model = self._profile.default_model or ""
-        await self._connection.ready(model, self._who(model))
+        await self._chat(self._profile.default_model or "")
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer *request*; with *emit*, also pass on text as it comes."""
-        check_media(self._profile, request.messages)
+        if request.messages is not None and request.messages.needs:
+            check_media(self._profile, request.messages)
         model = request.model or await self._default_model()
-        who = self._who(model)
         streamed = emit is not None and "stream" in self._server.features
         body = body_of(request, model, self._server, stream=streamed)
+        chat = self._connection.chats.get(model) or await self._chat(model)
         if emit is None or not streamed:
-            answer, data = await self._connection.post(body, model, who)
-            response = response_of(
-                data, request, who, content_type=answer.content_type, secrets=self._secrets
-            )
+            data = await chat.http.exchange(chat.head, body, chat.who)
+            response = response_of(data, request, chat.who, self._secrets)
         else:
-            response = await self._streamed(request, body, model, emit)
-        return self._priced(response, model)
+            response = await self._streamed(request, body, chat, emit)
+        return self._priced(response, model) if self._has_prices else response
 
     async def _streamed(
-        self, request: Request, body: list[bytes], model: str, emit: Emit
+        self, request: Request, body: list[bytes], chat: Endpoint, emit: Emit
     ) -> Response:
-        who = self._who(model)
-        async with self._connection.stream(body, model, who) as (content_type, pieces):
+        http, head, who = chat
+        async with http.stream(head, body, who, STREAM_BYTES) as (content_type, pieces):
             events, assembly = EventParser(who), Assembly(request, emit, who, self._secrets)
             if "text/event-stream" not in content_type:
                 whole = b"".join([piece async for piece in pieces])  # bounded by its connection
                 if not whole.startswith(b"data:"):  # it did not stream, or it is no answer
-                    return response_of(
-                        whole, request, who, content_type=content_type, secrets=self._secrets
-                    )
+                    data = json_in(whole, who, self._secrets, content_type)
+                    return response_of(data, request, who, self._secrets)
                 pieces = _one(whole)
             async for piece in pieces:
                 if any([assembly.take(event) for event in events.feed(piece)]):
@@ -142,16 +139,13 @@ class OpenAI:
         """Close the connections."""
         await self._connection.aclose()
 
-    @cached_property
-    def _secrets(self) -> tuple[str, ...]:
-        return self._settings.secrets
+    def _chat(self, model: str) -> Coroutine[object, object, Endpoint]:
+        return self._connection.chat(model, self._who(model))
 
     def _who(self, model: str) -> str:
-        if model not in self._names:
-            settings = self._settings
-            url = settings.azure_endpoint or settings.base_url or "https://api.openai.com"
-            self._names[model] = asked_of(self._profile.name, model, url)
-        return self._names[model]
+        settings = self._settings
+        url = settings.azure_endpoint or settings.base_url or "https://api.openai.com"
+        return asked_of(self._profile.name, model, url)
 
     async def _default_model(self) -> str:
         """The only model that the server has. Raises ``ModelNotFound`` when there are several."""

@@ -13,8 +13,17 @@ from collections.abc import Iterator
 from typing import Any, TypeGuard
 
 from appl.backend import Chunk, Emit, Request, Response, Sample, TokenLogprob, Usage
-from appl.backend_check import TEXT, WrongField, count_in, counts_in, number_in, text_in
-from appl.backend_http import Lines, error_of_payload, not_json, read_json, too_long
+from appl.backend_check import (
+    TEXT,
+    WrongField,
+    checked,
+    count_in,
+    counts_in,
+    number_in,
+    read_json,
+    text_in,
+)
+from appl.backend_http import Lines, error_of_payload, not_json, too_long
 from appl.errors import BackendError, BackendRefused, BackendUnavailable, MalformedResponse
 from appl.price import millionths
 from appl.prompt import ToolCall
@@ -29,62 +38,58 @@ _FINISH = {
 }
 
 
-def response_of(
-    body: bytes,
-    request: Request,
-    who: str,
-    *,
-    content_type: str = "",
-    secrets: tuple[str, ...] = (),
-) -> Response:
-    """The answer to *request* in *body*, which came with status 200. Raises ``BackendError``."""
-    data = _object(body, who, content_type, secrets)
-    return response_of_data(data, request, who, secrets)
-
-
-def _object(body: bytes | str, who: str, content_type: str, secrets: tuple[str, ...]) -> Any:
+def json_in(
+    body: bytes | str, who: str, secrets: tuple[str, ...] = (), content_type: str = ""
+) -> Any:
+    """The JSON value in *body*. Raises ``MalformedResponse``."""
     try:
-        data = read_json(body)
+        return read_json(body)
     except ValueError:
-        data = None
+        raise not_json(body, who, content_type=content_type, secrets=secrets) from None
+
+
+def response_of(data: Any, request: Request, who: str, secrets: tuple[str, ...] = ()) -> Response:
+    """The answer to *request* in the JSON *data*, which came with status 200.
+
+    Raises ``BackendError``, with what was paid for.
+    """
     if not isinstance(data, dict):
-        raise not_json(body, who, content_type=content_type, secrets=secrets)
-    if data.get("error") and not data.get("choices"):
-        raise error_of_payload(data, who, secrets=secrets)
-    return data
-
-
-def response_of_data(
-    data: dict[str, Any], request: Request, who: str, secrets: tuple[str, ...]
-) -> Response:
-    """The answer in the JSON object *data*. Raises ``BackendError``, with what was paid for."""
+        raise not_json("" if data is None else json.dumps(data), who, secrets=secrets)
     try:
-        return _response(data, request, who, secrets)
-    except BackendError as error:
-        with contextlib.suppress(ValueError):
-            used, _ = usage_of(data.get("usage"))
-            if used != Usage():
-                error.usage = (used.prompt_tokens, used.completion_tokens, used.cached_tokens)
-        raise
-
-
-def _response(
-    data: dict[str, Any], request: Request, who: str, secrets: tuple[str, ...]
-) -> Response:
-    choices = data.get("choices")
-    if not isinstance(choices, list) or len(choices) < request.n:
-        got = len(choices) if isinstance(choices, list) else "none"
-        raise MalformedResponse(f"{who} answered 200 with {got} of {request.n} choices", status=200)
-    try:
-        ordered = sorted(choices[: request.n], key=_index) if request.n > 1 else choices[:1]
-        samples = tuple([_sample(choice, data, who, secrets) for choice in ordered])
+        choices = data.get("choices")
+        if not isinstance(choices, list) or len(choices) < request.n:
+            raise _too_few(data, request.n, who, secrets)
+        ordered = choices[:1] if request.n == 1 else sorted(choices[: request.n], key=_index)
+        samples = list[Sample]()
+        for choice in ordered:
+            samples.append(_sample(choice, data, who, secrets))
         usage, cost = usage_of(data.get("usage"))
-        model = text_in(data.get("model") or "", "model")
-    except BackendError:
+        return checked(Response(tuple(samples), usage, data.get("model") or "", cost=cost))
+    except BackendError as error:
+        _note_usage(error, data)
         raise
     except _OTHER_FORM as error:
-        raise _another_form(f"{who} answered 200 with", error) from None
-    return Response(samples, usage, model, cost=cost)
+        malformed = _another_form(f"{who} answered 200 with", error)
+    _note_usage(malformed, data)
+    raise malformed
+
+
+def _too_few(data: dict[str, Any], wanted: int, who: str, secrets: tuple[str, ...]) -> BackendError:
+    choices = data.get("choices")
+    if data.get("error") and not choices:
+        return error_of_payload(data, who, secrets=secrets)
+    got = len(choices) if isinstance(choices, list) else "none"
+    return MalformedResponse(f"{who} answered 200 with {got} of {wanted} choices", status=200)
+
+
+def _note_usage(error: BackendError, data: dict[str, Any]) -> None:
+    """Let *error* say what the answer *data* has cost all the same, where that can be read."""
+    with contextlib.suppress(ValueError):
+        used, _ = usage_of(data.get("usage"))
+        counts = used.prompt_tokens, used.completion_tokens, used.cached_tokens
+        counts_in(*counts)
+        if used != Usage():
+            error.usage = counts
 
 
 _OTHER_FORM = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
@@ -107,11 +112,12 @@ def _sample(
     message = choice["message"]
     called = message.get("tool_calls")
     calls = tuple(_calls(called, text_in(data.get("id") or "", "id"))) if called else ()
-    text = _content(message.get("content")) or text_in(message.get("refusal") or "", "refusal")
-    finish = _finish(choice.get("finish_reason"), bool(calls), who)
+    text, finish = message.get("content"), choice.get("finish_reason")
+    if type(text) is not str or not text:
+        text = _content(text) or text_in(message.get("refusal") or "", "refusal")
+    if finish != "stop" or calls:
+        finish = _finish(finish, bool(calls), who)
     reasoning = message.get("reasoning_content") or message.get("reasoning") or None
-    if reasoning is not None:
-        text_in(reasoning, "reasoning")
     logprobs = choice.get("logprobs")
     scored = None if logprobs is None else _logprobs(logprobs)
     return Sample(text, finish, scored, calls, reasoning)
@@ -142,11 +148,11 @@ def _content(content: Any) -> str:
 def _calls(calls: Any, answer: str) -> Iterator[ToolCall]:
     for number, call in enumerate(calls):
         function = call["function"]
-        name = text_in(call.get("id") or f"call_{answer or 'a'}_{number}", "id of a tool call")
+        name = call.get("id") or f"call_{answer or 'a'}_{number}"
         arguments = function.get("arguments")
         if not isinstance(arguments, str):  # some servers send the object itself
             arguments = json.dumps(arguments if arguments is not None else {})
-        yield ToolCall(name, text_in(function["name"], "name of a tool call"), arguments)
+        yield ToolCall(name, function["name"], arguments)
 
 
 def _logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:
@@ -169,8 +175,8 @@ def _token(found: dict[str, Any]) -> tuple[str, float]:
 def usage_of(usage: Any) -> tuple[Usage, int | None]:
     """The tokens that a server reports, and what it says they cost, in millionths.
 
-    What it does not report is unknown: cached tokens are 0 only where it says so. Raises
-    ``WrongField``.
+    What it does not report is unknown: cached tokens are 0 only where it says so. The counts are
+    those of the server, unchecked. Raises ``WrongField``.
     """
     if usage is None:
         return Usage(), None
@@ -180,10 +186,10 @@ def usage_of(usage: Any) -> tuple[Usage, int | None]:
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
     if cached is None:
         cached = usage.get("prompt_cache_hit_tokens", usage.get("cached_tokens"))
-    counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), cached
-    counts_in(*counts)
-    cost = usage.get("cost")
-    return Usage(*counts), None if cost is None else _cost(cost)
+    used, cost = Usage(usage.get("prompt_tokens"), usage.get("completion_tokens"), cached), None
+    if (said := usage.get("cost")) is not None:
+        cost = _cost(said)
+    return used, cost
 
 
 def _cost(cost: Any) -> int | None:
@@ -247,7 +253,11 @@ class Assembly:
         if event.startswith("[DONE]"):
             return True
         try:
-            data = _object(event, self._who, "", self._secrets)
+            data = json_in(event, self._who, self._secrets)
+            if not isinstance(data, dict):
+                raise not_json(event, self._who, secrets=self._secrets)
+            if data.get("error") and not data.get("choices"):
+                raise error_of_payload(data, self._who, secrets=self._secrets)
         except BackendError as error:
             error.worked = bool(self._samples) or error.worked  # it had begun to answer
             raise
@@ -299,7 +309,7 @@ class Assembly:
                 status=200,
             )
         choices = [sample.choice() for sample in self._samples.values()]
-        return response_of_data(
+        return response_of(
             {**self._data, "choices": choices}, self._request, self._who, self._secrets
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -43,8 +43,11 @@ OPTIONS = frozenset(
 )
 """The further options of ``gen``; ``extra_body`` is a table of fields that are sent as they are."""
 
-_known: dict[tuple[str, ServerKind], dict[str, str]] = {}
+_known: dict[tuple[object, ...], tuple[dict[str, str], bytes, bytes]] = {}
 _MOST = 1024
+_HERE = "\0"
+"""The messages stand here: no JSON text has this character."""
+
 _KEY = "openai.message"
 _BLOCK = 16
 """So many messages are kept as one piece: a long chat is put together from few of them."""
@@ -54,30 +57,35 @@ def body_of(
     request: Request, model: str, server: ServerKind, *, stream: bool = False
 ) -> list[bytes]:
     """The pieces of the body that asks *server* for *request*. Raises ``Unsupported``."""
-    sampling = request.sampling
-    messages = _messages(request.messages)
-    fields = {"model": _json(model), "messages": ""} | _options(sampling, server)
+    sampling, prompt = request.sampling, request.messages
+    messages = _messages(prompt)
+    fields, before, after = _fields(sampling, model, server)
+    more = dict[str, str]()
     if sampling.schema is not None and asks_for_any_object(sampling, b"".join(messages).decode()):
-        fields["response_format"] = '{"type":"json_object"}'
+        more["response_format"] = '{"type":"json_object"}'
     if request.n > 1:
-        fields["n"] = str(request.n)
+        more["n"] = str(request.n)
     if sampling.seed is not None:
         shift = request.sample if "n" in server.features else 0
-        fields["seed"] = str(sampling.seed + shift)
+        more["seed"] = str(sampling.seed + shift)
     if stream:
-        fields["stream"], fields["stream_options"] = "true", '{"include_usage":true}'
-    if server.takes_cache_key and "prompt_cache_key" not in fields:
-        fields["prompt_cache_key"] = _json(cache_key(request.messages))
-    fields |= _continued(request.messages, server)
+        more["stream"], more["stream_options"] = "true", '{"include_usage":true}'
+    if server.takes_cache_key:
+        more["prompt_cache_key"] = _json(cache_key(prompt))
+    if prompt is not None and prompt.outline.role == "assistant":
+        more |= _continued(server)
     for name, value in sampling.extra:
-        fields |= _table(value) if name == "extra_body" else {name: _json(value)}
-    pieces, written = [b"{"], list[str]()
-    for name, text in fields.items():
-        written.append(f'"{name}":{text}')
-        if not text:  # the messages stand here
-            pieces += (_bytes(",".join(written)), *messages)
-            written = [""] if len(fields) > 1 else []
-    return [*pieces, _bytes(",".join(written)), b"}"]
+        more |= _table(value) if name == "extra_body" else {name: _json(value)}
+    if more:
+        before, after = _written(fields | more)
+    return [before, *messages, after] if after else [before]
+
+
+def _written(fields: dict[str, str]) -> tuple[bytes, bytes]:
+    """The body before the messages and after them; nothing after, where other ones are given."""
+    text = ",".join([f'"{name}":{text}' for name, text in fields.items()])
+    before, _, after = f"{{{text}}}".partition(_HERE)
+    return _bytes(before), _bytes(after)
 
 
 def asks_for_any_object(sampling: Sampling, prompt: str) -> bool:
@@ -125,7 +133,7 @@ def _kept(link: Messages) -> tuple[bytes, Messages | None]:
 
 def _message(link: Messages) -> bytes:
     """The JSON of a message, after the bracket or comma that stands before it."""
-    message, before = link.message, "[" if link.parent is None else ","
+    message, before = link.kept or link.message, "[" if link.parent is None else ","
     if not message.bare:
         return _bytes(before + _json(message.as_dict()))
     # Most messages are no more than a role and a text, and there may be thousands of them.
@@ -133,14 +141,20 @@ def _message(link: Messages) -> bytes:
     return _bytes(f'{before}{{"role":"{message.role}","content":{content}}}')
 
 
-def _options(sampling: Sampling, server: ServerKind) -> dict[str, str]:
-    """The options of *sampling* as JSON, which are kept: most calls of a program share them."""
-    key = sampling.canonical(), server
+def _fields(
+    sampling: Sampling, model: str, server: ServerKind
+) -> tuple[dict[str, str], bytes, bytes]:
+    """The fields that *sampling* alone determines, as JSON, and a body that has no others.
+
+    They are kept: most calls of a program share them.
+    """
+    key = sampling.canonical(), model, server.kind, server.features
     found = _known.get(key)
     if found is None:
         if len(_known) >= _MOST:
             _known.clear()
-        found = _known[key] = dict(_given(sampling, server))
+        fields = {"model": _json(model), "messages": _HERE} | dict(_given(sampling, server))
+        found = _known[key] = fields, *_written(fields)
     return found
 
 
@@ -191,10 +205,9 @@ def _tool_choice(choice: str) -> str:
     return _json({"type": "function", "function": {"name": choice}})
 
 
-def _continued(messages: Messages | None, server: ServerKind) -> dict[str, str]:
+def _continued(server: ServerKind) -> dict[str, str]:
     """The fields that make a server continue the assistant's message that ends the prompt."""
-    begun = messages is not None and messages.outline.role == "assistant"
-    if not begun or "prefill" not in server.features:
+    if "prefill" not in server.features:
         return {}
     go_on = {"continue_final_message": "true"}
     return go_on if server.kind == "sglang" else {**go_on, "add_generation_prompt": "false"}
@@ -276,5 +289,4 @@ def _is_strict(schema: Any) -> bool:
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def _bytes(text: str) -> bytes:
-    return text.encode(errors="backslashreplace")  # a surrogate, as JSON escapes it
+_bytes = partial(str.encode, errors="backslashreplace")  # a surrogate, as JSON escapes it

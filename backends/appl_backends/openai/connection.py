@@ -7,72 +7,58 @@ which headers; another server gets what its settings say, and nothing of the env
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
+from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
-from appl.backend_check import text_in
-from appl.backend_http import STREAM_BYTES, read_json
+from appl.backend_check import read_json, text_in
 from appl.errors import BackendUnavailable
 from appl.extras import needed_by_backend
 from appl_backends.openai.account import question_of_account
 from appl_backends.openai.settings import ServerSettings
 
 with needed_by_backend("openai"):
-    from appl_backends.http.client import Body, HttpClient, quoted
-    from appl_backends.http.connection import Answer
+    from appl_backends.http.client import HttpClient, quoted
 
-_Key = tuple[str, str]
+
+class Endpoint(NamedTuple):
+    """Where a question goes: the client, the beginning of the request, and who is asked."""
+
+    http: HttpClient
+    head: bytes
+    who: str
 
 
 class ServerConnection:
-    """Sends questions to one server. All methods run on one loop."""
+    """Finds out where the questions to one server go. All methods run on one loop.
+
+    ``chats`` are the endpoints of the models that were asked, by model; none once it is closed.
+    """
 
     def __init__(self, settings: ServerSettings) -> None:
+        self.chats: dict[str, Endpoint] = {}
         self._settings = settings
         self._http: HttpClient | None = None
-        self._heads: dict[_Key, tuple[HttpClient, bytes]] = {}
-        self._chats: dict[str, tuple[HttpClient, bytes]] = {}  # by model: those that were used
-        self._making: dict[_Key, asyncio.Task[tuple[str, dict[str, str]]]] = {}
+        self._heads: dict[tuple[str, str], tuple[HttpClient, bytes]] = {}
+        self._making: dict[tuple[str, str], asyncio.Task[tuple[str, dict[str, str]]]] = {}
         self._closed = False
 
-    async def ready(self, model: str, who: str) -> tuple[HttpClient, bytes]:
-        """The client that asks *model*, and the beginning of its questions.
-
-        Raises ``BackendError``.
-        """
-        found = await self._head("POST", "/chat/completions", model, who)
+    async def chat(self, model: str, who: str) -> Endpoint:
+        """Where *model* is asked, whose errors name *who*. Raises ``BackendError``."""
+        found = Endpoint(*await self._head("POST", "/chat/completions", model, who), who)
         if not self._closed:  # it may have been closed meanwhile
-            self._chats[model] = found
+            self.chats[model] = found
         return found
-
-    async def post(self, body: Body, model: str, who: str) -> tuple[Answer, bytes]:
-        """The answer of *model* to *body*, and its bytes. Raises ``BackendError``."""
-        http, head = self._chats.get(model) or await self.ready(model, who)
-        return await http.exchange(head, body, who)
-
-    @contextlib.asynccontextmanager
-    async def stream(
-        self, body: Body, model: str, who: str
-    ) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
-        """The content type of the answer to *body*, and its bytes as they come."""
-        http, head = self._chats.get(model) or await self.ready(model, who)
-        async with http.stream(head, body, who, STREAM_BYTES) as answer:
-            yield answer
 
     async def models(self, who: str) -> list[str]:
         """The models that the server lists. Raises ``BackendError``."""
         http, head = await self._head("GET", "/models", "", who)
-        _, data = await http.exchange(head, b"", who)
-        try:
-            return [text_in(each["id"], "id") for each in read_json(data)["data"]]
-        except (KeyError, TypeError, ValueError):
-            return []
+        found: list[str] | None = await http.exchange(head, b"", who, _names)
+        return found or []
 
     async def aclose(self) -> None:
         """Leave the connections; what is asked later is refused."""
         self._closed = True
-        self._chats.clear()
+        self.chats.clear()
         if self._http is not None:
             await self._http.aclose()
 
@@ -124,3 +110,11 @@ def _of_settings(settings: ServerSettings, path: str) -> tuple[str, dict[str, st
     headers = {name: value for name, value in headers.items() if name.lower() not in own}
     whole = parts._replace(path=quoted(parts.path.rstrip("/")) + path)
     return whole.geturl(), {**headers, **settings.headers}
+
+
+def _names(body: bytes) -> list[str]:
+    """The names in a list of models; none if *body* is no such list."""
+    try:
+        return [text_in(each["id"], "id") for each in read_json(body)["data"]]
+    except (KeyError, TypeError, ValueError):
+        return []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from appl.backend_http import host_of
@@ -61,20 +62,19 @@ FEATURES: dict[str, frozenset[str]] = {
 _KNOWN = frozenset().union(*FEATURES.values())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ServerKind:
     """A kind of server: its *features*, and the names of what not all servers call the same."""
 
     kind: str
     features: frozenset[str]
 
-    @property
+    @cached_property
     def max_tokens(self) -> str:
         """The field for the length of an answer, which counts reasoning where there is some."""
-        hosted = self.kind in ("openai", "azure")
-        return "max_completion_tokens" if hosted else "max_tokens"
+        return "max_completion_tokens" if self.takes_cache_key else "max_tokens"
 
-    @property
+    @cached_property
     def takes_cache_key(self) -> bool:
         """True if requests with one key are sent to the machine that has their prefix."""
         return self.kind in ("openai", "azure")

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from appl.backend import Sample, TokenLogprob, Usage
-from appl.backend_check import MOST, WrongField, counts_in, number_in, text_in, texts_in
+from appl.backend_check import MOST, WrongField, counts_in, number_in, text_in
 from appl.backend_http import error_of_payload, excerpt
 from appl.errors import BackendUnavailable, MalformedResponse
 
@@ -26,11 +26,14 @@ def answers(found: Any, wanted: int, who: str) -> list[Mapping[str, Any]]:
 
 
 def check(answer: Any, who: str) -> None:
-    """Refuse an *answer* that is none, was aborted, or does not say how it ended."""
+    """Refuse an *answer* that is none, was aborted, or does not say how it ended.
+
+    What is read of it later has its type.
+    """
     try:
-        ended = answer["meta_info"]["finish_reason"]
-        kind = ended["type"]
-        answer["text"], answer["output_ids"]
+        meta = answer["meta_info"]
+        ended = meta["finish_reason"]
+        kind, text, ids = ended["type"], answer["text"], answer["output_ids"]
     except (KeyError, TypeError, IndexError):
         raise _no_answer(answer, who) from None
     if kind == "abort":
@@ -39,26 +42,25 @@ def check(answer: Any, who: str) -> None:
         said = excerpt(str(ended.get("message") or "it does not say why"))
         raise BackendUnavailable(f"{who} broke the answer off: {said}")
     try:
-        _fields(answer, kind)
+        if type(text) is not str or type(kind) is not str:
+            text_in(text, "text")
+            text_in(kind, "finish_reason")
+        if type(ids) is not list or not _INTEGERS.issuperset(map(type, ids)):
+            raise WrongField("output_ids must be a list of whole numbers")
+        if ids and not 0 <= min(ids) <= max(ids) <= MOST:
+            raise WrongField(f"a token id must be from 0 to {MOST}")
+        value = meta.get
+        counts_in(value("prompt_tokens"), value("completion_tokens"), value("cached_tokens"))
+        for name in _LISTS:
+            if (found := value(name)) and not isinstance(found, list):
+                raise WrongField(f"{name} must be a list")
     except (WrongField, AttributeError, TypeError) as error:
         said = str(error) if isinstance(error, WrongField) else "its form is another"
         raise MalformedResponse(f"{who} gave an answer that is none: {said}") from None
 
 
-def _fields(answer: Mapping[str, Any], kind: Any) -> None:
-    """Check the types of what is read of an *answer* later. Raises ``WrongField``."""
-    if type(answer["text"]) is not str or type(kind) is not str:
-        texts_in(text=answer["text"], finish_reason=kind)
-    ids = answer["output_ids"]
-    if type(ids) is not list or not {int}.issuperset(map(type, ids)):
-        raise WrongField("output_ids must be a list of whole numbers")
-    if ids and not 0 <= min(ids) <= max(ids) <= MOST:
-        raise WrongField(f"a token id must be from 0 to {MOST}")
-    meta = answer["meta_info"]
-    counts_in(*map(meta.get, ("prompt_tokens", "completion_tokens", "cached_tokens")))
-    for name in ("output_token_logprobs", "output_top_logprobs"):
-        if (found := meta.get(name)) and not isinstance(found, list):
-            raise WrongField(f"{name} must be a list")
+_INTEGERS = frozenset({int})
+_LISTS = ("output_token_logprobs", "output_top_logprobs")
 
 
 def _no_answer(answer: Any, who: str) -> Exception:
@@ -80,8 +82,10 @@ def sample(answer: Mapping[str, Any]) -> Sample:
     """The sample in a complete *answer*. Raises ``MalformedResponse``."""
     meta = answer["meta_info"]
     logprobs = meta.get("output_token_logprobs")
+    if logprobs is None:
+        return Sample(answer["text"], meta["finish_reason"]["type"])
     try:
-        said = None if logprobs is None else _logprobs(logprobs, meta.get("output_top_logprobs"))
+        said = _logprobs(logprobs, meta.get("output_top_logprobs"))
     except (TypeError, ValueError) as error:
         reason = str(error) if isinstance(error, WrongField) else "their form is another"
         raise MalformedResponse(f"the log-probabilities of an answer are none: {reason}") from None

@@ -40,8 +40,7 @@ from appl.errors import (
 )
 from appl.price import Free
 from appl.prompt.secret import conceal
-from appl_backends.http.client import Body
-from appl_backends.http.pool import most_connections
+from appl_backends.http.client import Body, most_connections
 from appl_backends.option_scores import scored
 from appl_backends.sglang import answers, request_bodies
 from appl_backends.sglang.answer_text import AnswerReader, GrowingAnswers

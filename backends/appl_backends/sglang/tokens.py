@@ -36,6 +36,8 @@ MARK = "\ufdd0"
 _SEGMENTS = 4096
 _PIECES = 8192
 _PIECE = 512
+_TOLD = 128
+"""From so many characters on, an answer is kept for whoever hears it."""
 _PROOFS = 16
 _WORDS = 1 << 16
 _VOCABULARY = 1 << 18
@@ -244,7 +246,7 @@ class ModelTokenizer:
 
     def answered(self, text: str, tokens: GeneratedTokens) -> None:
         """Keep that a model has said *text* with *tokens*, which another one may hear."""
-        if len(text) < _PIECE // 4 or text in self._answers:
+        if text in self._answers:
             return
         self._answers[text] = tokens
         self._answered += len(tokens.ids)
@@ -408,9 +410,10 @@ class Prompts:
         if cut:
             ids = self._fitting(ids, text)
         tokens = GeneratedTokens(ids)
-        self.tokenizer.answered(text, tokens)
+        if len(text) >= _TOLD:
+            self.tokenizer.answered(text, tokens)
         place: Messages | None = messages
-        if begun(messages):
+        if messages.outline.role == "assistant" and begun(messages):
             before, place = messages.message.content, messages.parent
             tokens = GeneratedTokens([*self._answer(place, before), *ids])
             text = before + text
@@ -488,7 +491,7 @@ class Prompts:
 
     def _after(self, run: TokenRun | None, link: Messages) -> TokenRun | None:
         assert self._layout is not None
-        message = link.message
+        message = link.kept or link.message
         before = link.parent.outline.role if link.parent is not None else None
         join, written = (
             self._layout.joins.get((before, message.role)),

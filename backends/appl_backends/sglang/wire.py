@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from appl.backend_check import read_json
 from appl.backend_http import (
     Lines,
     address,
@@ -19,7 +20,6 @@ from appl.backend_http import (
     error_of_payload,
     host_of,
     not_json,
-    read_json,
 )
 from appl.errors import BackendError, BackendTimeout, ConfigError, MalformedResponse
 from appl_backends.http.client import Body, HttpClient
@@ -88,21 +88,17 @@ class Wire:
             f"{self.who} did not answer {path} within {seconds} s", deadline="connect"
         )
 
-    def post(self, path: str, body: Body) -> Awaitable[Any]:
+    async def post(self, path: str, body: Body) -> Any:
         """The JSON that the server answers to *body*. Raises ``BackendError``."""
-        return self.exchange("POST", path, body)
+        return await self.exchange("POST", path, body)
 
-    async def exchange(self, method: str, path: str, body: Body) -> Any:
-        """The JSON that the server answers to *body*, ``None`` for nothing.
+    def exchange(self, method: str, path: str, body: Body) -> Coroutine[object, object, Any]:
+        """The JSON that the server answers to *body*, ``None`` for nothing, to be awaited.
 
         Raises ``BackendError``.
         """
         head = self._heads.get((method, path)) or self._head(method, path)
-        answer, data = await self._http.exchange(head, body, self.who)
-        try:
-            return read_json(data) if data else None
-        except ValueError:
-            raise self._not_json(data, answer.content_type) from None
+        return self._http.exchange(head, body, self.who)
 
     async def stream(self, path: str, body: Body) -> AsyncGenerator[Any, None]:
         """The JSON events that the server streams, up to ``[DONE]``. Raises ``BackendError``."""
