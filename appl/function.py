@@ -38,7 +38,6 @@ from appl.runtime.preview import Preview, render
 from appl.runtime.prompts.compositor import Compositor, compositor_of
 from appl.runtime.prompts.context import PromptRecords
 from appl.runtime.prompts.prompt_context import PromptContext
-from appl.runtime.prompts.state import Turn
 from appl.runtime.returning import returns_value
 
 P = ParamSpec("P")
@@ -82,6 +81,8 @@ class DecoratedFunction(Body):
         kept = told.default_return is not None or told.new_ctx_func is not None
         self.notes = () if kept else self.translated.notes
         self.told = told
+        documented = told.docstring_as is not None and self.translated.docstring is not None
+        self.begins = documented or bool(self.notes)
         self.mode = CallMode(told.ctx, model=told.model, block=told.compositor)
         self._about = _ABOUT.difference(inspect.signature(f).parameters)
         self._class = _class_of(f)
@@ -120,16 +121,6 @@ class DecoratedFunction(Body):
             mode = dataclasses.replace(mode, given=_given(self.name, "_ctx= takes", given))
         return mode
 
-    def enter(
-        self, args: tuple[object, ...], mode: CallMode, beside: bool = False
-    ) -> tuple[Frame, Turn | None]:
-        """The frame of a call with *args*, made at the place of the call."""
-        caller = here(lambda: call_in_words(self.name, args))
-        owner = self.owner(args) if mode.ctx == "resume" else None
-        return activation.enter(
-            caller, self.name, mode, (self, owner), beside=beside, line=self.line, file=self.file
-        )
-
     def owner(self, args: tuple[object, ...]) -> Any:
         """The object that a method is called on, to which its ``resume`` state belongs."""
         if not args:
@@ -162,8 +153,8 @@ class DecoratedFunction(Body):
     ) -> Future[Any]:
         """Start a call that runs beside its caller."""
         mode = mode or self.asked(kwargs)
-        caller = here(lambda: call_in_words(self.name, args))
-        frame, turn = self.enter(args, mode, beside=True)
+        caller = here(call_in_words, self.name, args)
+        frame, turn = self.enter(args, mode, caller=caller, beside=True)
         task = Task(frame, hub_here() if self.kind == "async" else strand_here().hub)
         caller.add(task)
         if mode.ctx == "same":

@@ -16,7 +16,7 @@ from appl.errors import CallCancelled
 from appl.prompt import Messages
 from appl.runtime.answers.call import Call, CallIdentity
 from appl.runtime.answers.feed import Feed
-from appl.runtime.concurrency.promise import Error, Outcome, Promise
+from appl.runtime.concurrency.promise import Error, Outcome
 from appl.runtime.event import CallEnded, CallStarted, Source
 from appl.runtime.frame import Frame
 from appl.runtime.scheduling.accounts import Account
@@ -65,13 +65,11 @@ class WorkerCall(Call):
         worker: int,
         tell: Told,
     ) -> None:
-        Promise.__init__(self, question.address, None)
-        self.frame, self.run, self.account = ref(frame), frame.run, account
-        self._start_plain()
-        self.node, self.messages = None, messages
-        self.identity, self.model = question.identity, question.model
-        self.sampling, self.n, self.timeout = question.sampling, question.n, question.timeout
-        self.priority, self.cache = question.priority, question.cache
+        super().__init__(
+            question.address, None, ref(frame), frame.run, account, question.identity,
+            None, messages, question.model, question.sampling, question.n, question.timeout,
+            question.priority, question.cache,
+        )  # fmt: skip
         self.question, self.response = question, None
         self._worker, self._tell = worker, tell
         self.emit = _WorkerFeed(self) if question.streams else None

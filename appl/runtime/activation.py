@@ -23,11 +23,12 @@ from appl.errors import RunError
 from appl.prompt import USER, ObservedPrompt, Prompt, PromptNode
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.promise import Promise
+from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.concurrency.tasks import OWN_CODE
 from appl.runtime.concurrency.unread_calls import unheld
 from appl.runtime.concurrency.watchdog import ENTRIES
 from appl.runtime.event import ScopeEntered
-from appl.runtime.frame import FRAME, Frame, PromptWriter, owed, owes
+from appl.runtime.frame import FRAME, Frame, PromptWriter, here, owed
 from appl.runtime.prompts.place import Kept
 from appl.runtime.prompts.roles import Spoken
 from appl.runtime.prompts.state import Turn
@@ -52,43 +53,6 @@ class CallMode:
     block: Spoken | None = None
     metadata: Mapping[str, object] | None = None
     listener: Callable[[], None] | None = None
-
-
-def enter(
-    caller: Frame,
-    name: str,
-    mode: CallMode,
-    key: tuple[Body, object],
-    *,
-    beside: bool,
-    line: int | None,
-    file: str | None,
-) -> tuple[Frame, Turn | None]:
-    """The frame of a new activation; *key* is the function, and the object of a method."""
-    run, ctx = caller.run, mode.ctx
-    if run.closed or run.refusal:
-        run.check_open()
-    around: PromptWriter = mode.given or caller
-    state = run.states.of(*key, around.prompt) if ctx == "resume" else None
-    voice = around.voice if ctx in ("same", "copy") else USER
-    if state is None:
-        prompt = Prompt() if ctx == "new" else _prompt(around, ctx, beside)
-    else:
-        prompt = state.prompt
-    regions = () if beside else caller.regions
-    frame = Frame(run, caller, caller.issue(name), prompt, voice, regions)
-    if frame.depth > _recursion.reach:
-        _recursion.extend(frame.depth)
-    frame.shares = state is not None or prompt is around.prompt
-    frame.model, frame.block, frame.body = mode.model, mode.block, ref(key[0])
-    if mode.listener is not None:
-        frame.prompt, frame.streams = ObservedPrompt(prompt, mode.listener), True
-    turn = state.turn(caller, frame) if state is not None else None
-    if (watcher := run.reporter.watcher) is not None:
-        at = time.monotonic_ns()
-        parent, about = caller.address, mode.metadata
-        watcher.on_event(ScopeEntered(frame.address, parent, name, file, line, at, about))
-    return frame, turn
 
 
 class _Recursion:
@@ -139,8 +103,7 @@ def leave(frame: Frame) -> None:
     if frame.block is not None:
         frame.block.end(frame)
     frame.finish()
-    left = list(filter(owes, frame.started))
-    if left:
+    if left := owed(frame.started):
         parent = frame.parent
         after = heir(frame) if parent is None or parent.ended else parent
         after.started.extend(left)
@@ -183,13 +146,58 @@ class Body:
     name: str
     qualname: str
     file: str | None
+    line: int | None
+    begins = False
+    """True if something is to be done before the first line of the code."""
 
     def counts(self) -> CallCounts | None:
         """The calls that an activation makes on its own prompt; ``None`` if nobody knows."""
         return None
 
+    def owner(self, args: tuple[object, ...]) -> Any:
+        """The object that a method is called on, to which its ``resume`` state belongs."""
+
+    def enter(
+        self,
+        args: tuple[object, ...],
+        mode: CallMode,
+        *,
+        caller: Frame | None = None,
+        beside: bool = False,
+    ) -> tuple[Frame, Turn | None]:
+        """The frame of a call with *args*, made at the place of the call, which is in *caller*."""
+        if caller is None:
+            caller = here(call_in_words, self.name, args)
+        run, ctx = caller.run, mode.ctx
+        if run.closed or run.refusal:
+            run.check_open()
+        around: PromptWriter = mode.given or caller
+        voice = around.voice if ctx in ("same", "copy") else USER
+        state = turn = None
+        if ctx == "resume":
+            state = run.states.of(self, self.owner(args), around.prompt)
+            prompt = state.prompt
+        else:
+            prompt = Prompt() if ctx == "new" else _prompt(around, ctx, beside)
+        regions = () if beside else caller.regions
+        frame = Frame(run, caller, caller.issue(self.name), prompt, voice, regions)
+        if frame.depth > _recursion.reach:
+            _recursion.extend(frame.depth)
+        frame.shares = state is not None or prompt is around.prompt
+        frame.model, frame.block, frame.body = mode.model, mode.block, ref(self)
+        if mode.listener is not None:
+            frame.prompt, frame.streams = ObservedPrompt(prompt, mode.listener), True
+        if state is not None:
+            turn = state.turn(caller, frame)
+        if (watcher := run.reporter.watcher) is not None:
+            at, address, parent = time.monotonic_ns(), frame.address, caller.address
+            watcher.on_event(
+                ScopeEntered(address, parent, self.name, self.file, self.line, at, mode.metadata)
+            )
+        return frame, turn
+
     def begun(self, frame: Frame) -> None:
-        """Called in *frame* before the first line of the code."""
+        """Called in *frame* before the first line of the code, if it ``begins`` or has a block."""
 
     def in_place_of_none(self, frame: Frame) -> object:
         """The value that the caller gets where the code returns ``None``."""
@@ -207,7 +215,8 @@ class Body:
         try:
             if turn is not None:
                 turn.begin()
-            self.begun(frame)
+            if self.begins or frame.block is not None:
+                self.begun(frame)
             # what is waited for has no name here: a failure cancels the calls that nobody holds
             body = self.body
             result = settled(body(*args, **kwargs)) if settle else body(*args, **kwargs)
@@ -237,7 +246,8 @@ class Body:
         try:
             if turn is not None:
                 await turn.abegin()
-            self.begun(frame)
+            if self.begins or frame.block is not None:
+                self.begun(frame)
             if settle:
                 result = await asettled(await self.body(*args, **kwargs))
             else:
@@ -269,7 +279,8 @@ class Body:
                         frame.run.tree.suspended[frame] = None
                         if turn is not None:
                             turn.begin()
-                        self.begun(frame)
+                        if self.begins or frame.block is not None:
+                            self.begun(frame)
                     out = step()
                 except StopIteration as stop:
                     leave(frame)
@@ -309,7 +320,8 @@ class Body:
                         frame.run.tree.suspended[frame] = None
                         if turn is not None:
                             await turn.abegin()
-                        self.begun(frame)
+                        if self.begins or frame.block is not None:
+                            self.begun(frame)
                     out = await step()
                 except StopAsyncIteration:
                     leave(frame)

@@ -275,17 +275,13 @@ class ThreadFrame(Frame):
     __slots__ = ()
 
 
-def owes(pending: Promise) -> bool:
-    """True if somebody still has to wait for *pending*, or to look at its failure."""
-    outcome = pending.outcome
-    if outcome is None or pending.unseen():
-        return True
-    return pending.children is not None and any(map(owes, pending.children))
-
-
 def owed(started: list[Promise]) -> list[Promise]:
-    """The calls of *started* that somebody still has to wait for, or look at."""
-    return list(filter(owes, started))
+    """The calls of *started* that somebody still has to wait for, or whose failure to look at."""
+    left: list[Promise] = []
+    for each in started:
+        if each.outcome is None or each.unseen() or (each.children and owed(each.children)):
+            left.append(each)
+    return left
 
 
 FRAME: ContextVar[Frame | None] = ContextVar("appl_frame", default=None)
@@ -317,25 +313,27 @@ def _around() -> FrameRun | None:
     return runs[-1] if len({(run.tree.root.thread, run.tree.task) for run in runs}) == 1 else None
 
 
-def here(content: Callable[[], str], call: bool = True) -> Frame:
+def here(content: Callable[..., str], *about: object, call: bool = True) -> Frame:
     """The frame that the caller is in.
 
-    *content* names the scope of an outermost *call* on a thread of the user's own, and that of a
-    task that has none: threads of a pool take their work in any order.
+    *content*, which gets *about*, names the scope of an outermost *call* on a thread of the user's
+    own, and that of a task that has none: threads of a pool take their work in any order.
     """
     frame = FRAME.get()
     if frame is None or frame.parent is None:
-        frame = _outermost(frame, content)
+        frame = _outermost(frame, content, about)
     elif frame.thread != threading.get_ident():
-        frame = frame.run.tree.scope(frame.run, frame, content())
+        frame = frame.run.tree.scope(frame.run, frame, content(*about))
     elif call and type(frame) is ThreadFrame and frame.counts:
-        frame.run.tree.next_scope(frame, content())
+        frame.run.tree.next_scope(frame, content(*about))
     if (detection := frame.run.outside.idle_detection) is not None:
         detection.joins(strand_here().hub)
     return frame
 
 
-def _outermost(frame: Frame | None, content: Callable[[], str]) -> Frame:
+def _outermost(
+    frame: Frame | None, content: Callable[..., str], about: tuple[object, ...]
+) -> Frame:
     run = frame.run if frame is not None else current()
     tree, task = run.tree, None
     if _get_running_loop() is not None:
@@ -344,7 +342,7 @@ def _outermost(frame: Frame | None, content: Callable[[], str]) -> Frame:
     in_fiber = frame is not None and type(getcurrent()) is Stack
     if tree.root.thread == threading.get_ident() and (in_fiber or tree.task is task):
         return tree.root
-    return tree.scope(run, tree.root, content())
+    return tree.scope(run, tree.root, content(*about))
 
 
 def run_of(pending: Promise) -> FrameRun:

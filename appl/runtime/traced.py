@@ -14,7 +14,6 @@ from typing import ParamSpec, TypeVar, overload
 
 from appl.compiler import program_of
 from appl.errors import InvalidOption
-from appl.runtime import activation
 from appl.runtime.activation import Body, CallMode, marked
 from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.frame import Frame, here
@@ -34,36 +33,33 @@ class _Traced(Body):
         code = getattr(f, "__code__", None)
         self.qualname = getattr(f, "__qualname__", self.name)
         self.file = getattr(code, "co_filename", None)
-        self._line = getattr(code, "co_firstlineno", None)
+        self.line = getattr(code, "co_firstlineno", None)
 
-    def enter(self, args: tuple[object, ...]) -> Frame:
+    def entered(self, args: tuple[object, ...]) -> Frame:
         """The frame of a call with *args*."""
-        caller = here(lambda: call_in_words(self.name, args))
+        caller = here(call_in_words, self.name, args)
         ctx = "same" if caller.parent is not None else "new"
         mode = CallMode(ctx, model=caller.model, metadata=self._metadata)
-        frame, _ = activation.enter(
-            caller, self.name, mode, (self, None), beside=False, line=self._line, file=self.file
-        )
-        return frame
+        return self.enter(args, mode, caller=caller)[0]
 
 
 def _sync(traced: _Traced) -> Callable[..., object]:
-    return lambda *args, **kwargs: traced.execute(traced.enter(args), None, args, kwargs)
+    return lambda *args, **kwargs: traced.execute(traced.entered(args), None, args, kwargs)
 
 
 def _async(traced: _Traced) -> Callable[..., object]:
-    return marked(lambda *args, **kwargs: traced.aexecute(traced.enter(args), None, args, kwargs))
+    return marked(lambda *args, **kwargs: traced.aexecute(traced.entered(args), None, args, kwargs))
 
 
 def _generator(traced: _Traced) -> Callable[..., object]:
     return lambda *args, **kwargs: traced.generate(
-        traced.enter(args), None, traced.body(*args, **kwargs)
+        traced.entered(args), None, traced.body(*args, **kwargs)
     )
 
 
 def _asyncgen(traced: _Traced) -> Callable[..., object]:
     return lambda *args, **kwargs: traced.agenerate(
-        traced.enter(args), None, traced.body(*args, **kwargs)
+        traced.entered(args), None, traced.body(*args, **kwargs)
     )
 
 

@@ -95,8 +95,8 @@ MUTANTS = (
     Mutant(
         "a generator speaks in the frame of whoever resumes it",
         "runtime/activation.py",
-        "                        self.begun(frame)\n                    out = step()\n",
-        "                        self.begun(frame)\n"
+        "                            self.begun(frame)\n                    out = step()\n",
+        "                            self.begun(frame)\n"
         "                    elif frame.parent is not None:\n"
         "                        FRAME.set(frame.parent)\n"
         "                    out = step()\n",

@@ -10,7 +10,7 @@ import time
 from asyncio import Task as AsyncTask
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-from weakref import ReferenceType, ref
+from weakref import ReferenceType
 
 from appl.backend import Chunk, Profile, Request, Response, Sampling, check_media
 from appl.errors import CallCancelled, MalformedResponse
@@ -98,7 +98,6 @@ class CallFrame(Protocol):
     """The activation that issues a call, as far as the call needs it."""
 
     address: str
-    generations: int
     account: Account | None
     body: ReferenceType[CallBody] | None
     ended: bool
@@ -106,9 +105,6 @@ class CallFrame(Protocol):
     @property
     def run(self) -> CallRun:
         """The run that it belongs to."""
-
-    def issue(self, name: str) -> str:
-        """The address of the next *name* in this frame."""
 
     def root_of_prompt(self) -> CallFrame:
         """The outermost activation that writes to the same prompt."""
@@ -161,32 +157,28 @@ class Call(Promise):
 
     def __init__(
         self,
-        frame: CallFrame,
-        home: Home,
-        kind: str,
+        address: str,
+        home: Home | None,
+        frame: ReferenceType[CallFrame],
+        run: CallRun,
+        account: Account | None,
+        identity: CallIdentity,
         node: PromptNode | None,
         messages: Messages | None,
         model: str,
         sampling: Sampling,
-        source: tuple[str, int] | None,
+        n: int = 1,
+        timeout: float | None = None,
+        priority: int = 0,
+        cache: str | None = None,
+        tools: ToolRunner | None = None,
     ) -> None:
-        super().__init__(frame.issue(kind), home)
-        self.frame = ref(frame)
-        self.run = frame.run
-        self.identity = CallIdentity(kind, frame.generations, *(source or (None, None)))
-        frame.generations += 1
+        super().__init__(address, home)
+        self.frame, self.run, self.account, self.identity = frame, run, account, identity
         self.node, self.messages = node, messages
-        self.model, self.sampling = model, sampling
-        self.account = frame.account
-        self._start_plain()
-
-    def _start_plain(self) -> None:
-        """Have no option set, and nothing asked yet."""
-        self.n = 1
-        self.priority = self.attempts = 0
-        self.timeout: float | None = None
-        self.cache: str | None = None
-        self.tools: ToolRunner | None = None
+        self.model, self.sampling, self.n = model, sampling, n
+        self.timeout, self.priority, self.cache, self.tools = timeout, priority, cache, tools
+        self.attempts = 0
         self.emit: Feed | None = None
         self.request: Request | None = None
         self.worker: AsyncTask[None] | None = None
@@ -225,13 +217,10 @@ class Call(Promise):
 
     def again(self, address: str, node: PromptNode) -> Call:
         """The same question with a longer prompt, asked on behalf of this call."""
-        other: Call = object.__new__(Call)
-        Promise.__init__(other, address, None)
-        other._start_plain()
-        for name in _ASKED:
-            setattr(other, name, getattr(self, name))
-        other.node, other.messages = node, None
-        return other
+        return Call(
+            address, None, self.frame, self.run, self.account, self.identity, node, None,
+            self.model, self.sampling, self.n, self.timeout, self.priority, self.cache, self.tools,
+        )  # fmt: skip
 
     # -- as a part of a series
 
@@ -400,13 +389,6 @@ class Call(Promise):
     def suspicious(self) -> bool:
         node = self.node
         return node is not None and not node.is_ready and node.first_waiting() is not None
-
-
-_ASKED = (
-    "account", "cache", "frame", "identity", "model", "n", "priority", "run", "sampling", "timeout",
-    "tools",
-)  # fmt: skip
-"""What is the same in a question that is asked again with a longer prompt."""
 
 
 def sources(node: PromptNode | None) -> Iterator[Promise]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from typing import Any, TypeVar, Unpack, overload
+from weakref import ref
 
 from appl.backend import Sampling, check_media
 from appl.errors import UnknownOption
-from appl.prompt import Messages, PromptNode
-from appl.runtime.answers.call import Call
+from appl.prompt import Messages
+from appl.runtime.answers.call import Call, CallIdentity
 from appl.runtime.answers.choice import choose
 from appl.runtime.answers.continuation import Continuation
 from appl.runtime.answers.gen_options import KNOWN, GenOptions, SelectOptions, with_options
@@ -31,6 +32,9 @@ from appl.runtime.resolve import taking_futures
 R = TypeVar("R")
 
 _PACKAGE = __name__.partition(".")[0]
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+_NOTHING = None, Sampling()
+_MOST = 4096  # options that are kept
 _PROGRAMS = frozenset({"appl.cli.questions"})
 """The programs in this package: their lines are shown as those of a user's program are."""
 
@@ -101,19 +105,35 @@ def select(
 def _generate(
     kind: str, model: str | None, response_format: object, options: dict[str, object]
 ) -> Generation[Any]:
-    frame = here(lambda: repr(options.get("messages")))
-    if frame.run.closed or frame.run.refusal:
-        frame.run.check_open()
-    asked, sampling = RequestOptions.of(frame, model, response_format, options)
+    frame = here(repr, options.get("messages"))
+    run = frame.run
+    if run.closed or run.refusal:
+        run.check_open()
+    # Plain options mean the same wherever they are written, and are read once.
+    known, types = run.dispatch.requests, (type(model), *map(type, options.values()))
+    plain = response_format is None and _PLAIN.issuperset(types)
+    key = (frame.model, model, *options.items(), *types) if plain else None  # 1 is not 1.0 here
+    asked, sampling = known.get(key, _NOTHING)
+    if not isinstance(asked, RequestOptions):
+        asked, sampling = made = RequestOptions.of(frame, model, response_format, options)
+        if plain and asked.messages is None and len(known) < _MOST:
+            known[key] = made
     call = _call(frame, kind, asked, sampling)
-    return issue(frame, _answer(frame, call, asked))
+    answer: Call | MultiCall = call
+    if not asked.alone or run.reporter.streams or frame.streams:
+        answer = _answer(frame, call, asked)
+    frame.add(answer)
+    run.submit(call if answer is call else answer.begin())
+    if run.services.sequential:
+        wait(answer)
+    return Generation(answer)
 
 
 def _call(frame: Frame, kind: str, asked: RequestOptions, sampling: Sampling) -> Call:
-    node: PromptNode | None = frame.prompt.tip
+    run, node = frame.run, frame.prompt.tip
     given: Messages | None = None
     if asked.messages is not None:
-        node, given = said_to(asked.messages, frame.run.recent)
+        node, given = said_to(asked.messages, run.recent)
     place = _source() or frame.asked_at
     if node is None and given is None:
         if asked.messages is not None:
@@ -122,13 +142,14 @@ def _call(frame: Frame, kind: str, asked: RequestOptions, sampling: Sampling) ->
             check_empty(kind, frame, place)
     prompt = node or given
     if prompt is not None and prompt.needs:
-        check_media(frame.run.dispatch.models.profile_of(asked.model or ""), prompt)
-    cache = frame.run.dispatch.cache(finished(asked.cache)) if asked.cache is not None else None
-    home = hub_here()
-    call = Call(frame, home, kind, node, given, asked.model or "", sampling, place)
-    call.n, call.timeout, call.priority = asked.n, asked.timeout, asked.priority
-    call.cache, call.tools = cache, asked.toolbox
-    return call
+        check_media(run.dispatch.models.profile_of(asked.model or ""), prompt)
+    cache = run.dispatch.cache(finished(asked.cache)) if asked.cache is not None else None
+    identity = CallIdentity(kind, frame.generations, *(place or (None, None)))
+    frame.generations += 1
+    return Call(
+        frame.issue(kind), hub_here(), ref(frame), run, frame.account, identity, node, given,
+        asked.model or "", sampling, asked.n, asked.timeout, asked.priority, cache, asked.toolbox,
+    )  # fmt: skip
 
 
 def _answer(frame: Frame, call: Call, asked: RequestOptions) -> Call | MultiCall:
@@ -142,20 +163,10 @@ def _answer(frame: Frame, call: Call, asked: RequestOptions) -> Call | MultiCall
     if asked.shape is not None:
         answer = typed = typed_answer(answer, asked.shape, call.profile, asked.max_asks)
         partial = typed.partial
-    if asked.stream or call.run.reporter.streams or frame.streams:
+    if asked.stream or frame.run.reporter.streams or frame.streams:
         open_stream(answer, partial)
         answer.overlaps = asked.stream
     return answer
-
-
-def issue(frame: Frame, answer: Call | MultiCall) -> Generation[object]:
-    """Hand *answer* to the scheduler; a sequential run waits for it here."""
-    frame.add(answer)
-    run = frame.run
-    run.submit(answer if isinstance(answer, Call) else answer.begin())
-    if run.services.sequential:
-        wait(answer)
-    return Generation(answer)
 
 
 def _source() -> tuple[str, int] | None:

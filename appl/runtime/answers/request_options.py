@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from appl.runtime.frame import Frame
     from appl.runtime.prompts.explicit import Said
 
-_PLAIN = frozenset({str, int, float, bool, type(None)})
-_MOST = 4096
-_NOTHING = None, Sampling()
 _READ = {"stop": stops, "stop_tokens": stop_ids}
 
 
 @dataclass(slots=True)
 class RequestOptions:
-    """The arguments of a call. ``fields`` are named as in ``Sampling``, ``extra`` the backend's."""
+    """The arguments of a call. ``fields`` are named as in ``Sampling``, ``extra`` the backend's.
+
+    ``alone`` is true if the answer of the call is that of ``gen``, and comes as a whole.
+    """
 
     model: str | None
     fields: dict[str, object]
@@ -59,6 +59,7 @@ class RequestOptions:
     max_asks: int | None = None
     toolbox: Toolbox | None = None
     cache: str | PathLike[str] | None = None
+    alone: bool = False
 
     @classmethod
     def of(
@@ -66,25 +67,17 @@ class RequestOptions:
     ) -> tuple[RequestOptions, Sampling]:
         """The arguments of ``gen`` with the defaults of *frame*, and their sampling.
 
-        *options* are those that were written. A run keeps plain ones for calls that write the same:
-        they mean the same wherever they stand.
+        *options* are those that were written.
         """
-        known, key = frame.run.dispatch.requests, None
-        types = (type(model), *map(type, options.values()))
-        if response_format is None and _PLAIN.issuperset(types):
-            key = frame.model, model, *options.items(), *types  # 1 is not 1.0 here
-            found, sampling = known.get(key, _NOTHING)
-            if isinstance(found, cls):
-                return found, sampling
         asked = cls(model, _FIELDS.copy(), {})
         if options:
             asked._read(options)
         if response_format is not None or asked.max_asks is not None:
             asked.shape_as(response_format, asked.max_asks)
-        made = asked, asked._sampling(frame)
-        if key is not None and asked.messages is None and len(known) < _MOST:
-            known[key] = made
-        return made
+        sampling = asked._sampling(frame)
+        several = asked.max_relay_rounds or asked.choices is not None or asked.shape is not None
+        asked.alone = not (several or asked.stream)
+        return asked, sampling
 
     def _read(self, options: dict[str, object]) -> None:
         fields, extra = self.fields, self.extra

@@ -101,7 +101,7 @@ def start(f: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> Promis
     if program is not None:
         pending: Promise = program.spawn((*bound, *args), kwargs)._pending
         return pending
-    caller = here(lambda: call_in_words(_name(f), args))
+    caller = here(call_in_words, _name(f), args)
     frame = scope_beside(caller, _name(f))
     if is_async(f):
         return _start_coroutine(f, frame, caller, args, kwargs)

@@ -31,7 +31,7 @@ def observed(
     """The value of ``f(*args, **kwargs)``: recorded, or from a record. Raises what it raised."""
     args, kwargs = resolve(args), resolve(kwargs)
     name = name_of(f)
-    caller = here(lambda: call_in_words(name, args))
+    caller = here(call_in_words, name, args)
     seen = ObserveTask(beside(caller, name), strand_here().hub, lambda: f(*args, **kwargs))
     caller.add(seen)
     try:

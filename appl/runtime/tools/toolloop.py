@@ -103,7 +103,7 @@ def gen_with_tools(
         tool_timeout: Seconds for each call of a tool; by default no limit.
         model, messages, response_format: As for ``gen``.
     """
-    caller = here(lambda: repr(messages))
+    caller = here(repr, messages)
     caller.run.check_open()
     box = Toolbox.of(tools)
     _check(box, max_steps, on_limit, options)
