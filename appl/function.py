@@ -81,6 +81,7 @@ class DecoratedFunction(Body):
         kept = told.default_return is not None or told.new_ctx_func is not None
         self.notes = () if kept else self.translated.notes
         self.told = told
+        self.asks = told.new_ctx_func is not None
         documented = told.docstring_as is not None and self.translated.docstring is not None
         self.begins = documented or bool(self.notes)
         self.mode = CallMode(told.ctx, model=told.model, block=told.compositor)
@@ -100,7 +101,6 @@ class DecoratedFunction(Body):
     # -- one activation
 
     def asked(self, kwargs: dict[str, object]) -> CallMode:
-        """The mode of a call; options about the call are taken out of *kwargs*."""
         mode = self.mode
         if kwargs and not self._about.isdisjoint(kwargs):
             mode = self._asked(kwargs)
@@ -154,7 +154,7 @@ class DecoratedFunction(Body):
         """Start a call that runs beside its caller."""
         mode = mode or self.asked(kwargs)
         caller = here(call_in_words, self.name, args)
-        frame, turn = self.enter(args, mode, caller=caller, beside=True)
+        frame, turn = self.enter(args, kwargs, mode=mode, caller=caller, beside=True)
         task = Task(frame, hub_here() if self.kind == "async" else strand_here().hub)
         caller.add(task)
         if mode.ctx == "same":
@@ -234,11 +234,10 @@ def _sync(program: DecoratedFunction) -> Callable[..., object]:
     conversion = program.name in _CONVERSIONS
 
     def wrapper(*args: object, **kwargs: object) -> Any:
-        mode = program.asked(kwargs)
         if program.told.parallel:
-            return program.spawn(args, kwargs, mode)
+            return program.spawn(args, kwargs)
         settle = conversion or (program.returns_value and _in_plain_code())
-        frame, turn = program.enter(args, mode)
+        frame, turn = program.enter(args, kwargs)
         return program.execute(frame, turn, args, kwargs, settle)
 
     return wrapper
@@ -246,11 +245,10 @@ def _sync(program: DecoratedFunction) -> Callable[..., object]:
 
 def _async(program: DecoratedFunction) -> Callable[..., object]:
     def wrapper(*args: object, **kwargs: object) -> object:
-        mode = program.asked(kwargs)
         if program.told.parallel and _in_body():
-            return program.spawn(args, kwargs, mode)
+            return program.spawn(args, kwargs)
         settle = program.returns_value and _in_plain_code()
-        frame, turn = program.enter(args, mode)
+        frame, turn = program.enter(args, kwargs)
         made: Any = program.aexecute(frame, turn, args, kwargs, settle)
         made.__name__, made.__qualname__ = program.name, program.qualname
         return made
@@ -260,7 +258,7 @@ def _async(program: DecoratedFunction) -> Callable[..., object]:
 
 def _generator(program: DecoratedFunction) -> Callable[..., Any]:
     def wrapper(*args: object, **kwargs: object) -> object:
-        frame, turn = program.enter(args, program.asked(kwargs))
+        frame, turn = program.enter(args, kwargs)
         made = program.generate(frame, turn, program.body(*args, **kwargs))
         return primed(program.name, made) if program.told.auto_prime else made
 
@@ -269,7 +267,7 @@ def _generator(program: DecoratedFunction) -> Callable[..., Any]:
 
 def _asyncgen(program: DecoratedFunction) -> Callable[..., Any]:
     def wrapper(*args: object, **kwargs: object) -> object:
-        frame, turn = program.enter(args, program.asked(kwargs))
+        frame, turn = program.enter(args, kwargs)
         made = program.agenerate(frame, turn, program.body(*args, **kwargs))
         return Primed(program.name, made) if program.told.auto_prime else made
 

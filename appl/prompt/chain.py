@@ -201,18 +201,18 @@ class PromptNode:
             fresh.reverse()
             start = 0
             for stop, last in enumerate(fresh, 1):
-                if last.shared or last is self:  # what prompts share is rendered once for all
-                    last._render(node, fresh[start:stop])
-                    node, start = last, stop
+                if not last.shared and last is not self:
+                    continue
+                # What prompts share is rendered once for all.
+                layout = node._layout.copy() if node is not None and node._layout else None
+                said = node._rendered if node is not None else None
+                nodes = fresh[start:stop]
+                if last.has_hole:
+                    nodes = _with_slots_filled(nodes)
+                last._rendered, last._layout = render(said, layout, nodes)
+                last._is_rendered = True
+                node, start = last, stop
         return self._rendered
-
-    def _render(self, before: PromptNode | None, fresh: list[PromptNode]) -> None:
-        """Render the *fresh* nodes that end here, after what was rendered *before*."""
-        layout = before._layout.copy() if before and before._layout else None
-        said = before._rendered if before else None
-        nodes = _with_slots_filled(fresh) if self.has_hole else fresh
-        self._rendered, self._layout = render(said, layout, nodes)
-        self._is_rendered = True
 
     def since(self, start: PromptNode | None) -> list[PromptNode]:
         """The nodes after *start* up to this one, oldest first."""

@@ -171,7 +171,7 @@ class Renderer:
             self.say(node, mark, answer.content, _by(node))
         else:
             self._open(node.voice, apart=False)
-        self._close(answer.tool_calls)
+        self.end(answer.tool_calls)
 
     def _open(self, voice: Voice, apart: bool) -> None:
         """Open a message of this speaker, unless one is open."""
@@ -182,7 +182,7 @@ class Renderer:
         """Open a message of this speaker, which may go on from the last one of the chain."""
         role, name = voice.role, voice.name
         if self.role is not None:
-            self._close(())
+            self.end()
         self.base: Messages | None = None
         self.texts: list[str] = []
         self.spans: list[Any] = []
@@ -211,14 +211,10 @@ class Renderer:
         """True if the last content was an image or a sound; an empty text does not count."""
         return self.media[-1][0] == self.length
 
-    def end(self) -> Messages | None:
-        """The chain with the message that was open."""
-        if self.role is not None:
-            self._close(())
-        return self.chain
-
-    def _close(self, calls: tuple[ToolCall, ...]) -> None:
-        assert self.role is not None
+    def end(self, calls: tuple[ToolCall, ...] = ()) -> Messages | None:
+        """The chain with the message that was open, which *calls* tools."""
+        if self.role is None:
+            return self.chain
         text = self.texts[0] if len(self.texts) == 1 else "".join(self.texts)
         if self.base is not None:
             self.chain = self.base.longer(text, tuple(self.media), calls, tuple(self.spans))
@@ -226,6 +222,7 @@ class Renderer:
             message = Message(self.role, text, tuple(self.media), calls, None, self.name)
             self.chain = Messages(self.chain, message, bool(calls), tuple(self.spans))
         self.role = None
+        return self.chain
 
 
 def _by(node: PromptNode) -> Origin:

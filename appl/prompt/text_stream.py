@@ -11,6 +11,7 @@ from appl.prompt.layout import Layout
 from appl.prompt.lazy import message_of
 from appl.prompt.media import Audio, Image
 from appl.prompt.message import Message, ToolCall
+from appl.prompt.messages import Messages
 from appl.prompt.origin import Origin
 from appl.prompt.renderer import Renderer, is_apart, level_of
 from appl.prompt.voice import Voice
@@ -52,11 +53,11 @@ class GrowingText(Renderer):
         super()._put(text, origin)
         self._new.append(text)
 
-    def _close(self, calls: tuple[ToolCall, ...]) -> None:
+    def end(self, calls: tuple[ToolCall, ...] = ()) -> Messages | None:
         if calls:
             text = "\n" if self.length or self.media else ""
             self._new.append(text + "\n".join(map(str, calls)))
-        super()._close(calls)
+        return super().end(calls)
 
     def _taken(self) -> str:
         text, self._new = "".join(self._new), []

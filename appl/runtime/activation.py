@@ -147,6 +147,9 @@ class Body:
     qualname: str
     file: str | None
     line: int | None
+    mode: CallMode
+    asks = False
+    """True if a call without keywords has a mode of its own."""
     begins = False
     """True if something is to be done before the first line of the code."""
 
@@ -157,15 +160,25 @@ class Body:
     def owner(self, args: tuple[object, ...]) -> Any:
         """The object that a method is called on, to which its ``resume`` state belongs."""
 
+    def asked(self, kwargs: dict[str, object]) -> CallMode:
+        """The mode of a call; options about the call are taken out of *kwargs*."""
+        return self.mode
+
     def enter(
         self,
         args: tuple[object, ...],
-        mode: CallMode,
+        kwargs: dict[str, object],
         *,
+        mode: CallMode | None = None,
         caller: Frame | None = None,
         beside: bool = False,
     ) -> tuple[Frame, Turn | None]:
-        """The frame of a call with *args*, made at the place of the call, which is in *caller*."""
+        """The frame of a call, made at the place of the call.
+
+        It is of the *mode* that is asked for, unless that is known, and so is its *caller*.
+        """
+        if mode is None:
+            mode = self.asked(kwargs) if kwargs or self.asks else self.mode
         if caller is None:
             caller = here(call_in_words, self.name, args)
         run, ctx = caller.run, mode.ctx

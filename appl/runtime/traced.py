@@ -40,7 +40,7 @@ class _Traced(Body):
         caller = here(call_in_words, self.name, args)
         ctx = "same" if caller.parent is not None else "new"
         mode = CallMode(ctx, model=caller.model, metadata=self._metadata)
-        return self.enter(args, mode, caller=caller)[0]
+        return self.enter(args, {}, mode=mode, caller=caller)[0]
 
 
 def _sync(traced: _Traced) -> Callable[..., object]:

@@ -56,15 +56,15 @@ class Strand:
         self.back: greenlet | None = None
         self.cancellations = 0  # of its task when its wait began; a task group may leave some
 
-    def wake(self, pending: Promise) -> None:
-        """Go on if *pending* is what is waited for; a stale wake-up is ignored."""
+    def wake(self, pending: Promise, error: BaseException | None = None) -> None:
+        """Put this among the ready if *pending* is waited for, with *error* to raise there.
+
+        A stale wake-up is ignored.
+        """
         # A strand that an error has thrown out of a wait is still among the waiters there. It may
         # wait for something else by now, and must not go on when the old wait ends.
-        if self.waits is pending:
-            self.resume()
-
-    def resume(self, error: BaseException | None = None) -> None:
-        """Put this strand among the ready ones, with *error* to raise where it waits."""
+        if self.waits is not pending:
+            return
         self.waits = None  # so that no second wake-up puts it into the queue twice
         hub = self.hub
         hub.ready.append((self, error))
@@ -74,7 +74,7 @@ class Strand:
     def throw(self, error: BaseException) -> None:
         """Raise *error* where this strand waits, or at its next wait; on the hub's own thread."""
         if self.waits is not None:
-            self.resume(error)
+            self.wake(self.waits, error)
         else:
             self._cancelled = error
 
@@ -374,8 +374,37 @@ class Hub:
         """
         while self._handed is None:
             try:
+                # The order matters. What is ready runs first, and an outcome is delivered only when
+                # no program can go on: so which program sees an outcome first does not depend on
+                # when it came.
                 while self._handed is None:
-                    self._turn()
+                    if _ending.by is not None and _ending.by is not self.thread:
+                        _ending.rest(self)
+                    elif self._interrupt is not None:
+                        self._raise_outside()
+                    elif self.ready:
+                        strand, thrown = self.ready[0]
+                        del self.ready[0]  # by a statement: after a call a Ctrl-C might lose it
+                        if self.loop is not None:
+                            # Called from a callback of the loop, fibers are code of that loop.
+                            # Under a blocking wait of a coroutine the loop stands still, and is not
+                            # theirs.
+                            _set_running_loop(self.loop if self._steps.runner is not None else None)
+                        if self.fibers:
+                            strand.greenlet.switch(thrown)
+                        else:
+                            self._hand_over(strand.greenlet, thrown)
+                        del strand, thrown  # now: this stack may stand for long, and hold them
+                    elif not self.inbox:
+                        self._idle()
+                    elif self._steps.runner is not None and not self._settled():
+                        # The loop's own tasks are programs, too: they go on before the next
+                        # delivery.
+                        self._yield_to_loop(again=True)
+                    else:
+                        self.turns += 1
+                        self.inbox[0].deliver()
+                        del self.inbox[0]  # now: what a Ctrl-C breaks off is delivered again
             except GreenletExit:  # the hub is collected
                 raise
             # Python may run a signal handler between any two lines of the hub. The error belongs
@@ -384,34 +413,6 @@ class Hub:
                 self._interrupt = error
         handed, self._handed = self._handed[0], None
         return handed
-
-    def _turn(self) -> None:
-        # The order matters. What is ready runs first, and an outcome is delivered only when no
-        # program can go on: so which program sees an outcome first does not depend on when it came.
-        if _ending.by is not None and _ending.by is not self.thread:
-            _ending.rest(self)
-        elif self._interrupt is not None:
-            self._raise_outside()
-        elif self.ready:
-            strand, error = self.ready[0]
-            del self.ready[0]  # by a statement: after a call a Ctrl-C might come, and lose it
-            if self.loop is not None:
-                # Called from a callback of the loop, fibers are code of that loop. Under a
-                # blocking wait of a coroutine the loop stands still, and is not theirs.
-                _set_running_loop(self.loop if self._steps.runner is not None else None)
-            if self.fibers:
-                strand.greenlet.switch(error)
-            else:
-                self._hand_over(strand.greenlet, error)
-        elif not self.inbox:
-            self._idle()
-        elif self._steps.runner is not None and not self._settled():
-            # The loop's own tasks are programs, too: they go on before the next delivery.
-            self._yield_to_loop(again=True)
-        else:
-            self.turns += 1
-            self.inbox[0].deliver()
-            del self.inbox[0]  # now: what a Ctrl-C breaks off is delivered again
 
     def _raise_outside(self) -> None:
         error, self._interrupt = self._interrupt, None
@@ -521,15 +522,14 @@ class Hub:
         if loop is None or outer is None or outer.waits is None:
             return
         if _cancellations(loop) > outer.cancellations:
-            outer.resume(asyncio.CancelledError())
+            outer.wake(outer.waits, asyncio.CancelledError())
 
     def _look_for_deadlock(self) -> None:
         suspects, self.suspects = self.suspects, []
         for strand in suspects:
-            if strand.waits is not None:
-                error = self._deadlock(strand, strand.waits)
-                if error is not None:
-                    strand.resume(error)
+            waits = strand.waits
+            if waits is not None and (error := self._deadlock(strand, waits)) is not None:
+                strand.wake(waits, error)
 
     def _deadlock(self, strand: Strand, waits: Promise) -> BaseException | None:
         cycle = find_cycle(waits)
