@@ -285,7 +285,7 @@ def back_to_back(calls: list[list[Event]]) -> dict[str, float]:
     """Microseconds a call of each part of the writer's work, in groups of a tick; the least of some
     passes."""
     from appl.tracing import Masker
-    from appl.tracing.format import block
+    from appl.tracing.format import block_file
     from appl.tracing.recording.encoder import HOLDS, EventEncoder
 
     least: dict[str, float] = {}
@@ -293,7 +293,7 @@ def back_to_back(calls: list[list[Event]]) -> dict[str, float]:
     for _ in range(REPEATS):
         clock, took = time.perf_counter, dict.fromkeys(("encode", "compress", "write"), 0.0)
         with tempfile.TemporaryFile(buffering=0) as file:
-            masker, packer = Masker(()), block.Encoder()
+            masker, packer = Masker(()), block_file.Encoder()
             encoder = EventEncoder(time.monotonic_ns(), masker, None, whole=False)
             for start in range(0, len(calls), per_tick):
                 group = [

@@ -77,7 +77,8 @@ class Counts:
             self.sums.cancelled += cancelled
             self.sums.failed += not cancelled
         elif event.source is None:
-            self.sums.answer(event.response)
+            self.sums.answered += 1
+            self.sums.spend(event.response)
         else:  # it was paid for in an earlier run
             self.sums.answered += 1
             self.reused += 1

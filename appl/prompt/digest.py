@@ -11,6 +11,8 @@ from struct import Struct
 
 _size = Struct("<Q").pack
 
+_begun = blake2b(digest_size=16).copy
+"""The digest of nothing yet: a copy of one takes a third of the time that a new one takes."""
 _PIECE = 1 << 15
 """Characters of a long text that are encoded at once: what fits in memory that is warm already."""
 
@@ -19,19 +21,19 @@ def digest_of(*fields: str | bytes) -> bytes:
     """16 bytes of BLAKE2b over the length-prefixed *fields*, so that no two lists collide."""
     parts: list[bytes] = []
     for field in fields:
-        if isinstance(field, bytes):
-            data = field
-        elif len(field) > _PIECE:
-            return _digest_in_pieces(fields)
-        else:
-            data = field.encode("utf-8", "surrogatepass")
-        parts += (_size(len(data)), data)
-    return blake2b(b"".join(parts), digest_size=16).digest()
+        if not isinstance(field, bytes):
+            if len(field) > _PIECE:
+                return _digest_in_pieces(fields)
+            field = field.encode("utf-8", "surrogatepass")
+        parts += (_size(len(field)), field)
+    h = _begun()
+    h.update(b"".join(parts))
+    return h.digest()
 
 
 def _digest_in_pieces(fields: tuple[str | bytes, ...]) -> bytes:
     """The same where a text is long, which is not put into memory once more."""
-    h = blake2b(digest_size=16)
+    h = _begun()
     for field in fields:
         plain = isinstance(field, bytes) or field.isascii()
         h.update(_size(len(field) if plain else sum(map(len, _pieces(field)))))

@@ -13,7 +13,7 @@ from appl.prompt import Message
 from appl.runtime.event import ToolEnded, ToolStarted
 from appl.tracing import Recorder, Trace
 from appl.tracing.explaining.run_summary import summary_of
-from appl.tracing.format import block, codec
+from appl.tracing.format import block, block_file, codec
 from tests.drawn import counts
 from tests.tracing.made import now, small_trace
 
@@ -93,7 +93,7 @@ def forged(path: Path, dice: random.Random, into: Path) -> Path:
     fields = list(chosen[at])
     fields[dice.randrange(len(fields))] = dice.choice(WRONG)
     chosen[at] = fields
-    encoder = block.Encoder()
+    encoder = block_file.Encoder()
     data = b"".join(encoder.block(b"".join(map(codec.pack, each))) for each in blocks)
     into.write_bytes(block.MAGIC + data)
     return into

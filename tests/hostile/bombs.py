@@ -11,7 +11,7 @@ import zstandard
 
 from appl.backend import Sampling
 from appl.prompt import Message, Messages
-from appl.tracing.format import block, codec
+from appl.tracing.format import block, block_file, codec
 
 PARAMS = ["P", 1, "m", Sampling().canonical()]
 USER = ["M", 1, "user", "hi"]
@@ -29,7 +29,7 @@ def forged(codec_: int, raw_length: int, payload: bytes) -> bytes:
 
 def file(*groups: Iterable[Any], head: bool = True) -> bytes:
     """A trace of *groups* of records, one block each."""
-    encoder, written = block.Encoder(), [block.MAGIC]
+    encoder, written = block_file.Encoder(), [block.MAGIC]
     first = [["H", {"format": 1}], ["I", 0, 1, "h", "run", 1, 1]]
     for group in [first, *groups] if head else groups:
         written.append(encoder.block(b"".join(map(_packed, group))))
@@ -64,7 +64,7 @@ def _window() -> bytes:
 
 
 def _frames(count: int) -> bytes:
-    encoder = block.Encoder()
+    encoder = block_file.Encoder()
     record = msgpack.packb(["?", bytes(15 << 20)])
     return block.MAGIC + b"".join(encoder.block(record) for _ in range(count))
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgpack
 import zstandard
 
-from appl.tracing.format import block, codec
+from appl.tracing.format import block, block_file, codec
 
 from .samples import Sample, built, samples
 
@@ -286,7 +286,7 @@ def _numbers(sample: Sample, dice: Dice) -> bytes:
 
 def _packed(sample: Sample, dice: Dice) -> bytes:
     """The packed bytes of a block are damaged, and its checksum is right."""
-    encoder, number = block.Encoder(), dice.randrange(len(sample.groups))
+    encoder, number = block_file.Encoder(), dice.randrange(len(sample.groups))
     written = [block.MAGIC]
     for index, group in enumerate(sample.groups):
         raw = bytearray(b"".join(map(codec.pack, group)))

@@ -12,7 +12,7 @@ from typing import Any
 
 from appl.cli.terminal import as_json
 from appl.tracing import Trace, records
-from appl.tracing.format import block, codec
+from appl.tracing.format import block, block_file, codec
 
 GOLDEN = Path(__file__).parents[1] / "traces" / "1"
 NAMES = ("tree", "observed", "failing", "streamed", "tools", "media", "masked", "resumed")
@@ -53,7 +53,7 @@ def told(trace: Trace) -> str:
 def built(name: str, groups: Sequence[Sequence[Any]]) -> Sample:
     """The trace that holds *groups* of records, one block each."""
     key = KEY if name.endswith(f"/{SIZES[0]}") else None
-    encoder, data, bounds = block.Encoder(key=key), block.MAGIC, [len(block.MAGIC)]
+    encoder, data, bounds = block_file.Encoder(key=key), block.MAGIC, [len(block.MAGIC)]
     for group in groups:
         data += encoder.block(b"".join(map(codec.pack, group)))
         bounds.append(len(data))

@@ -9,7 +9,7 @@ import pytest
 from appl.runtime.run import Run
 from appl.tracing import Appender, Resumer, Trace
 from appl.tracing.explaining import costs
-from appl.tracing.format import block, codec, table
+from appl.tracing.format import block, block_file, codec, table
 from appl.tracing.keeping.row import RunRow, row_of
 from appl.tracing.reading import runs
 from tests.housekeeping.test_costs_of_runs import POLICY, Provider, ends, recorded
@@ -59,7 +59,7 @@ def test_the_row_of_a_resumed_run_counts_all_its_processes(tmp_path: Path, share
 
 def with_sums(path: Path, target: Path, *sums: object) -> None:
     """Write the trace at *path* with other *sums* in its last record, or without any."""
-    encoder = block.Encoder()
+    encoder = block_file.Encoder()
     with path.open("rb") as file, target.open("wb") as copy:
         copy.write(block.MAGIC)
         for raw in block.scan(file, block.Scan()):
@@ -67,7 +67,7 @@ def with_sums(path: Path, target: Path, *sums: object) -> None:
                 [*array[:5], *sums] if array[0] == table.tag_of(table.CloseRecord) else array
                 for array in codec.unpack(raw)
             ]
-            copy.write(encoder.block(codec.pack_all(arrays)))
+            copy.write(encoder.block(b"".join(map(codec.pack, arrays))))
 
 
 def test_a_trace_of_an_earlier_release_is_read_whole_and_says_the_same(tmp_path: Path) -> None:

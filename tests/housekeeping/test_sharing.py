@@ -22,7 +22,7 @@ from appl.runtime.event import (
     Warned,
 )
 from appl.tracing import Recorder, Trace
-from appl.tracing.format import block, codec
+from appl.tracing.format import block, block_file, codec
 from appl.tracing.keeping.shared_copy import share
 from tests.drawn import examples
 from tests.privacy.conftest import raw
@@ -124,7 +124,7 @@ def test_every_kind_of_run_can_be_shared_and_read(tmp_path: Path, name: str) -> 
 
 def test_of_a_damaged_run_nothing_is_shared(tmp_path: Path) -> None:
     source = with_canaries(tmp_path / "one.trace", {"prompt"})
-    encoder = block.Encoder()
+    encoder = block_file.Encoder()
     good = encoder.block(codec.pack(["H", {"format": 1}]))
     wrong = encoder.block(codec.pack(["M", 1, "user"]))  # without a text
     for data in (block.MAGIC + good + wrong, source.read_bytes()[:60] + b"?" + source.read_bytes()):

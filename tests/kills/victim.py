@@ -24,7 +24,7 @@ from appl.runtime.event import CallEnded, Event
 from appl.runtime.run import Run
 from appl.tracing import Recorder
 from appl.tracing.format.block import Scan, scan
-from appl.tracing.format.store import BlockFile
+from appl.tracing.format.block_file import BlockFile
 from appl.tracing.recording.writer import Writer
 
 
@@ -99,8 +99,6 @@ class WithoutFlush(BlockFile):
 
     def _write(self, data: bytes) -> None:
         self._held += data
-        self.blocks += 1
-        self.good += len(data)
         if len(self._held) > 1 << 16:
             os.write(self._fd, self._held)
             self._held = b""

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from appl.errors import TraceError
 from appl.tracing import Trace
-from appl.tracing.format import block, codec, keys
+from appl.tracing.format import block, block_file, codec, keys
 from appl.tracing.format.sealing import Sealer
 from appl.tracing.keeping.shared_copy import share
 from appl.tracing.keeping.verification import verify
@@ -42,7 +42,7 @@ headers = st.fixed_dictionaries(
 
 
 def written(path: Path, records: list[Any]) -> Path:
-    encoder = block.Encoder()
+    encoder = block_file.Encoder()
     raw = b"".join(codec.pack(record) for record in records)
     path.write_bytes(block.MAGIC + encoder.block(raw))
     return path

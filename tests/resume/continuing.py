@@ -13,7 +13,7 @@ from appl.runtime.run import Run
 from appl.testing import Policy, Retries
 from appl.tracing import Appender, Resumer, Trace, records
 from appl.tracing.explaining.tally import Tally
-from appl.tracing.format import block, codec
+from appl.tracing.format import block, block_file, codec
 from appl.tracing.replaying.resumer import in_doubt
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tracing"))
@@ -42,7 +42,7 @@ def cut(path: Path, to: Path, dice: random.Random, least: float = 0.0) -> Path:
     """A copy of the trace *path* that ends after one of its records: what a crash leaves."""
     every = [codec.pack(record) for record in records(path)]
     count = dice.randint(max(2, int(least * len(every))), max(len(every) - 1, 2))
-    to.write_bytes(block.MAGIC + block.Encoder(0).block(b"".join(every[:count])))
+    to.write_bytes(block.MAGIC + block_file.Encoder().block(b"".join(every[:count])))
     return to
 
 

@@ -399,7 +399,7 @@ def test_if_it_did_not_the_program_would_ask_something_else(tmp_path: Path) -> N
 def without_end(path: Path, address: str) -> Path:
     """The trace *path* as if the process had died before the call at *address* ended."""
     from appl.tracing import records as every
-    from appl.tracing.format import block, codec
+    from appl.tracing.format import block, block_file, codec
 
     scopes: dict[int, str] = {}
     mine, kept = None, []
@@ -411,7 +411,7 @@ def without_end(path: Path, address: str) -> Path:
         gone = fields[0] in "EV" and fields[1] == mine
         if not gone and fields[0] != "Z":
             kept.append(codec.pack(fields))
-    path.write_bytes(block.MAGIC + block.Encoder(0).block(b"".join(kept)))
+    path.write_bytes(block.MAGIC + block_file.Encoder().block(b"".join(kept)))
     return path
 
 

@@ -16,7 +16,7 @@ from appl.errors import DivergenceError
 from appl.runtime.run import Run
 from appl.testing import Seeded
 from appl.tracing import Appender, Recorder, Resumer, records
-from appl.tracing.format import block, codec
+from appl.tracing.format import block, block_file, codec
 
 TOLD = r"(?s)had read the beginning of answers .*\(/story\.0/gen\.0\).*--edited"
 
@@ -57,7 +57,7 @@ def cut_off(path: Path) -> Path:
     stream = next(fields[1] for fields in every if fields[0] == "S")
     kept = [f for f in every if f[0] not in "EVZ" or (f[1] != stream and f[0] != "Z")]
     raw = b"".join(map(codec.pack, kept))
-    path.write_bytes(block.MAGIC + block.Encoder(0).block(raw))
+    path.write_bytes(block.MAGIC + block_file.Encoder().block(raw))
     return path
 
 

@@ -19,7 +19,7 @@ from appl.errors import DivergenceError, InvalidOption, SecretInRecord
 from appl.runtime.concurrency.task import MAX_WORKERS
 from appl.session import replayed, rerun, resumed
 from appl.tracing import Trace, records
-from appl.tracing.format import block, codec
+from appl.tracing.format import block, block_file, codec
 
 ECHO = "appl.testing:Echo"
 MANY = 100
@@ -92,7 +92,7 @@ def cut(path: Path, to: Path, dice: random.Random) -> Path:
     """A copy of the trace *path* that ends after one of its records: what a crash leaves."""
     every = [codec.pack(record) for record in records(path)]
     count = dice.randint(len(every) // 10, len(every) - 2)
-    to.write_bytes(block.MAGIC + block.Encoder(0).block(b"".join(every[:count])))
+    to.write_bytes(block.MAGIC + block_file.Encoder().block(b"".join(every[:count])))
     return to
 
 

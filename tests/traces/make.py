@@ -20,7 +20,7 @@ from typing import Any
 from appl.runtime.run import Run
 from appl.testing import Policy, Retries
 from appl.tracing import Recorder, Rerunner, Trace, profile_data, records
-from appl.tracing.format import block, codec, keys, record
+from appl.tracing.format import block, block_file, codec, keys, record
 from appl.tracing.format.table import MASKED, SEALED
 from appl.tracing.keeping.shared_copy import share
 
@@ -113,7 +113,7 @@ def blocks(path: Path) -> list[list[Any]]:
 
 def rewritten(path: Path, groups: list[list[Any]]) -> None:
     """Write *groups* of raw records to *path*, one block each."""
-    encoder = block.Encoder()
+    encoder = block_file.Encoder()
     written = [encoder.block(b"".join(map(codec.pack, group))) for group in groups]
     path.write_bytes(block.MAGIC + b"".join(written))
 

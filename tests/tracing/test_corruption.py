@@ -21,7 +21,7 @@ from made import call
 from appl.errors import TraceCorrupt, TraceError
 from appl.prompt import digest_of
 from appl.tracing import Recorder, Replayer, Trace
-from appl.tracing.format import block
+from appl.tracing.format import block, block_file
 from appl.tracing.keeping.row import row_of
 
 
@@ -114,7 +114,7 @@ def test_a_file_of_zeros_and_one_of_noise_are_named(tmp_path: Path) -> None:
 
 def made(*records: Any, before: tuple[Any, ...] = (["H", {"format": 1}],)) -> bytes:
     raw = b"".join(msgpack.packb(record) for record in (*before, *records))
-    return block.MAGIC + block.Encoder().block(raw)
+    return block.MAGIC + block_file.Encoder().block(raw)
 
 
 def forged(codec: int, raw_length: int, payload: bytes) -> bytes:
@@ -164,7 +164,7 @@ HOSTILE = {
     ),
     "an unknown tag": made(["O", "/p", 0, "now", {"$object": "os.system"}, 1]),
     "an extension type": made(["O", "/p", 0, "now", msgpack.ExtType(1, b"x"), 1]),
-    "half a record": block.MAGIC + block.Encoder().block(b"\x93\x01"),
+    "half a record": block.MAGIC + block_file.Encoder().block(b"\x93\x01"),
     "an unknown codec": forged(9, 3, b"abc"),
     "a wrong raw length": forged(0, 5, b"abc"),
     "a raw length over the cap": forged(
@@ -198,7 +198,7 @@ def test_an_unknown_kind_of_record_is_passed_over(tmp_path: Path) -> None:
 def _bombs() -> list[bytes]:
     """Files of some kilobytes that want gigabytes."""
     small = zstandard.ZstdCompressor(level=3).compress
-    one, encoder = bytes(15 << 20), block.Encoder()
+    one, encoder = bytes(15 << 20), block_file.Encoder()
     record = msgpack.packb(["?", one])
     many = block.MAGIC + b"".join(encoder.block(record) for _ in range(40))
     nested = msgpack.packb(["?"])[:-2] + b"\xdd\x00\x04\x00\x00" * 1000

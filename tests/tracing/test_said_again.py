@@ -118,10 +118,10 @@ def test_an_answer_that_cannot_be_stored_is_told_where_it_is_said_again(path: Pa
 
 def test_what_was_forgotten_and_what_an_earlier_process_heard_is_stored_again(path: Path) -> None:
     recorder = Recorder(path, {})
-    recorder.encoder.written.answers.limit = 1
-    chat(recorder, LONG + "a")
-    chat(recorder, LONG + "b", of="q")
-    chat(recorder, LONG + "c", of="r")
+    recorder.encoder.written.most_text = len(LONG)
+    for of, which in ("p", "a"), ("q", "b"), ("r", "c"):
+        chat(recorder, LONG + which, of=of)
+        recorder.barrier()  # it forgets after a group
     start(recorder, asked("/p.0/gen.1", "question 0", LONG + "a", "why?"))
     start(recorder, asked("/r.0/gen.1", "question 0", LONG + "c", "why?"))
     recorder.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from operator import is_
 from pathlib import Path
 from urllib.parse import quote
 
@@ -25,7 +26,7 @@ from appl.runtime.event import (
 )
 from appl.runtime.world import Moment
 from appl.tracing import Masker, Recorder, Replayer, Trace
-from appl.tracing.format import block
+from appl.tracing.format import block, block_file
 
 CANARIES = {
     "OPENAI_API_KEY": "sk-canary-0123456789",
@@ -208,13 +209,13 @@ def test_a_redact_hook_that_fails_lets_nothing_through(path: Path) -> None:
 
 def test_looking_for_secrets_costs_little_when_there_are_none() -> None:
     masker, items = Masker(), [b"x" * 500] * 100
-    assert masker.filter(items) is items
+    assert all(map(is_, masker.filter(items), items))
 
 
 def test_the_file_is_compressed_and_still_checked() -> None:
     assert (
         zstandard.ZstdDecompressor().decompress(
-            block.Encoder().block(b"a" * 1000)[block.HEAD.size :]
+            block_file.Encoder().block(b"a" * 1000)[block.HEAD.size :]
         )
         == b"a" * 1000
     )

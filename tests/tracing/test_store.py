@@ -96,7 +96,7 @@ def test_no_record_is_lost_while_the_writer_takes_what_was_queued(path: Path) ->
     finally:
         sys.setswitchinterval(old)
     writer.close()
-    assert writer.file.blocks > 100
+    assert writer.file.last.blocks > 100
     assert sum(1 for _ in records(path)) == 24_000
 
 
@@ -428,7 +428,7 @@ def test_closing_waits_for_a_sync_and_what_came_after_it_is_synced_soon(path: Pa
 
     def fault(point: str) -> None:
         if point == "before-sync":
-            syncs.append(writer.file.blocks)
+            syncs.append(writer.file.last.blocks)
             syncing.release()
             go.wait(10)
 

@@ -180,21 +180,15 @@ def test_a_chain_of_100_000_messages_is_read_without_recursion(path: Path) -> No
 
 def test_forgetting_what_was_written_costs_bytes_and_nothing_else(path: Path) -> None:
     recorder = Recorder(path, {})
-    for memo in (
-        recorder.encoder.written.messages,
-        recorder.encoder.written.nodes,
-        recorder.encoder._calls,
-        recorder.encoder.scopes,
-        recorder.encoder.params,
-    ):
-        memo.limit = 2
-    recorder.encoder.written.messages.most = 3
+    recorder.encoder.written.most_records, recorder.encoder.written.most_text = 2, 3
     chains = [
         Messages.of([Message("user", f"q{i}"), Message("assistant", "a"), Message("user", "b")])
         for i in range(10)
     ]
     for i in range(40):
         start(recorder, Request(f"/p.{i % 5}/gen.{i}", i, f"m{i % 4}", chains[i % 10], Sampling()))
+        if i % 3:
+            recorder.barrier()  # it forgets after a group
     for i in range(40):
         end(recorder, f"/p.{i % 5}/gen.{i}", answer(f"answer {i}"))
     trace = read_back(path, recorder)

@@ -11,7 +11,7 @@ import pytest
 import appl
 from appl.errors import TraceCorrupt, TraceWriteError
 from appl.tracing import Recorder, Trace
-from appl.tracing.format import block, codec
+from appl.tracing.format import block, block_file, codec
 from appl.tracing.format.keys import RunKey
 from appl.tracing.format.sealing import REDACTED
 from appl.tracing.format.table import MASKED
@@ -77,7 +77,7 @@ def test_the_header_of_every_run_is_known(tmp_path: Path, mode: Any) -> None:
 def test_what_is_not_known_is_not_shared(tmp_path: Path, content: bool) -> None:
     made = tmp_path / "one.trace"
     records = b"".join(codec.pack(each) for each in (["H", {"format": 1}], NEW[0]))
-    made.write_bytes(block.MAGIC + block.Encoder().block(records))
+    made.write_bytes(block.MAGIC + block_file.Encoder().block(records))
     with pytest.raises(TraceCorrupt, match="not known"):
         share(made, tmp_path / "two.trace", content=content)
     assert not (tmp_path / "two.trace").exists()

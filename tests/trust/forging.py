@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from appl.tracing import Owner
-from appl.tracing.format import block, codec
+from appl.tracing.format import block, block_file, codec
 
 Stored = tuple[int, bytes, int]
 """Codec, payload and raw length of a block."""
@@ -25,12 +25,12 @@ def stored(path: Path) -> list[Stored]:
 
 def written(blocks: Iterable[Stored]) -> bytes:
     """A file of *blocks* as they are, with the signatures that they have."""
-    encoder = block.Encoder()
+    encoder = block_file.Encoder()
     return block.MAGIC + b"".join(encoder.packed(*each) for each in blocks)
 
 
 def _again(blocks: Iterable[Stored], key: bytes | None) -> bytes:
-    encoder = block.Encoder(key=key)
+    encoder = block_file.Encoder(key=key)
     packed = [(*block.unsigned(kind, payload), raw) for kind, payload, raw in blocks]
     return block.MAGIC + b"".join(encoder.packed(*each) for each in packed)
 
@@ -114,11 +114,11 @@ def cut(path: Path) -> Iterator[bytes]:
 
 def regrouped(path: Path, owner: Owner) -> bytes:
     """The same run of the same user, each record in a block of its own."""
-    encoder, first = block.Encoder(key=owner.key), b""
+    encoder, first = block_file.Encoder(key=owner.key), b""
     data = [block.MAGIC]
     for kind, payload, raw_length in stored(path):
         for fields in codec.unpack(block.decompress(kind, payload, raw_length)):
             data.append(encoder.block(codec.pack(fields)))
-            first = first or encoder.before
-    owner.note_end(first, encoder.before)
+            first = first or encoder.last.signature
+    owner.note_end(first, encoder.last.signature)
     return b"".join(data)

@@ -15,7 +15,8 @@ from appl.errors import ConfigError, TraceWriteError
 from appl.session.ownership import is_own, new_owner, owner, recording_owner
 from appl.tracing import Owner, salvage
 from appl.tracing.format import codec
-from appl.tracing.format.block import UNSIGNED, signature
+from appl.tracing.format.block import UNSIGNED
+from appl.tracing.format.block_file import signature
 from appl.tracing.format.signing import SIGNATURE
 from appl.tracing.keeping.trust import doubt
 from appl.tracing.recording.writer import Writer

@@ -1,6 +1,8 @@
-"""The file as blocks: ``u32 length · u32 crc32 · u32 sequence · u32 crc32 of the block before · u8
-codec · u32 raw length · payload``. With the flag ``SIGNED`` in the codec, the payload ends with a
-signature of 16 bytes.
+"""The format of blocks, and reading them.
+
+A block is ``u32 length · u32 crc32 · u32 sequence · u32 crc32 of the block before · u8 codec · u32
+raw length · payload``. With the flag ``SIGNED`` in the codec, the payload ends with a signature of
+16 bytes.
 
 Invariant: what ``scan`` yields is a prefix without holes of what was written, checked by checksum
 and sequence number; blocks of another trace do not pass, since each names the one before it. A
@@ -11,14 +13,11 @@ Nothing is decompressed whose size was not checked before.
 
 from __future__ import annotations
 
-import hmac
 import re
 import struct
-import threading
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import BinaryIO
 
 import zstandard
@@ -30,11 +29,8 @@ from appl.tracing.format.signing import SIGNATURE
 
 MAGIC = b"APPLTRC1"
 HEAD = struct.Struct("<IIIIBI")
-_CHECKED = struct.Struct("<IIBI")
-_SMALL, _LARGE = 512, 1 << 16
-"""Bytes of a block up to which it is not compressed, since that takes longer than to write it; and
-from which it is worth more time."""
-_PLAIN, _ZSTD = 0, 1
+CHECKED = struct.Struct("<IIBI")
+PLAIN, ZSTD = 0, 1
 SIGNED = 0x80
 UNSIGNED = bytes(SIGNATURE)
 """The signature before that of the first block."""
@@ -47,86 +43,14 @@ _HEADLIKE = re.compile(
 )
 
 
-def signature(key: bytes, before: bytes, head: bytes, payload: bytes) -> bytes:
-    """The signature of a block after the one whose signature is *before*."""
-    begun = _begun(key).copy()
-    begun.update(before + head + payload)
-    return begun.digest()[:SIGNATURE]
-
-
-@lru_cache(maxsize=8)
-def _begun(key: bytes) -> hmac.HMAC:
-    """The HMAC of nothing yet: to find the digest and to take in the key is half of the work."""
-    return hmac.new(key, digestmod="sha256")
-
-
-class Encoder:
-    """Turns payloads into blocks, each with its number and what it follows; one at a time.
-
-    With *key*, blocks are signed; *before* is the signature of the block before.
-    """
-
-    def __init__(
-        self,
-        sequence: int = 0,
-        previous: int = 0,
-        *,
-        key: bytes | None = None,
-        before: bytes = UNSIGNED,
-    ) -> None:
-        self.sequence, self.previous = sequence, previous
-        self.key, self.before = key, before
-
-    def block(self, raw: bytes) -> bytes:
-        """The next block, holding *raw*."""
-        codec, payload = _PLAIN, raw
-        if len(raw) > _SMALL:
-            tools = _compressors
-            packed = (tools.quick if len(raw) < _LARGE else tools.thorough).compress(raw)
-            if len(packed) < len(raw):
-                codec, payload = _ZSTD, packed
-        return self.packed(codec, payload, len(raw))
-
-    def packed(self, codec: int, payload: bytes, raw_length: int) -> bytes:
-        """The next block, of a *payload* that is compressed already."""
-        if self.key is not None:
-            codec |= SIGNED
-        checked = _CHECKED.pack(self.sequence, self.previous, codec, raw_length)
-        if self.key is not None:
-            self.before = signature(self.key, self.before, checked, payload)
-            payload += self.before
-        crc = zlib.crc32(payload, zlib.crc32(checked))
-        self.sequence, self.previous = self.sequence + 1, crc
-        return struct.pack("<II", len(payload), crc) + checked + payload
-
-
-def _quick() -> zstandard.ZstdCompressionParameters:
-    """Those of a block that is written after milliseconds of other work: its tables fit into the
-    nearest cache, which takes a quarter less time than level 1 and a few percent more bytes."""
-    return zstandard.ZstdCompressionParameters(
-        window_log=16, chain_log=12, hash_log=12, search_log=1, min_match=6, strategy=1
-    )
-
-
-class _Compressors(threading.local):
-    """One pair of compressors per thread: to make one takes longer than to compress a block."""
-
-    def __init__(self) -> None:
-        self.thorough = zstandard.ZstdCompressor(level=1)
-        self.quick = zstandard.ZstdCompressor(compression_params=_quick())
-
-
-_compressors = _Compressors()
-
-
 def decompress(codec: int, payload: bytes, raw_length: int) -> bytes:
     """The raw bytes of a block, at most *raw_length*, which is capped. Raises ``ValueError``."""
     if raw_length > MAX_RAW:
         raise ValueError(f"a block claims {raw_length} bytes, more than {MAX_RAW}")
     codec, payload = unsigned(codec, payload)
-    if codec == _PLAIN:
+    if codec == PLAIN:
         raw = payload
-    elif codec == _ZSTD:
+    elif codec == ZSTD:
         raw = _zstd(payload, raw_length)
     else:
         raise ValueError(f"unknown block codec {codec}")
@@ -242,21 +166,6 @@ def blocks(file: BinaryIO) -> Iterator[Block]:
         found.blocks += 1
         found.last = block[0]
         yield block
-
-
-def signatures(file: BinaryIO, key: bytes) -> Iterator[bytes | None]:
-    """The signature of each good block of *file*; ``None``, and no more, at one that *key* did not
-    sign."""
-    number = previous = 0
-    before = UNSIGNED
-    for crc, codec, raw_length, payload in blocks(file):
-        checked = _CHECKED.pack(number, previous, codec, raw_length)
-        found = signature(key, before, checked, unsigned(codec, payload)[1])
-        if not codec & SIGNED or not hmac.compare_digest(found, payload[-SIGNATURE:]):
-            yield None
-            return
-        number, previous, before = number + 1, crc, found
-        yield found
 
 
 def ends(file: BinaryIO) -> tuple[bytes, bytes] | None:

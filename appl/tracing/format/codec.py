@@ -57,10 +57,17 @@ def pack(record: object) -> bytes:
     return packed
 
 
-def pack_all(records: list[Any]) -> bytes:
-    """The bytes of *records*, one after the other: those of a list, without its head."""
-    count = len(records)
-    return pack(records)[1 if count < 1 << 4 else 3 if count < 1 << 16 else 5 :]
+HEADS = {0xDC: 3, 0xDD: 5}
+"""Bytes of the head of a packed list, by the first one; 1 for all that are not here."""
+
+
+def packer() -> Callable[[object], bytes]:
+    """A function that packs as ``pack``, but raises ``UnicodeEncodeError`` for a lone surrogate.
+
+    One thread at a time may call it.
+    """
+    packs: Callable[[object], bytes] = msgpack.Packer().pack
+    return packs
 
 
 def unpack(data: bytes, allowance: DecodingAllowance | None = None) -> Iterator[Any]:

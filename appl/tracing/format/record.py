@@ -30,11 +30,21 @@ def _passes(value: object) -> object:
 
 def response_data(response: Response, big: Big | None = None) -> tuple[Any, ...]:
     """A response as plain data; *big* may put a reference in place of a text."""
-    used, samples = response.usage, response.samples
+    used, samples = response.usage, list[tuple[Any, ...]]()
+    for sample in response.samples:
+        text, tokens, reasoning = sample.text, sample.logprobs, sample.reasoning
+        told: tuple[Any, ...] = (
+            big(text) if big is not None else text,
+            sample.finish_reason,
+            tokens and _tokens(tokens),
+        )
+        if sample.tool_calls or reasoning is not None:
+            passed = big or _passes
+            thought = None if reasoning is None else passed(reasoning)
+            told = *told, calls_data(sample.tool_calls, passed), thought
+        samples.append(told)
     data = (
-        [_sample_data(samples[0], big)]
-        if len(samples) == 1
-        else [_sample_data(sample, big) for sample in samples],
+        samples,
         (used.prompt_tokens, used.completion_tokens, used.cached_tokens),
         response.model,
         response.scores,
@@ -42,20 +52,6 @@ def response_data(response: Response, big: Big | None = None) -> tuple[Any, ...]
         response.cost,
     )
     return (*data, response.reused) if response.reused else data
-
-
-def _sample_data(sample: Sample, big: Big | None) -> tuple[Any, ...]:
-    text, tokens = sample.text, sample.logprobs
-    data = (
-        big(text) if big is not None else text,
-        sample.finish_reason,
-        tokens and _tokens(tokens),
-    )
-    if not sample.tool_calls and sample.reasoning is None:
-        return data
-    big = big or _passes
-    reasoning = None if sample.reasoning is None else big(sample.reasoning)
-    return *data, calls_data(sample.tool_calls, big), reasoning
 
 
 def calls_data(calls: tuple[ToolCall, ...], big: Big) -> list[object]:

@@ -1,7 +1,6 @@
-"""The file of a run: opening, an exclusive lock, repair, copies, reading and appending blocks.
+"""The file of a run: opening, an exclusive lock, repair, copies of the good part, reading.
 
-Invariant: the file is magic and good blocks up to ``BlockFile.good``, and at most one torn block
-behind it.
+Invariant: one process at a time may write a file, and what is cut off or left out is no good block.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import fcntl
 import io
 import os
 import stat
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,9 +19,7 @@ from typing import BinaryIO, Literal
 from appl.errors import NotATrace, TraceError, TraceLocked, TraceWriteError
 from appl.tracing.format import block, codec, table
 from appl.tracing.format.allowance import DecodingAllowance
-from appl.tracing.format.signing import Owner
 
-Fault = Callable[[str], None]
 State = Literal["running", "finished", "crashed"]
 
 _PIECE = 1 << 20
@@ -259,149 +255,3 @@ def salvage(source: Path, target: Path) -> block.Scan:
             copy.flush()
             os.fsync(copy.fileno())
     return found
-
-
-def signed_copy(source: Path, target: Path, owner: Owner) -> None:
-    """Copy the good prefix of *source* into the new trace *target*, signed for *owner*."""
-    encoder, first = block.Encoder(key=owner.key), b""
-    with regular_file(source) as file, os.fdopen(create(target), "wb") as copy:
-        copy.write(block.MAGIC)
-        for _, codec_, raw_length, payload in block.blocks(file):
-            copy.write(encoder.packed(*block.unsigned(codec_, payload), raw_length))
-            first = first or encoder.before
-        copy.flush()
-        os.fsync(copy.fileno())
-    if first:
-        owner.note_end(first, encoder.before)
-
-
-class BlockFile:
-    """The open and locked file of a trace, to which whole blocks are appended.
-
-    ``folder`` is the whole path of the folder that holds it. *fault* is called with
-    ``before-write``, ``inside-write``, ``after-write`` and ``before-sync`` where these happen, for
-    tests that kill or fail the process there. Blocks are signed for
-    *owner*, unless the trace has some already that are not.
-    """
-
-    def __init__(
-        self, path: Path, *, append: bool, owner: Owner | None = None, fault: Fault | None = None
-    ) -> None:
-        self.path, self.fault = path, fault
-        self.folder = os.path.dirname(str(path))
-        if not path.is_absolute():  # the program may go to another one before the sync
-            self.folder = os.path.join(os.getcwd(), self.folder)
-        self._owner, self._first, self._signature = owner, b"", block.UNSIGNED
-        self.good = self.blocks = self.last = self.torn = 0
-        self._fd = reopen(path) if append else create(path)
-        self._encoder = self._prepare(append)
-        self._counts_links = os.fstat(self._fd).st_nlink > 0  # some file systems always say 0
-
-    def _prepare(self, append: bool) -> block.Encoder:
-        """The encoder that continues the file, after its torn tail was cut."""
-        try:
-            found = self._repair() if append else block.Scan()
-            signs = self._owner is not None and (not append or self._sign_on())
-            key = self._owner.key if self._owner is not None and signs else None
-        except BaseException:
-            os.close(self._fd)
-            raise
-        self.good, self.blocks, self.last = found.good, found.blocks, found.last
-        self.torn = found.torn
-        return block.Encoder(found.blocks, previous=found.last, key=key, before=self._signature)
-
-    def _sign_on(self) -> bool:
-        """True if every block of the file is signed, so that later ones may be signed too."""
-        assert self._owner is not None
-        with os.fdopen(os.dup(self._fd), "rb") as file:
-            for each in block.signatures(file, self._owner.key):
-                if each is None:
-                    return False
-                self._first, self._signature = self._first or each, each
-        return True
-
-    def note_end(self) -> None:
-        """Note with the owner how the trace ended, after it was closed."""
-        if self._owner is not None and self._encoder.key is not None and self._first:
-            self._owner.note_end(self._first, self._signature)
-
-    def _repair(self) -> block.Scan:
-        return repair(self._fd)
-
-    def sync_folder(self) -> None:
-        """Have the disk note the name of the file."""
-        try:
-            folder = os.open(self.folder, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:  # somebody has removed it, and the file with it
-            return
-        try:
-            with contextlib.suppress(OSError):
-                os.fsync(folder)
-        finally:
-            os.close(folder)
-
-    def append(self, raw: bytes) -> None:
-        """Write *raw* as a block: all of it, or an error and a file that ``cut`` can restore."""
-        data = self._encoder.block(raw)
-        if self.fault is not None:
-            self.fault("before-write")
-        self._write(data if self.good else block.MAGIC + data)
-        if self.fault is not None:
-            self.fault("after-write")
-
-    def _write(self, data: bytes) -> None:
-        # A write may take only a part of the data. Until the loop is through, ``good`` points at
-        # the end of the block before, so that ``cut`` can take the part back.
-        view = memoryview(data)
-        if self.fault is not None:
-            view = view[os.write(self._fd, view[: len(view) // 2]) :]
-            self.fault("inside-write")
-        while view:
-            view = view[os.write(self._fd, view) :]
-        self.good += len(data)
-        self.blocks += 1
-        self.last, self._signature = self._encoder.previous, self._encoder.before
-        self._first = self._first or self._signature
-
-    def sync(self) -> None:
-        """Have the disk keep what was written. Raises ``OSError``."""
-        if self.fault is not None:
-            self.fault("before-sync")
-        _fdatasync(self._fd)
-
-    def cut(self) -> None:
-        """Take back what was written of the last block, if that failed. Raises ``OSError``."""
-        # The encoder has counted the block that failed. Its number and checksum belong to the next
-        # block, or a reader would see a gap.
-        self._encoder.sequence, self._encoder.previous = self.blocks, self.last
-        self._encoder.before = self._signature
-        os.ftruncate(self._fd, self.good)
-
-    def loss(self) -> str | None:
-        """The sentence that tells what somebody else did to the file, if it was removed or cut."""
-        found = os.fstat(self._fd)
-        if self._counts_links and not found.st_nlink:
-            return "somebody removed the file while the run went on"
-        if found.st_size < self.good:
-            return f"somebody cut the file to {found.st_size} of its {self.good} bytes"
-        return None
-
-    def unlock(self) -> None:
-        """Let others write the file, even while a forked child still holds it."""
-        with contextlib.suppress(OSError):
-            # Closing would not do: a forked child has the same open file, and with it the lock.
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
-
-    def close(self) -> bool:
-        """Let go of the file; False if that was done before."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-        return fd >= 0
-
-
-def _fdatasync(fd: int) -> None:
-    if sys.platform == "darwin":
-        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
-    else:
-        os.fdatasync(fd)

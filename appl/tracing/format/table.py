@@ -154,7 +154,7 @@ class PromptRecord(NamedTuple):
     parent: OptionalId
     message: Id
     digest: Annotated[bytes, Content.DIGEST]
-    origins: Annotated[list[object] | None, Content.ORIGINS] = None
+    origins: Annotated[list[object] | tuple[object, ...] | None, Content.ORIGINS, "array"] = None
 
 
 class ParametersRecord(NamedTuple):

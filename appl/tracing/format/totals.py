@@ -84,7 +84,7 @@ class Totals:
         self.attempts += len(call.attempts)
         self.attempts_failed += sum(1 for attempt in call.attempts if attempt.error is not None)
         if call.response is not None:
-            self._spend(call.response)
+            self.spend(call.response)
 
     def _ends(self, call: EndedCall, by: int) -> None:
         if call.ended_as is not None:
@@ -96,11 +96,6 @@ class Totals:
         self._ends(call, -1)
         self.in_doubt += call.ended_as is None and bool(call.attempts)
 
-    def answer(self, response: Response) -> None:
-        """Note that a call is answered."""
-        self.answered += 1
-        self._spend(response)
-
     def recall(self, response: Response | None) -> None:
         """Note that an earlier run answers a call, or lets it fail."""
         self.answered += response is not None
@@ -111,7 +106,8 @@ class Totals:
         self.recalled += 1
         self.saved += (response.cost or 0) if response is not None else 0
 
-    def _spend(self, response: Response) -> None:
+    def spend(self, response: Response) -> None:
+        """Add the tokens of an answer and its cost."""
         self.reused += response.reused
         used, tokens = response.usage, self.tokens
         counts = (used.prompt_tokens, used.completion_tokens, used.cached_tokens)

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from appl.errors import TraceCorrupt
 from appl.prompt import Message
 from appl.prompt.key_shapes import without_likely_keys
-from appl.tracing.format import block, codec, record, store, table
+from appl.tracing.format import block, block_file, codec, record, store, table
 from appl.tracing.format.allowance import DecodingAllowance, of_file
 from appl.tracing.format.keys import RunKey
 from appl.tracing.format.sealing import REDACTED
@@ -69,7 +69,7 @@ def share(
 
 
 def _copy(reading: BinaryIO, file: BinaryIO, veil: Veil, content: bool) -> None:
-    found, encoder = block.Scan(), block.Encoder()
+    found, encoder = block.Scan(), block_file.Encoder()
     file.write(block.MAGIC)
     for raw in block.scan(reading, found):
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from appl.tracing.format import block
+from appl.tracing.format import block, block_file
 from appl.tracing.format.signing import Owner
 from appl.tracing.format.store import regular_file
 
@@ -47,4 +47,4 @@ def _signatures(path: Path, owner: Owner | None) -> list[bytes | None]:
         first = next(block.blocks(file), None)
         if first is None or not first[1] & block.SIGNED:
             return []
-        return [None] if owner is None else list(block.signatures(file, owner.key))
+        return [None] if owner is None else list(block_file.signatures(file, owner.key))

@@ -6,13 +6,12 @@ Invariant: all that a record refers to was encoded before it; for one thread.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from copy import deepcopy
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from appl.backend import Request, Response, Sampling
+from appl.backend import Request, Response, Sample, Sampling
 from appl.errors import CallCancelled
 from appl.prompt import (
     Media,
@@ -34,7 +33,6 @@ from appl.runtime.event import (
     CallStarted,
     ChunksDelivered,
     Delivered,
-    Event,
     Observed,
     ScopeEntered,
     ToolEnded,
@@ -44,7 +42,7 @@ from appl.runtime.event import (
 from appl.tracing.format import chunks, codec, record, table
 from appl.tracing.format.table import MASKED
 from appl.tracing.format.totals import RunningTotals
-from appl.tracing.recording.memo import Memo, WrittenContent
+from appl.tracing.recording.memo import WrittenContent
 from appl.tracing.recording.privacy import Redact
 from appl.tracing.recording.secret import Masker
 
@@ -55,11 +53,11 @@ LONG_TEXT = 1 << 20
 _SHORT_TEXT = 1 << 12
 """Characters up to which a text is known again by itself: to digest it takes five times as long."""
 _MAX_EDGES = 100_000
-_PIECE = 1 << 20
+_PIECE = 1 << 17
 """Characters of text after which records are packed, so that a block may be made of them."""
 _TINY = 1 << 6
 """Characters that stay in their record however many others it has."""
-_CANCELLED = CallCancelled("cancelled")
+CANCELLED = CallCancelled("cancelled")
 """The error of a call that ended without one."""
 
 _file_row = table.row(table.FileRecord)
@@ -108,60 +106,6 @@ class Closing:
     at: int
 
 
-def _attempt(event: AttemptFailed) -> WithError:
-    return WithError(event, record.error_data(event.error))
-
-
-def _end(event: CallEnded) -> CallEnded | WithError:
-    response = event.response
-    if response is None:
-        return _with_error(event)
-    for sample in response.samples:
-        if type(sample.tool_calls) is not tuple or type(sample.logprobs) not in _FIXED:
-            break
-    else:
-        if type(response.samples) is tuple:
-            return event
-    # It has lists in place of tuples, which a backend could still change.
-    return replace(event, response=deepcopy(response))
-
-
-_FIXED = (tuple, type(None))
-
-
-def _tool_end(event: ToolEnded) -> ToolEnded | WithError:
-    return event if event.message is not None else _with_error(event)
-
-
-def _with_error(event: CallEnded | ToolEnded) -> WithError:
-    return WithError(event, record.error_data(event.error or _CANCELLED))
-
-
-def _observation(event: Observed) -> Observed:
-    return replace(event, value=codec.plain(event.value))
-
-
-def _scope(event: ScopeEntered) -> ScopeEntered:
-    if not event.metadata:
-        return event
-    try:
-        about = codec.plain(event.metadata)
-    except (TypeError, ValueError):  # it was only meant to be looked at
-        about = repr(event.metadata)
-    return replace(event, metadata=about)
-
-
-HOLDS: dict[type, Callable[[Any], Event | WithError]] = {
-    AttemptFailed: _attempt,
-    CallEnded: _end,
-    ToolEnded: _tool_end,
-    Observed: _observation,
-    ScopeEntered: _scope,
-}
-"""By type, a function that copies from an event what the program may still change before the event
-is encoded. Raises ``TypeError`` or ``ValueError`` where something observed is no plain data."""
-
-
 class _Closed(Exception):
     """The last record was made."""
 
@@ -186,10 +130,8 @@ class EventEncoder:
         self.written = WrittenContent()
         self._mark = object()
         self._firsts: dict[str, int] = {}
-        self.params: Memo[Hashable] = Memo()
-        self.scopes: Memo[str] = Memo()
-        self._calls: Memo[str] = Memo(1 << 17)
         self._last_params: tuple[Sampling | None, str, int] = (None, "", 0)
+        self._pack: Callable[[object], bytes] = codec.packer()
 
     def encode(self, items: list[object], failed: Callable[[str, Exception], None]) -> list[bytes]:
         """The records of *items*, those that are encoded already included, as they are.
@@ -216,13 +158,19 @@ class EventEncoder:
 
     def _flush(self) -> None:
         """Pack the records that were made: to pack those of many events at once costs least."""
-        if not self._records:
+        made, written = self._records, self.written
+        if not made:
             return
         try:
-            self._packed.append(codec.pack_all(self._records))
+            packed = self._pack(made)
+            self._packed.append(packed[codec.HEADS.get(packed[0], 1) :])
         except Exception:
-            self._packed += self._each(self._records)
-        self._records.clear()
+            self._packed += self._each(made)
+        written.records += len(made)
+        written.text += self._size
+        if written.records > written.most_records or written.text > written.most_text:
+            written.age()
+        made.clear()
         self._size = 0
 
     def _each(self, made: list[tuple[object, ...]]) -> Iterator[bytes]:
@@ -238,16 +186,11 @@ class EventEncoder:
             except Exception as error:
                 self._failed(f"a record {fields[0]}", error)
                 if isinstance(kept, table.EndRecord) and type(kept.call) is int:
-                    lost |= self.written.answers.without(kept.call)
+                    lost |= self.written.forget_answer(kept.call)
 
     def first_chunk(self, address: str, at: int) -> None:
         """A chunk came; they are written when the call has ended, as they may yet be a secret."""
         self._firsts.setdefault(address, at)
-
-    def addresses(self) -> dict[int, str]:
-        """The addresses of calls by the numbers that records have for them; on any thread."""
-        known = self._calls.earlier.copy(), self._calls.recent.copy()  # each in one step
-        return {number: each for some in known for each, number in some.items()}
 
     # -- one method per event --------------------------------------------------------------
 
@@ -255,30 +198,30 @@ class EventEncoder:
         return (nanoseconds - self._began) // 1000
 
     def _call(self, address: str) -> int | str:
-        return self._calls.find(address) or address
+        return self.written.calls.find(address) or address
 
     def _scope(self, event: ScopeEntered) -> None:
         number = next(self._ids)
-        parent: int | str = self.scopes.find(event.parent) or event.parent
+        parent: int | str = self.written.scopes.find(event.parent) or event.parent
         name = event.address.rpartition("/")[2] if event.parent else event.address
         if f"{event.parent}/{name}" != event.address:
             parent, name = "", event.address
-        file = None if event.file is None else self._file(event.file)
+        file = self._file(event.file) if event.file is not None else None
         at, about = (event.at - self._began) // 1000, None
         masks: list[str] = []
         if event.metadata:
             about = codec.shortened(event.metadata, partial(self._long, masks=masks))
         fields = _scope_row(number, parent, name, event.name, file, event.line, at, about)
         self._records.append(_masked(fields, masks) if masks else fields)
-        self.scopes.put(event.address, number)
+        self.written.scopes.recent[event.address] = number
 
     def _file(self, file: str) -> int:
         """The number of *file*, which may be new."""
-        number = self.written.texts.find(file)
+        number = self.written.files.find(file)
         if number is None:
             number = next(self._ids)
             self._records.append(_file_row(number, file))
-            self.written.texts.put(file, number)
+            self.written.files.recent[file] = number
         return number
 
     def _started(self, event: CallStarted) -> None:
@@ -289,17 +232,17 @@ class EventEncoder:
             params = self._last_params[2]
         else:
             params = self._parameters(request)
-        file = None if event.file is None else self._file(event.file)
+        file = self._file(event.file) if event.file is not None else None
         scope, _, name = address.rpartition("/")
         edges = [self._call(each) for each in event.edges[:_MAX_EDGES]] if event.edges else ()
         number = next(self._ids)
         at = (event.at - self._began) // 1000
         self._records.append(_start_row(
-            number, self.scopes.find(scope) or scope, name,
+            number, self.written.scopes.find(scope) or scope, name,
             request.ordinal, event.kind, prompt, params, request.n, request.sample, request.digest,
             edges, file, event.line, at, request.timeout,
         ))  # fmt: skip
-        self._calls.put(address, number)
+        self.written.calls.recent[address] = number
         self.totals.start(address, request.model, at)
 
     def _prompt(self, chain: Messages | None) -> int | None:
@@ -316,33 +259,29 @@ class EventEncoder:
                 break
             fresh.append(link)
             link = link.parent
+        written, records, ids = self.written, self._records, self._ids
         while fresh:
             link = fresh.pop()
             said = link.kept
-            if said is not None and len(said.content) <= _SHORT_TEXT and said.bare:
-                number = self._node(link, (said.role, said.content), number)
-            else:
+            if said is None or len(said.content) > _SHORT_TEXT or not said.bare:
                 number = self._known_node(link, said, number)
+            else:
+                # A role and a short text alone. What follows a message that is new is new, too.
+                short, spans = (said.role, said.content), link.spans
+                message = found = written.messages.find(short)
+                if message is None:
+                    message = self._short(short)
+                origins = self._origins(spans) if spans else None
+                key = number, message, origins
+                known = written.nodes.find(key) if found is not None else None
+                if known is None:
+                    known = next(ids)
+                    records.append(_prompt_row(known, number, message, link.digest, origins))
+                    written.nodes.recent[key] = known
+                number = known
             link.noted = mark, number
             if self._size > _PIECE:
                 self._flush()
-        return number
-
-    def _node(self, link: Messages, said: tuple[RoleName, str], parent: int | None) -> int:
-        """The number of *link*, whose last message has a role and a short text alone."""
-        message, number = self.written.messages.find(said), None
-        is_new = message is None
-        if message is None:
-            message = self._short(said)
-        spans = link.spans
-        origins = self._origins(spans) if spans else None
-        key = (parent, message, *origins) if origins else (parent, message)
-        if not is_new:
-            number = self.written.nodes.find(key)
-        if number is None:
-            number = next(self._ids)
-            self._records.append(_prompt_row(number, parent, message, link.digest, origins))
-            self.written.nodes.put(key, number)
         return number
 
     def _known_node(self, link: Messages, said: Message | None, parent: int | None) -> int:
@@ -350,7 +289,7 @@ class EventEncoder:
         key = link.digest, link.trail
         number = self.written.nodes.find(key)
         if number is None:
-            origins: list[object] | None = None
+            origins: tuple[object, ...] | None = None
             if said is not None:
                 message = self._message(said)
                 origins = self._origins(link.spans)
@@ -358,7 +297,7 @@ class EventEncoder:
                 message = self._message(link.message) if self._whole else self._longer(link)
             number = next(self._ids)
             self._records.append(_prompt_row(number, parent, message, key[0], origins))
-            self.written.nodes.put(key, number)
+            self.written.nodes.recent[key] = number
         return number
 
     def _longer(self, link: Messages) -> int:
@@ -390,19 +329,22 @@ class EventEncoder:
         self.written.ropes.put(link.rope, number)
         return number
 
-    def _origins(self, spans: Spans) -> list[object] | None:
+    def _origins(self, spans: Spans) -> tuple[int | str | None, ...] | None:
         """Lengths and origins of *spans* in turn, by number; None if nothing is known of them."""
         if len(spans) == 2:
-            one = self._origin(spans[1])
-            return None if one is None else [spans[0], one]
-        found: list[object] = []
+            length, origin = spans
+            at = (id(origin[0]), origin[1]) if type(origin) is tuple else None
+            known = self.written.sites.get(at) if at is not None else None
+            one = known[1] if known is not None else self._origin(origin)
+            return None if one is None else (length, one)
+        found: list[Any] = []
         for length, origin in zip(spans[::2], spans[1::2], strict=True):
             number = self._origin(origin)
             if found and found[-1] == number:
                 found[-2] += length
             else:
                 found += (length, number)
-        return found if len(found) > 2 or (found and found[1] is not None) else None
+        return tuple(found) if len(found) > 2 or (found and found[1] is not None) else None
 
     def _origin(self, origin: Origin) -> int | str | None:
         if not isinstance(origin, tuple):
@@ -443,13 +385,14 @@ class EventEncoder:
                 self._records.append(_message_row(number, "assistant", answer))
             else:
                 self._records.append(self._unusual(number, message))
-            self.written.messages.put(key, number)
+            self.written.messages.recent[key] = number
         return number
 
     def _short(self, said: tuple[RoleName, str]) -> int:
         """The number of a new message that has a role and a short text alone."""
         role, content = said
         number = next(self._ids)
+        self._size += len(content)
         answer = self.written.answers.find(content) if role == "assistant" else None
         if answer is not None:
             self._records.append(_message_row(number, role, answer))
@@ -457,7 +400,7 @@ class EventEncoder:
             self._records.append(_message_row(number, role, content))
         else:
             self._records.append(self._unusual(number, Message(role, content)))
-        self.written.messages.put(said, number)
+        self.written.messages.recent[said] = number
         return number
 
     def _unusual(self, number: int, message: Message) -> tuple[object, ...]:
@@ -496,7 +439,7 @@ class EventEncoder:
             about = medium.kind, medium.url, data, medium.mime, medium.detail
             fields = _medium_row(number, *about)
             self._records.append(_masked(fields, masks))
-            self.written.media.put(medium.digest, number)
+            self.written.media.recent[medium.digest] = number
         return number
 
     def redacted(self, message: Message, masks: list[str]) -> Message:
@@ -537,20 +480,20 @@ class EventEncoder:
 
     def _parameters(self, request: Request) -> int:
         key = (request.model, request.sampling.canonical())
-        number = self.params.find(key)
+        number = self.written.params.find(key)
         if number is None:
             self._inline = 0
             number = next(self._ids)
             masks: list[str] = []
             stored = self._long(key[1], masks)
             self._records.append(_masked(_parameters_row(number, request.model, stored), masks))
-            self.params.put(key, number)
+            self.written.params.recent[key] = number
         self._last_params = request.sampling, request.model, number
         return number
 
     def _dispatched(self, event: CallDispatched) -> None:
         waited = self._waited(event.waited) if event.waited else None
-        call, at = self._calls.find(event.address), (event.at - self._began) // 1000
+        call, at = self.written.calls.find(event.address), (event.at - self._began) // 1000
         self._records.append(_dispatch_row(call or event.address, event.attempt, at, waited))
         self.totals.of(event.address).attempts += 1
 
@@ -564,7 +507,7 @@ class EventEncoder:
         if isinstance(event, CallEnded):
             self._call_failed(event, error, masks)
         elif isinstance(event, ToolEnded):
-            cancelled = isinstance(event.error or _CANCELLED, CallCancelled)
+            cancelled = isinstance(event.error or CANCELLED, CallCancelled)
             status = record.CANCELLED if cancelled else record.FAILED
             self._tool_result(event, status, error, masks)
         else:
@@ -580,23 +523,30 @@ class EventEncoder:
         at, address = (event.at - self._began) // 1000, event.address
         totals = self.totals.end(address, at)
         if event.source is None:
-            totals.answer(response)
+            totals.answered += 1
+            totals.spend(response)
         else:
             totals.recall(response)
-        if self.redact is not None or not _is_short(response):
+        samples = response.samples
+        first, size = samples[0] if len(samples) == 1 else None, 0
+        if first is not None:
+            size = len(first.text)
+            if first.tool_calls or first.reasoning:
+                size += _others(first)
+        if first is None or size > LONG_TEXT or self.redact is not None:
             self._ended_otherwise(event, response)
             return
-        text = response.samples[0].text
-        self._size += len(text)
+        text = first.text
+        self._size += size
         data = record.response_data(response)
         lengths = chunks.lengths(event.chunks) if event.chunks else None
         is_usual = not self._firsts and event.source is None
         about = None if is_usual else self._about_end(event)
-        call = self._calls.find(address)
+        call = self.written.calls.find(address)
         ended = _end_row(call or address, record.ANSWERED, data, at, lengths, None, about)
         self._records.append(ended)
         if call is not None and len(text) > _TINY and not self._whole:
-            self.written.answers.put(text, call)
+            self.written.answers.recent[text] = call
 
     def _ended_otherwise(self, event: CallEnded, response: Response) -> None:
         """An answer that is long, or is redacted."""
@@ -609,7 +559,7 @@ class EventEncoder:
 
     def _call_failed(self, event: CallEnded, error: object, masks: list[str]) -> None:
         """Record the failure of a call with its text so far, as no answer will hold that."""
-        status, why = record.FAILED, event.error or _CANCELLED
+        status, why = record.FAILED, event.error or CANCELLED
         totals = self.totals.end(event.address, self._at(event.at))
         if isinstance(why, CallCancelled):
             totals.cancelled += 1
@@ -659,18 +609,18 @@ class EventEncoder:
         return self._long(self.redacted(Message("assistant", text), masks).content, masks)
 
     def _delivered(self, event: Delivered) -> None:
-        call, at = self._calls.find(event.address), (event.at - self._began) // 1000
+        call, at = self.written.calls.find(event.address), (event.at - self._began) // 1000
         self._records.append(_delivery_row(call or event.address, at))
 
     def _tool_started(self, event: ToolStarted) -> None:
         masks: list[str] = []
         scope, _, leaf = event.address.rpartition("/")
-        file = None if event.file is None else self._file(event.file)
+        file = self._file(event.file) if event.file is not None else None
         number = next(self._ids)
         arguments = self._long(self._arguments(event, masks), masks)
         fields = _tool_start_row(
             number,
-            self.scopes.find(scope) or scope,
+            self.written.scopes.find(scope) or scope,
             leaf,
             event.name,
             arguments,
@@ -680,7 +630,7 @@ class EventEncoder:
             self._at(event.at),
         )
         self._records.append(_masked(fields, masks))
-        self._calls.put(event.address, number)
+        self.written.calls.recent[event.address] = number
 
     def _arguments(self, event: ToolStarted, masks: list[str]) -> str:
         """The arguments as they may be stored: part of what the model said."""
@@ -739,15 +689,10 @@ _HANDLERS: dict[type, Callable[[EventEncoder, Any], None]] = {
 """The method for each kind of item."""
 
 
-def _is_short(response: Response) -> bool:
-    samples = response.samples
-    if len(samples) != 1:
-        return False
-    size = len(samples[0].text)
-    if samples[0].tool_calls or samples[0].reasoning:
-        size += sum(len(call.arguments) for call in samples[0].tool_calls)
-        size += len(samples[0].reasoning or "")
-    return size <= LONG_TEXT
+def _others(sample: Sample) -> int:
+    """The length of what a model said besides the text: calls of tools, reasoning."""
+    calls = sum(len(call.arguments) for call in sample.tool_calls)
+    return calls + len(sample.reasoning or "")
 
 
 def _masked(fields: tuple[object, ...], masks: list[str]) -> tuple[Any, ...]:

@@ -1,4 +1,7 @@
-"""A bounded map from content to the id of its record, which forgets the least used half."""
+"""What a trace has records of already, so that it is not written again.
+
+Invariant: what is forgotten is written once more, so that forgetting costs bytes and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,6 @@ from typing import Any, Generic, TypeVar
 
 from appl.prompt import Rope
 
-_REMEMBERED, _REMEMBERED_TEXT = 1 << 16, 1 << 22
-
-
 K = TypeVar("K", bound=Hashable)
 _NOTHING: dict[Any, int] = {}
 """The earlier half of a map before it has forgotten anything; it stays empty."""
@@ -18,67 +18,37 @@ MessageKey = tuple[str, str] | tuple[bytes]
 
 
 class Memo(Generic[K]):
-    """A bounded map from a key to the number of its record, which forgets the least used half."""
+    """A map from keys to the numbers of their records, which forgets those that are least used.
 
-    def __init__(self, limit: int = _REMEMBERED) -> None:
-        self.limit = limit
+    New ones are put into ``recent``. ``age`` makes these the earlier ones, and those that were
+    earlier before are forgotten unless they were found since then.
+    """
+
+    __slots__ = ("earlier", "find", "recent")
+
+    def __init__(self) -> None:
         self.recent: dict[K, int] = {}
         self.earlier: dict[K, int] = _NOTHING
 
-        # Replaced when half is forgotten: until then a look-up is that of one dict, without a call
-        # of ours, and most runs never get there.
+        # Replaced when the map ages: until then a look-up is that of one dict, without a call of
+        # ours, and most runs never get there.
         self.find: Callable[[K], int | None] = self.recent.get
 
     def _either(self, key: K) -> int | None:
         """The number that was written for *key*, which is recent again."""
         found = self.recent.get(key)
         if found is None and (found := self.earlier.get(key)) is not None:
-            self.put(key, found)
+            self.recent[key] = found
         return found
 
-    def put(self, key: K, number: int) -> None:
-        if len(self.recent) >= self.limit:
-            self._forget()
-        self.recent[key] = number
-
-    def _forget(self) -> None:
+    def age(self) -> None:
+        """Forget what was not found since the last time."""
         self.earlier, self.recent, self.find = self.recent, {}, self._either
 
-
-class MessageMemo(Memo[MessageKey]):
-    """The same of messages, by role and text, or by their digest: bounded in characters too."""
-
-    _size, most = 0, _REMEMBERED_TEXT
-
-    def put(self, key: MessageKey, number: int) -> None:
-        self._size += len(key[-1])
-        if self._size > self.most or len(self.recent) >= self.limit:
-            self._size = 0
-            self._forget()
-        self.recent[key] = number
-
-
-class AnswerMemo(Memo[str]):
-    """The calls that gave an answer, by its text: bounded in characters too."""
-
-    _size = 0
-
-    def put(self, key: str, number: int) -> None:
-        self._size += len(key)
-        if self._size > _REMEMBERED_TEXT or len(self.recent) >= self.limit:
-            self._size = 0
-            self._forget()
-        self.recent[key] = number
-
-    def without(self, number: object) -> dict[int, str]:
-        """Forget the answer of the call *number*, if there is one; its text by that number."""
-        # The record of that answer could not be written: a message that said the same must hold
-        # the text itself, or it would refer to nothing.
-        for known in (self.recent, self.earlier):
-            text = next((text for text, call in known.items() if call == number), None)
-            if text is not None:
-                return {known.pop(text): text}
-        return {}
+    def by_number(self) -> dict[int, K]:
+        """The keys by their numbers; on any thread."""
+        known = self.earlier.copy(), self.recent.copy()  # each in one step
+        return {number: key for some in known for key, number in some.items()}
 
 
 class Ropes(weakref.WeakKeyDictionary[Rope, int]):
@@ -89,19 +59,45 @@ class Ropes(weakref.WeakKeyDictionary[Rope, int]):
 
 
 class WrittenContent:
-    """The content that a trace has records of already, so that it is not written again.
+    """The records of a trace by what they hold.
 
-    ``texts`` are names of files, ``nodes`` links of prompts, ``sites`` and ``lines`` the source
-    lines that texts came from, by code object and by file.
+    ``files`` are names of files, ``messages`` known by role and text or by their digest,
+    ``answers`` the calls that gave an answer, by its text, ``nodes`` links of prompts, ``params``
+    sampling parameters; ``scopes`` and ``calls`` are known by their addresses, and ``sites`` and
+    ``lines`` are the source lines that texts came from, by code object and by file.
+
+    All maps are to age when more than ``most_records`` ``records`` were written since the last
+    time, or more than ``most_text`` characters of ``text``; so twice as many are kept.
     """
 
-    __slots__ = ("answers", "lines", "media", "messages", "nodes", "ropes", "sites", "texts")
-
     def __init__(self) -> None:
-        self.texts: Memo[str] = Memo()
-        self.messages, self.answers = MessageMemo(), AnswerMemo()
+        self.most_records, self.most_text = 1 << 18, 1 << 22
+        self.records = self.text = 0
+        self.files: Memo[str] = Memo()
+        self.messages: Memo[MessageKey] = Memo()
+        self.answers: Memo[str] = Memo()
         self.nodes: Memo[Hashable] = Memo()
         self.media: Memo[bytes] = Memo()
+        self.params: Memo[Hashable] = Memo()
+        self.scopes: Memo[str] = Memo()
+        self.calls: Memo[str] = Memo()
         self.ropes = Ropes()
         self.sites: dict[tuple[int, int], tuple[Any, int]] = {}
         self.lines: dict[tuple[str, int], int] = {}
+
+    def age(self) -> None:
+        """Forget what was not found since the last time."""
+        self.records = self.text = 0
+        for memo in vars(self).values():
+            if isinstance(memo, Memo):
+                memo.age()
+
+    def forget_answer(self, call: int) -> dict[int, str]:
+        """Forget the answer of *call*, if there is one; its text by that number."""
+        # The record of that answer could not be written: a message that said the same must hold
+        # the text itself, or it would refer to nothing.
+        for known in (self.answers.recent, self.answers.earlier):
+            text = next((text for text, number in known.items() if number == call), None)
+            if text is not None:
+                return {known.pop(text): text}
+        return {}

@@ -14,6 +14,8 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -22,21 +24,23 @@ from typing import Any, ClassVar, Literal
 from appl.errors import TraceWriteError
 from appl.prompt import Message
 from appl.runtime.event import (
+    AttemptFailed,
     CallEnded,
     CallStarted,
     ChunkArrived,
     Event,
     Observed,
     RunEnded,
+    ScopeEntered,
     ToolEnded,
     ToolStarted,
 )
 from appl.tracing.format import codec, folders, keys, record, table
 from appl.tracing.format.allowance import unlimited
+from appl.tracing.format.block_file import Fault
 from appl.tracing.format.signing import Owner
-from appl.tracing.format.store import Fault
 from appl.tracing.format.totals import Totals
-from appl.tracing.recording.encoder import HOLDS, Closing, EventEncoder
+from appl.tracing.recording.encoder import CANCELLED, Closing, EventEncoder, WithError
 from appl.tracing.recording.privacy import Mode, Redact, Veil
 from appl.tracing.recording.secret import Masker, Secrets, secrets_now
 from appl.tracing.recording.writer import QUEUE_BYTES, Committed, Durability, Writer
@@ -165,7 +169,7 @@ class Recorder:
         first = b"" if append else codec.pack(_header_row(codec.plain(self._header(header))))
         host = os.uname().nodename
         beginning = _process_row(
-            self.writer.file.blocks, os.getpid(), host, reason, self._wall, self._began
+            self.writer.file.last.blocks, os.getpid(), host, reason, self._wall, self._began
         )
         # Written by this thread before the program goes on: whenever its process ends, the file
         # says what it is of, and which process wrote what follows.
@@ -192,16 +196,15 @@ class Recorder:
         try:
             # Called on the thread where it happened: the program's own, or the I/O thread. What the
             # program may change afterwards is copied now; encoding is the writer thread's work.
-            kind = type(event)
-            hold, weigh = HOLDS.get(kind), _WEIGHS.get(kind)
-            if weigh is not None:
-                self.writer.append(event if hold is None else hold(event), weigh(event))
+            hold = _HOLDS.get(type(event))
+            if hold is not None:
+                self.writer.append(*hold(event))
             elif isinstance(event, ChunkArrived):
                 self.encoder.first_chunk(event.address, event.at)
             elif isinstance(event, RunEnded):
                 self._ended = event
             else:
-                self.writer.append(event if hold is None else hold(event), _WEIGHT)
+                self.writer.append(event, _WEIGHT)
         except Exception as error:
             self._refused(type(event).__name__, error)
 
@@ -293,7 +296,7 @@ class Recorder:
     def _unsaved(self) -> str:
         """The records that are lost if the process ends now, in words."""
         records, names = 0, list[str]()
-        known = self.encoder.addresses()
+        known = self.encoder.written.calls.by_number()
         for item in self.writer.unsaved():
             if isinstance(item, bytes) and len(item) > codec.MAX_RAW:  # why it is not saved
                 records += 1
@@ -316,46 +319,77 @@ class Recorder:
         return f"; not saved: {len(names)} answers ({', '.join(names[:_NAMES_SHOWN])}{more})"
 
 
-def _asked(event: CallStarted) -> int:
+# -- by type: what is queued in place of an event, and the bytes that it is taken to hold. What the
+# program may still change before it is encoded is copied. Raises ``TypeError`` or ``ValueError``
+# where something observed is no plain data.
+
+Held = tuple[Event | WithError, int]
+
+
+def _scope(event: ScopeEntered) -> Held:
+    if not event.metadata:
+        return event, _WEIGHT
+    try:
+        about = codec.plain(event.metadata)
+    except (TypeError, ValueError):  # it was only meant to be looked at
+        about = repr(event.metadata)
+    return replace(event, metadata=about), _WEIGHT
+
+
+def _asked(event: CallStarted) -> Held:
     messages = event.request.messages
-    return _WEIGHT + (messages.size if messages is not None else 0)
+    return event, _WEIGHT + (messages.size if messages is not None else 0)
 
 
-def _answered(event: CallEnded) -> int:
-    weight = _WEIGHT
-    if event.response is None:
-        return weight + sum(len(chunk.text) for chunk in event.chunks)
-    for sample in event.response.samples:
+def _attempt(event: AttemptFailed) -> Held:
+    return WithError(event, record.error_data(event.error)), _WEIGHT
+
+
+def _answered(event: CallEnded) -> Held:
+    response, weight = event.response, _WEIGHT
+    if response is None:
+        error = record.error_data(event.error or CANCELLED)
+        return WithError(event, error), weight + sum(len(chunk.text) for chunk in event.chunks)
+    fixed = type(response.samples) is tuple
+    for sample in response.samples:
         weight += len(sample.text)
+        fixed = fixed and type(sample.tool_calls) is tuple
         if sample.tool_calls:
             weight += sum(len(call.arguments) for call in sample.tool_calls)
         if sample.reasoning is not None:
             weight += len(sample.reasoning)
         if sample.logprobs is not None:
+            fixed = fixed and type(sample.logprobs) is tuple
             weight += _TOKEN * len(sample.logprobs)
-    return weight
+    # It may have lists in place of tuples, which a backend could still change.
+    return event if fixed else replace(event, response=deepcopy(response)), weight
 
 
-def _tool_asked(event: ToolStarted) -> int:
-    return _WEIGHT + len(event.arguments)
+def _tool_asked(event: ToolStarted) -> Held:
+    return event, _WEIGHT + len(event.arguments)
 
 
-def _tool_said(event: ToolEnded) -> int:
-    return _WEIGHT + (len(event.message.content) if event.message is not None else 0)
+def _tool_said(event: ToolEnded) -> Held:
+    if event.message is None:
+        return WithError(event, record.error_data(event.error or CANCELLED)), _WEIGHT
+    return event, _WEIGHT + len(event.message.content)
 
 
-def _seen(event: Observed) -> int:
-    return _WEIGHT + (len(event.value) if isinstance(event.value, str | bytes) else 0)
+def _seen(event: Observed) -> Held:
+    value = event.value
+    weight = _WEIGHT + (len(value) if isinstance(value, str | bytes) else 0)
+    return replace(event, value=codec.plain(value)), weight
 
 
-_WEIGHS: dict[type, Callable[[Any], int]] = {
+_HOLDS: dict[type, Callable[[Any], Held]] = {
+    ScopeEntered: _scope,
     CallStarted: _asked,
+    AttemptFailed: _attempt,
     CallEnded: _answered,
     ToolStarted: _tool_asked,
     ToolEnded: _tool_said,
     Observed: _seen,
 }
-"""Bytes that an event is taken to hold, where they are not always the same."""
 
 
 def _complain(message: str) -> None:

@@ -30,8 +30,8 @@ from appl import threads
 from appl.errors import TraceWriteError
 from appl.shield import shielded
 from appl.tracing.format import codec
+from appl.tracing.format.block_file import BlockFile, Fault
 from appl.tracing.format.signing import Owner
-from appl.tracing.format.store import BlockFile, Fault
 from appl.tracing.format.turns import Turns
 
 Durability = Literal["process", "system", "strict"]
