@@ -15,7 +15,7 @@ import pytest
 from appl import call, gen, ppl
 from appl.runtime.concurrency.fiber import Hub, Stack
 from appl.runtime.concurrency.loop_thread import FAST_S, LoopThread, io_thread
-from appl.runtime.scheduling.deadlines import CommonDeadline
+from appl.runtime.scheduling.dispatcher import CommonDeadline
 from appl.shield import Shield
 from appl.testing import Instant, Log, running
 

@@ -10,7 +10,7 @@ import pytest
 from appl import gen, ppl
 from appl.backend import Request
 from appl.errors import BackendTimeout, BackendUnavailable, CallCancelled
-from appl.runtime.scheduling.deadlines import CommonDeadline
+from appl.runtime.scheduling.dispatcher import CommonDeadline
 from appl.testing import Answer, Deadlines, Late, Policy, Retries, Streamed, VirtualClock, running
 
 

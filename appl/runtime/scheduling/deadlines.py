@@ -7,12 +7,10 @@ injected clock, and its error names the deadline.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
 
 from appl.backend import Chunk, Emit
 from appl.errors import BackendTimeout
-from appl.runtime.scheduling.policy import ATTEMPT_S
-from appl.runtime.scheduling.timers import Clock, LoopClock, Timer
+from appl.runtime.scheduling.timers import Clock, Timer
 
 
 class Deadline:
@@ -51,7 +49,7 @@ class Deadline:
         self.set("", None)
         if not self._passed:
             return
-        _end_late(self._task, self._before, error, self._text(), self._name)
+        end_late(self._task, self._before, error, self._text(), self._name)
 
     def _text(self) -> str:
         if self._name == "total":
@@ -62,50 +60,7 @@ class Deadline:
         return f"no {what} within {self._seconds} s"
 
 
-class CommonDeadline:
-    """``with deadline:`` ends the block with ``BackendTimeout`` after *seconds*.
-
-    There is one timer for the blocks of all tasks. So it costs a tenth of a :class:`Deadline`, and
-    every attempt can have it. A task is in one such block at a time.
-    """
-
-    def __init__(self, clock: Clock, seconds: float) -> None:
-        self._clock, self._seconds = clock, seconds
-        self._began: dict[asyncio.Task[object], float] = {}  # the oldest first
-        self._passed: dict[asyncio.Task[object], int] = {}  # how often each was cancelled before
-        self._timer: Timer | None = None
-
-    def __enter__(self) -> None:
-        self._began[cast("asyncio.Task[Any]", asyncio.current_task())] = self._clock.now()
-        if self._timer is None:
-            self._arm()
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        task = cast("asyncio.Task[Any]", asyncio.current_task())
-        self._began.pop(task, None)
-        if not self._passed:
-            return
-        before = self._passed.pop(task, None)
-        if before is not None:
-            _end_late(task, before, error, f"no answer within {self._seconds} s", "total")
-
-    def _arm(self) -> None:
-        # All have the same number of seconds, so the oldest is due first. A timer for work that
-        # has ended meanwhile is not cancelled: it finds nothing due, and is set for the next one.
-        oldest = next(iter(self._began.values()), None)
-        due = None if oldest is None else oldest + self._seconds
-        self._timer = None if due is None else self._clock.at(due, self._strike)
-
-    def _strike(self) -> None:
-        now = self._clock.now()
-        for task in [each for each, at in self._began.items() if at + self._seconds <= now]:
-            del self._began[task]
-            self._passed[task] = task.cancelling()
-            task.cancel()
-        self._arm()
-
-
-def _end_late(
+def end_late(
     task: asyncio.Task[object], before: int, error: BaseException | None, text: str, deadline: str
 ) -> None:
     """Take back the one cancellation of a deadline that has passed, and raise ``BackendTimeout``.
@@ -116,22 +71,6 @@ def _end_late(
     elsewhere = task.uncancel() > before
     if isinstance(error, asyncio.CancelledError) and not elsewhere:
         raise BackendTimeout(text, deadline=deadline) from error
-
-
-_ATTRIBUTE = "_appl_deadline"  # of a loop: no weak dictionary lets go of a key its value refers to
-
-
-def default_deadline() -> CommonDeadline:
-    """The deadline of all attempts on the running loop that were given none.
-
-    Runs share it: else each would leave a timer behind that the loop keeps for half an hour.
-    """
-    loop = asyncio.get_running_loop()
-    found: CommonDeadline | None = getattr(loop, _ATTRIBUTE, None)
-    if found is None:
-        found = CommonDeadline(LoopClock(), ATTEMPT_S)  # a test's clock may jump past it
-        setattr(loop, _ATTRIBUTE, found)
-    return found
 
 
 def watching(late: Deadline, between_s: float | None, emit: Emit | None) -> Emit:

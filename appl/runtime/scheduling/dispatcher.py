@@ -7,12 +7,13 @@ ends.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from appl.backend import Backend, Emit, PrefixCaching, Pricing, Request, Response, offers
 from appl.backend_check import check_response
@@ -24,12 +25,12 @@ from appl.runtime.scheduling.accounts import Amounts, BudgetLedger
 from appl.runtime.scheduling.admission import Admission, Wanted
 from appl.runtime.scheduling.call_status import CallStatus, Load, Why
 from appl.runtime.scheduling.connecting import Connecting, let_go
-from appl.runtime.scheduling.deadlines import Deadline, default_deadline, watching
+from appl.runtime.scheduling.deadlines import Deadline, end_late, watching
 from appl.runtime.scheduling.hedging import Hedge
 from appl.runtime.scheduling.metering import Meter, tokens_of
-from appl.runtime.scheduling.policy import Policy
+from appl.runtime.scheduling.policy import ATTEMPT_S, Policy
 from appl.runtime.scheduling.retry import wait_s
-from appl.runtime.scheduling.timers import sleep_until
+from appl.runtime.scheduling.timers import Clock, LoopClock, Timer, sleep_until
 from appl.runtime.scheduling.traffic import Loan, Traffic
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ class Dispatcher:
         try:
             question.send(probing=loan.probe)
             by_default = self._by_default and question.call.timeout is None
-            with default_deadline() if by_default else _UNTIMED:
+            with _default_deadline() if by_default else _UNTIMED:
                 if self._late:
                     response = await self._streamed(question)
                 else:
@@ -465,6 +466,65 @@ def _timed(call: Call) -> Iterator[None]:
         yield
     finally:
         detection.timers -= 1
+
+
+class CommonDeadline:
+    """``with deadline:`` ends the block with ``BackendTimeout`` after *seconds*.
+
+    There is one timer for the blocks of all tasks. So it costs a tenth of a :class:`Deadline`, and
+    every attempt can have it. A task is in one such block at a time.
+    """
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock, self._seconds = clock, seconds
+        self._began: dict[asyncio.Task[object], float] = {}  # the oldest first
+        self._passed: dict[asyncio.Task[object], int] = {}  # how often each was cancelled before
+        self._timer: Timer | None = None
+
+    def __enter__(self) -> None:
+        self._began[cast("asyncio.Task[Any]", asyncio.current_task())] = self._clock.now()
+        if self._timer is None:
+            self._arm()
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._began.pop(task, None)
+        if not self._passed:
+            return
+        before = self._passed.pop(task, None)
+        if before is not None:
+            end_late(task, before, error, f"no answer within {self._seconds} s", "total")
+
+    def _arm(self) -> None:
+        # All have the same number of seconds, so the oldest is due first. A timer for work that
+        # has ended meanwhile is not cancelled: it finds nothing due, and is set for the next one.
+        oldest = next(iter(self._began.values()), None)
+        due = None if oldest is None else oldest + self._seconds
+        self._timer = None if due is None else self._clock.at(due, self._strike)
+
+    def _strike(self) -> None:
+        now = self._clock.now()
+        for task in [each for each, at in self._began.items() if at + self._seconds <= now]:
+            del self._began[task]
+            self._passed[task] = task.cancelling()
+            task.cancel()
+        self._arm()
+
+
+_ATTRIBUTE = "_appl_deadline"  # of a loop: no weak dictionary lets go of a key its value refers to
+
+
+def _default_deadline() -> CommonDeadline:
+    """The deadline of all attempts on the running loop that were given none.
+
+    Runs share it: else each would leave a timer behind that the loop keeps for half an hour.
+    """
+    loop = asyncio.get_running_loop()
+    found: CommonDeadline | None = getattr(loop, _ATTRIBUTE, None)
+    if found is None:
+        found = CommonDeadline(LoopClock(), ATTEMPT_S)  # a test's clock may jump past it
+        setattr(loop, _ATTRIBUTE, found)
+    return found
 
 
 _Asking = Callable[[], Coroutine[object, object, Response]]
