@@ -220,9 +220,17 @@ def prepared(f: Callable[..., object], args: tuple[object, ...], kwargs: dict[st
 
 
 _AWAITING = frozenset(
-    map(id, (asyncio.gather, asyncio.wait_for, asyncio.shield, asyncio.ensure_future,
-             asyncio.as_completed))
-)  # fmt: skip
+    map(
+        id,
+        (
+            asyncio.gather,
+            asyncio.wait_for,
+            asyncio.shield,
+            asyncio.ensure_future,
+            asyncio.as_completed,
+        ),
+    )
+)
 """What awaits its arguments itself: a future is given to it as a coroutine."""
 
 
