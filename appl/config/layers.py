@@ -21,7 +21,7 @@ from appl.config.readers import Unshown
 from appl.config.trust import require_approval
 from appl.config.values import KEYS, Config, SecretSetting
 from appl.errors import ConfigError
-from appl.prompt.secret import Secret as Concealed, conceal, raw_environment
+from appl.prompt.secret import ENVIRONMENT, Secret as Concealed, conceal
 
 PREFIX = "APPL_"
 _SECRET = re.compile(r"(^|_)(key|secret|password|token|credential)$", re.IGNORECASE)
@@ -156,7 +156,7 @@ _last: tuple[SettingsFile | None, Mapping[bytes, bytes], int, Config] | None = N
 def _kept(found: SettingsFile | None) -> Config:
     """The settings of the process with the file *found*, read again if their sources changed."""
     global _last
-    last, changes, variables = _last, _changes, raw_environment()
+    last, changes, variables = _last, _changes, ENVIRONMENT
     if last is not None and last[0] is found and last[2] == changes and last[1] == variables:
         if found is not None:
             require_approval(found)  # which may have been taken back

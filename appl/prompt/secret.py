@@ -113,7 +113,13 @@ def _unrecorded(kind: str) -> str:
     return UNRECORDED
 
 
-_concealed: dict[str, str] = {}
+CONCEALED: dict[str, str] = {}
+"""The values that :func:`conceal` was given, by name; compare or copy it in one step, as other
+threads may add to it."""
+ENVIRONMENT: dict[bytes, bytes] = vars(os.environ)["_data"]
+"""The environment itself, which other threads may change: compare or copy it in one step. The
+mapping around it can only be gone through name by name, which fails then, and is ten times as
+slow."""
 
 
 def conceal(name: str, value: str | None) -> None:
@@ -122,31 +128,14 @@ def conceal(name: str, value: str | None) -> None:
     For keys that a program gives to a backend. A value of fewer than eight characters, as in
     ``api_key="EMPTY"``, is an ordinary word and stays.
     """
-    global _concealed
-    if value and len(value) >= LONG_ENOUGH and value not in _concealed.values():
-        while name in _concealed:
+    if value and len(value) >= LONG_ENOUGH and value not in CONCEALED.values():
+        while CONCEALED.setdefault(name, value) != value:  # one step: another thread may add, too
             name = f"{name}'"
-        _concealed = {**_concealed, name: value}  # a new one: other threads may go through the old
-
-
-def places_of_secrets() -> tuple[dict[str, str], dict[bytes, bytes]]:
-    """A snapshot of the values that :func:`conceal` was given, by name, and the raw environment."""
-    return _concealed, raw_environment()
-
-
-def raw_environment() -> dict[bytes, bytes]:
-    """The environment itself, which other threads may change: compare or copy it in one step.
-
-    The mapping around it can only be gone through name by name, which fails then, and is ten times
-    as slow.
-    """
-    raw: dict[bytes, bytes] = vars(os.environ)["_data"]
-    return raw
 
 
 def of_environment() -> list[str]:
     """The values of secret-looking environment variables, as they are now, and concealed ones."""
-    return [*_concealed.values(), *_environment()]
+    return [*CONCEALED.copy().values(), *_environment()]
 
 
 def _environment() -> list[str]:

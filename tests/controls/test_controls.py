@@ -116,8 +116,8 @@ CONTROLS = {
     ),
     "no secret masked": Control(
         "tracing/recording/secret.py",
-        "self._item(item) if _is_any(tests, item) else item",
-        "item",
+        "                items[at] = self._item(item)\n",
+        "                pass\n",
         "tracing/test_secrets.py::test_several_secrets_in_one_text_are_all_masked",
     ),
     "no key by its shape": Control(

@@ -178,6 +178,15 @@ def test_a_chain_of_100_000_messages_is_read_without_recursion(path: Path) -> No
     assert len(read_back(path, recorder).calls[0].messages or ()) == 100_000
 
 
+def test_a_prompt_of_short_messages_that_is_larger_than_a_block_is_recorded(path: Path) -> None:
+    said = [f"{i} " + "x" * 4000 for i in range(4500)]  # 18 MB; a block holds 16
+    recorder = Recorder(path, {})
+    chain = Messages.of(Message("user", each) for each in said)
+    start(recorder, Request("/p.0/gen.0", 0, "m", chain, Sampling()))
+    found = read_back(path, recorder).calls[0].messages or ()
+    assert [message.content for message in found] == said
+
+
 def test_forgetting_what_was_written_costs_bytes_and_nothing_else(path: Path) -> None:
     recorder = Recorder(path, {})
     recorder.encoder.written.most_records, recorder.encoder.written.most_text = 2, 3

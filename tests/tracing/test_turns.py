@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from appl.tracing.format.turns import SWITCH_SECONDS, Turns
-from appl.tracing.recording.writer import GROUP_SECONDS, GroupTimer
+from appl.tracing.recording.writer import GROUP_SECONDS, WriterThread
 
 USUAL = 0.005
 
@@ -97,23 +97,24 @@ def test_writers_ask_for_it_and_a_forked_child_has_none(tmp_path: Path) -> None:
 
 def test_a_group_gathers_until_its_first_item_is_old() -> None:
     """The later the writer was woken the last time, the less it waits."""
-    timer = GroupTimer()
-    timer.since = 10.0
-    assert timer.due() == pytest.approx(10.0 + GROUP_SECONDS)
-    timer.late = 0.0005
-    assert timer.due() == pytest.approx(10.0 + GROUP_SECONDS - 0.0015)
+    thread = WriterThread("")
+    thread.since = 10.0
+    assert thread.due() == pytest.approx(10.0 + GROUP_SECONDS)
+    thread.late = 0.0005
+    assert thread.due() == pytest.approx(10.0 + GROUP_SECONDS - 0.0015)
 
 
 def test_a_group_whose_first_item_is_old_is_not_waited_for() -> None:
-    timer = GroupTimer()
-    timer.since = began = time.monotonic() - 3600.0
-    timer.gather()
-    assert (timer.since, timer.late, timer.hurry) == (began, 0.0, False)
+    thread = WriterThread("")
+    thread.since = began = time.monotonic() - 3600.0
+    thread.gather()
+    assert (thread.since, thread.late, thread.hurry) == (began, 0.0, False)
 
 
 def test_a_group_that_somebody_waits_for_is_not_gathered() -> None:
-    timer = GroupTimer()
-    timer.since = time.monotonic() + 3600.0
-    timer.rush()
-    timer.gather()  # which would last an hour
-    assert not timer.hurry
+    thread = WriterThread("")
+    thread.since = time.monotonic() + 3600.0
+    thread.awake = True
+    thread.wake(rush=True)
+    thread.gather()  # which would last an hour
+    assert not thread.hurry

@@ -55,6 +55,8 @@ _SHORT_TEXT = 1 << 12
 _MAX_EDGES = 100_000
 _PIECE = 1 << 17
 """Characters of text after which records are packed, so that a block may be made of them."""
+_LINK = 40
+"""Bytes of the record of a prompt."""
 _TINY = 1 << 6
 """Characters that stay in their record however many others it has."""
 CANCELLED = CallCancelled("cancelled")
@@ -278,6 +280,7 @@ class EventEncoder:
                     known = next(ids)
                     records.append(_prompt_row(known, number, message, link.digest, origins))
                     written.nodes.recent[key] = known
+                    self._size += _LINK
                 number = known
             link.noted = mark, number
             if self._size > _PIECE:

@@ -17,11 +17,12 @@ from typing import Any
 from appl.late import late_import
 from appl.prompt.key_shapes import FIRST, LONGEST, key_goes_on_from, may_go_on, without_keys
 from appl.prompt.secret import (
+    CONCEALED,
+    ENVIRONMENT,
     LONG_ENOUGH as MIN_LENGTH,
     SecretForms,
     as_bytes,
     from_bytes,
-    places_of_secrets,
     values_in,
 )
 from appl.tracing.format import codec, table
@@ -133,9 +134,8 @@ class Masker:
 
     def refresh(self) -> Secrets:
         """The secrets that are known now: the environment may have changed."""
-        hidden, environment = places_of_secrets()
-        if self._seen != (self._given, hidden, environment):
-            seen = self._given, hidden, environment.copy()
+        if self._seen != (self._given, CONCEALED, ENVIRONMENT):
+            seen = self._given, CONCEALED.copy(), ENVIRONMENT.copy()
             self._secrets = _known_secrets(*seen, self._shapes)
             self._seen = seen  # last: another thread that finds it the same goes by the secrets
         return self._secrets
@@ -145,9 +145,12 @@ class Masker:
         return self.refresh().forms
 
     def filter(self, items: list[bytes]) -> list[bytes]:
-        """*items* as they may be written."""
+        """*items*, those with secrets replaced by what may be written."""
         tests = self.refresh().tests
-        return [self._item(item) if _is_any(tests, item) else item for item in items]
+        for at, item in enumerate(items):
+            if _is_any(tests, item):
+                items[at] = self._item(item)
+        return items
 
     @property
     def longest(self) -> int:
@@ -221,8 +224,7 @@ class Masker:
 
 def secrets_now() -> Secrets:
     """The secrets that every masker knows."""
-    hidden, environment = places_of_secrets()
-    return _known_secrets({}, hidden, environment.copy(), True)
+    return _known_secrets({}, CONCEALED.copy(), ENVIRONMENT.copy(), True)
 
 
 def _numbered(secrets: Iterable[str]) -> dict[str, str]:

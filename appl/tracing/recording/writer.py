@@ -22,7 +22,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -82,66 +82,6 @@ def _forked() -> None:
         writer.abandon()
 
 
-class GroupTimer:
-    """Wakes the writer thread, and says for how long it gathers a group of items.
-
-    ``since`` is when the first item of the group came, ``late`` by how much the thread was woken
-    too late the last time. ``awake`` is true while the thread need not be woken, ``hurry`` when
-    somebody waits for the group.
-    """
-
-    def __init__(self) -> None:
-        # The thread waits in this lock, which whoever wakes it opens: an ``Event`` makes a lock for
-        # each wait. If it is open already, the next wait ends at once.
-        self._wakeup = threading.Lock()
-        self._wakeup.acquire()
-        self.awake = self.hurry = False
-        self.since, self.late = time.monotonic(), 0.0
-
-    def start_group(self) -> None:
-        """Wake the thread for the first item of a group."""
-        self.awake, self.since = True, time.monotonic()
-        self._wake()
-
-    def rush(self) -> None:
-        """Have the group that gathers written now."""
-        self.hurry = self.awake = True
-        self._wake()
-
-    def _wake(self) -> None:
-        with contextlib.suppress(RuntimeError):  # it is open already
-            self._wakeup.release()
-
-    def due(self) -> float:
-        """The time at which a group is complete though it is small.
-
-        A thread that computes lets this one go on late, then and once more or twice until the group
-        is written; so that is the earlier, the later this one was woken the last time.
-        """
-        return self.since + GROUP_SECONDS - _LOCKS * self.late
-
-    def gather(self) -> None:
-        """Wait until a group is large, or its first item old, or somebody waits for it."""
-        due = self.due()
-        left = 0.0 if self.hurry else max(due - time.monotonic(), 0.0)
-        self._wakeup.acquire(timeout=left)
-        if left and not self.hurry:
-            late = time.monotonic() - due - _SLACK
-            self.late = min(max(late, 0.0), GROUP_SECONDS / (2 * _LOCKS))
-        self.hurry = False
-
-    def sleep(self, until: float, listed: Sized) -> None:
-        """Wait for an item until the time *until*, if nobody is *listed* who has one.
-
-        Whoever queues an item after ``awake`` is false wakes it, and who queued one before is
-        listed. So that is looked at in between, or an item could lie unwritten until *until*.
-        """
-        self.awake = False
-        if not listed:
-            self._wakeup.acquire(timeout=max(until - time.monotonic(), 0.0))
-        self.awake = True
-
-
 class ItemQueue:
     """Items and commit callbacks in the order in which they came.
 
@@ -187,11 +127,6 @@ class ItemQueue:
             self.entries = deque(each for each in self.entries if each[1] != _CALL)
         return calls
 
-    def written(self, size: int) -> None:
-        """Note that items of *size* bytes were taken and written."""
-        with self.lock:
-            self.pending -= size
-
     def items(self) -> list[object]:
         """The items that nobody has taken, oldest first."""
         return [item for item, weight in list(self.entries) if weight != _CALL]
@@ -201,7 +136,7 @@ class Writer:
     """Appends records to a trace file; the thread of its folder writes them, a group at a time.
 
     *filter* makes of the items of each group, on one thread at a time and once, the records that
-    are written; without one the items are records. *fault* is called for each item with
+    are written; by default the items are records. *fault* is called for each item with
     ``event``, and by the file (see ``BlockFile``). Blocks are signed for *owner*.
     """
 
@@ -213,7 +148,7 @@ class Writer:
         *,
         append: bool = False,
         durability: Durability = "system",
-        filter: Filter | None = None,
+        filter: Filter = list,
         fault: Fault | None = None,
         limit: int = QUEUE_BYTES,
         owner: Owner | None = None,
@@ -222,7 +157,7 @@ class Writer:
         self.failed: TraceWriteError | None = None
         self.forked = False
         self.queue, self._is_listed = ItemQueue(), False
-        self._filter = filter
+        self._filter: Filter = filter
         self._ready: list[bytes] = []
         self.report: Callable[[TraceWriteError], None] | None = None  # of a sync after the close
         self._writing = threading.RLock()  # reentrant: a callback may close the writer
@@ -255,21 +190,18 @@ class Writer:
         # find nothing, and sleep for a second with the item in the queue. Two threads may both wake
         # it, which does no harm.
         rush = pending >= GROUP_BYTES
-        if wake and (rush or not self._is_listed or not self._thread.timer.awake):
+        if wake and (rush or not self._is_listed or not self._thread.awake):
             self._call_thread(rush=rush)
 
     def _call_thread(self, *, rush: bool) -> None:
         """Have the thread write what is queued: at once, or with the group that gathers."""
-        thread, timer = self._thread, self._thread.timer
+        thread = self._thread
         # The thread clears the mark before it takes from the queue. So an item that was queued
         # while the mark was set is taken.
         if not self._is_listed:
             self._is_listed = True
             thread.listed.append(self)
-        if not timer.awake:
-            timer.start_group()
-        if rush and not timer.hurry:
-            timer.rush()
+        thread.wake(rush=rush)
 
     def write_now(self) -> None:
         """Return when all that is queued is written. Raises ``TraceWriteError``."""
@@ -371,7 +303,7 @@ class Writer:
             finally:
                 self._over = True
                 self._tell_waiting()
-                self._filter = None  # and with it the recorder, while the file waits to be synced
+                self._filter = list  # and with it the recorder, while the file waits to be synced
                 with self._syncing:
                     self.file.unlock()
                     if not self._thread.leave(self):
@@ -423,7 +355,7 @@ class Writer:
             count = self._drain(_MOST_BLOCKS)
         finally:
             self._writing.release()
-        if not self._is_listed:  # those that came meanwhile list it
+        if not self._is_listed and self.queue.entries:  # else what came meanwhile has listed it
             self._call_if_left()
         return count
 
@@ -450,16 +382,19 @@ class Writer:
         count = blocks = 0
         while (self.queue.entries or self._ready) and self.failed is None and blocks != most:
             items, calls, size = self.queue.take()
-            count, blocks = count + len(items), blocks + 1
+            count, blocks, encoded = count + len(items), blocks + 1, False
             try:
                 # Encoded records wait in ``_ready``. If writing fails they stay there, for the last
                 # try at the close: an item is encoded once, since it changes what later ones refer
                 # to.
-                self._ready += self._records(items)
+                self._ready += self._filter(items)
+                encoded = True
                 while self._ready:
                     self._commit()
-                self.queue.written(size)
+                with self.queue.lock:
+                    self.queue.pending -= size
             except BaseException as error:  # whatever a hook raises: this thread alone writes
+                self._broken = self._broken or not encoded  # they are lost: nothing may follow them
                 self._fail(error)
             # After the write, never before: who is told relies on the block being in the file.
             for call in calls:
@@ -471,15 +406,6 @@ class Writer:
         if self.failed is not None:
             self._tell_waiting()
         return count
-
-    def _records(self, items: list[Any]) -> list[bytes]:
-        if self._filter is None:
-            return items
-        try:
-            return self._filter(items)
-        except BaseException:
-            self._broken = True  # they are lost, and nothing may follow them
-            raise
 
     def _commit(self) -> None:
         """Write a block of the records that are ready, as many as are about ``GROUP_BYTES``."""
@@ -546,19 +472,27 @@ class Writer:
 class WriterThread:
     """The thread that writes the traces of one folder, and ends when there is none for a while.
 
-    ``listed`` are the writers that have something to write, each once.
+    ``listed`` are the writers that have something to write, each once. The thread gathers a group
+    of items: ``since`` is when the first of them came, ``late`` by how much it was woken too late
+    the last time. ``awake`` is true while it need not be woken, ``hurry`` when somebody waits for
+    the group.
     """
 
     def __init__(self, folder: str) -> None:
-        self.timer = GroupTimer()
         self.listed: deque[Writer] = deque()
         self._folder = folder
         self._writers: dict[Writer, None] = {}
         self._closed: deque[Writer] = deque()  # that are not synced
-        self._next_look = time.monotonic() + _SYNC_SECONDS
+        self.since, self.late = time.monotonic(), 0.0
+        self._next_look = self.since + _SYNC_SECONDS
         self._syncing = threading.Lock()
         self._files = self._named = 0  # that were made, and of those, that the folder's sync saw
         self._naming = threading.Lock()
+        # The thread waits in this lock, which whoever wakes it opens: an ``Event`` makes a lock for
+        # each wait. If it is open already, the next wait ends at once.
+        self._wakeup = threading.Lock()
+        self._wakeup.acquire()
+        self.awake = self.hurry = False
 
     @staticmethod
     def of(writer: Writer) -> tuple[WriterThread, int]:
@@ -606,16 +540,58 @@ class WriterThread:
                 self._begin_sync()
         return later
 
+    # -- groups
+
+    def wake(self, *, rush: bool) -> None:
+        """Wake the thread for the first item of a group, or to write at once what it gathers."""
+        if not self.awake:
+            self.since = time.monotonic()
+        elif self.hurry or not rush:
+            return
+        self.awake = True
+        self.hurry = self.hurry or rush
+        with contextlib.suppress(RuntimeError):  # it is open already
+            self._wakeup.release()
+
+    def due(self) -> float:
+        """The time at which a group is complete though it is small.
+
+        A thread that computes lets this one go on late, then and once more or twice until the group
+        is written; so that is the earlier, the later this one was woken the last time.
+        """
+        return self.since + GROUP_SECONDS - _LOCKS * self.late
+
+    def gather(self) -> None:
+        """Wait until a group is large, or its first item old, or somebody waits for it."""
+        due = self.due()
+        left = 0.0 if self.hurry else max(due - time.monotonic(), 0.0)
+        self._wakeup.acquire(timeout=left)
+        if left and not self.hurry:
+            late = time.monotonic() - due - _SLACK
+            self.late = min(max(late, 0.0), GROUP_SECONDS / (2 * _LOCKS))
+        self.hurry = False
+
+    def _sleep(self, until: float) -> None:
+        """Wait for an item until the time *until*, if no writer is listed.
+
+        Whoever queues an item after ``awake`` is false wakes the thread, and who queued one before
+        is listed. So that is looked at in between, or an item could lie unwritten until *until*.
+        """
+        self.awake = False
+        if not self.listed:
+            self._wakeup.acquire(timeout=max(until - time.monotonic(), 0.0))
+        self.awake = True
+
     def _run(self) -> None:
         busy = False
         while True:
             # While many items come, gather again without sleeping: to be woken costs the program
             # a system call for each group.
             if self.listed or busy:
-                self.timer.gather()
+                self.gather()
                 busy = self._drain()
             elif self._writers or self._closed:
-                self.timer.sleep(self._next_look, self.listed)
+                self._sleep(self._next_look)
             elif self._is_unused():
                 return
             if time.monotonic() >= self._next_look:
@@ -623,7 +599,7 @@ class WriterThread:
 
     def _drain(self) -> bool:
         """Write what the listed writers have; true if more is expected soon."""
-        count, self.timer.since = 0, time.monotonic()
+        count, self.since = 0, time.monotonic()
         writers = len(self.listed)
         for _ in range(writers):
             count += self.listed.popleft().take_turn()
@@ -632,7 +608,7 @@ class WriterThread:
 
     def _is_unused(self) -> bool:
         """Wait for the next writer; true if none has come, and this thread is another's no more."""
-        self.timer.sleep(time.monotonic() + _LINGER_SECONDS, self.listed)
+        self._sleep(time.monotonic() + _LINGER_SECONDS)
         with _threads_lock:
             unused = not (self._writers or self._closed) and _threads.get(self._folder) is self
             if unused:
