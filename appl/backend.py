@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from appl.price import Priced
-    from appl.prompt.message import ToolCall
-    from appl.prompt.messages import Messages
+    from appl.prompt.message import Messages, ToolCall
 
 GROUP = "appl.backends"
 _METADATA = (".dist-info", ".egg-info")

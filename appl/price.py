@@ -18,7 +18,7 @@ from typing import Protocol, cast
 
 from appl.backend import Response, Usage
 from appl.errors import UNWORKED, BackendError, BackendTimeout, InvalidOption, nearest
-from appl.prompt.messages import Messages
+from appl.prompt.message import Messages
 
 KINDS = ("prompt", "answer", "cached")
 _AROUND = 8

@@ -20,6 +20,7 @@ from appl.prompt.message import (
     AIMessage,
     Content,
     Message,
+    Messages,
     RoleName,
     SystemMessage,
     ToolCall,
@@ -29,7 +30,6 @@ from appl.prompt.message import (
     as_message,
     as_tool_call,
 )
-from appl.prompt.messages import Messages
 from appl.prompt.origin import NOWHERE, Origin, Spans, joined, line_of
 from appl.prompt.promptable import Promptable
 from appl.prompt.rope import Rope

@@ -6,14 +6,12 @@ order in which they were said, with a new line between two messages.
 
 from __future__ import annotations
 
-from appl.prompt.chain import PromptNode
+from appl.prompt.chain import PromptNode, Renderer, is_apart, level_of
 from appl.prompt.layout import Layout
 from appl.prompt.lazy import message_of
 from appl.prompt.media import Audio, Image
-from appl.prompt.message import Message, ToolCall
-from appl.prompt.messages import Messages
+from appl.prompt.message import Message, Messages, ToolCall
 from appl.prompt.origin import Origin
-from appl.prompt.renderer import Renderer, is_apart, level_of
 from appl.prompt.voice import Voice
 
 

@@ -181,7 +181,7 @@ MUTANTS = (
     ),
     Mutant(
         "the lines of an item after the first are not indented",
-        "prompt/renderer.py",
+        "prompt/chain.py",
         'text.replace("\\n", "\\n" + mark.indent)',
         "text",
     ),
@@ -220,13 +220,13 @@ MUTANTS = (
     ),
     Mutant(
         "speakers of one role are one speaker",
-        "prompt/renderer.py",
+        "prompt/chain.py",
         "if node.apart or voice.role != self.role or voice.name != self.name:",
         "if node.apart or voice.role != self.role:",
     ),
     Mutant(
         "images stand at the beginning of their message",
-        "prompt/renderer.py",
+        "prompt/chain.py",
         "self.media.append((self.length, part))",
         "self.media.append((0, part))",
     ),
@@ -247,7 +247,7 @@ MUTANTS = (
     ),
     Mutant(
         "an answer goes on after its calls of tools",
-        "prompt/renderer.py",
+        "prompt/chain.py",
         "self.chain = Messages(self.chain, message, bool(calls), tuple(self.spans))",
         "self.chain = Messages(self.chain, message, False, tuple(self.spans))",
     ),

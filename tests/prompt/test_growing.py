@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from appl import AIMessage, AIRole, Image, UserMessage, gen, ppl
 from appl.prompt import Format, Level, Message, Messages, Prompt, Rope, ToolCall, Voice
-from appl.prompt.messages import LONG
+from appl.prompt.message import LONG
 from appl.testing import Scripted, running
 
 CAT = Image("https://example.com/cat.png")

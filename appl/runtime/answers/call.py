@@ -15,8 +15,7 @@ from weakref import ReferenceType
 from appl.backend import Chunk, Profile, Request, Response, Sampling, check_media
 from appl.errors import CallCancelled, MalformedResponse
 from appl.prompt.chain import PromptNode, PromptSlot, nodes_of
-from appl.prompt.message import RoleName
-from appl.prompt.messages import Messages
+from appl.prompt.message import Messages, RoleName
 from appl.prompt.voice import VOICES
 from appl.runtime.answers.answer import ToolRunner
 from appl.runtime.answers.feed import Feed, Sink

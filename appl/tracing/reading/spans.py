@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from appl.prompt.messages import Messages
+from appl.prompt.message import Messages
 from appl.prompt.origin import Spans, line_of
 
 

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from appl.errors import NotATrace, TraceCorrupt, TraceError, TraceTooNew
 from appl.prompt import Messages, digest_of
-from appl.prompt.messages import LONG
+from appl.prompt.message import LONG
 from appl.tracing.format import codec, table
 from appl.tracing.format.allowance import RECORD, DecodingAllowance, of_file
 from appl.tracing.format.chunks import KINDS, Texts

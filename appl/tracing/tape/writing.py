@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from appl.prompt import Message, Messages, digest_of, tagged
-from appl.prompt.messages import LONG
+from appl.prompt.message import LONG
 from appl.tracing.format import record as records, table
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
