@@ -319,30 +319,24 @@ def here(content: Callable[..., str], *about: object, call: bool = True) -> Fram
     *content*, which gets *about*, names the scope of an outermost *call* on a thread of the user's
     own, and that of a task that has none: threads of a pool take their work in any order.
     """
-    frame = FRAME.get()
-    if frame is None or frame.parent is None:
-        frame = _outermost(frame, content, about)
-    elif frame.thread != threading.get_ident():
+    frame, thread = FRAME.get(), threading.get_ident()
+    if frame is None or frame.parent is None:  # an outermost one
+        run = frame.run if frame is not None else current()
+        tree, task = run.tree, None
+        if _get_running_loop() is not None:
+            tree.scope_tasks()
+            task = task_here()
+        in_fiber = frame is not None and type(getcurrent()) is Stack
+        frame = tree.root
+        if frame.thread != thread or not (in_fiber or tree.task is task):
+            frame = tree.scope(run, frame, content(*about))
+    elif frame.thread != thread:
         frame = frame.run.tree.scope(frame.run, frame, content(*about))
     elif call and type(frame) is ThreadFrame and frame.counts:
         frame.run.tree.next_scope(frame, content(*about))
     if (detection := frame.run.outside.idle_detection) is not None:
         detection.joins(strand_here().hub)
     return frame
-
-
-def _outermost(
-    frame: Frame | None, content: Callable[..., str], about: tuple[object, ...]
-) -> Frame:
-    run = frame.run if frame is not None else current()
-    tree, task = run.tree, None
-    if _get_running_loop() is not None:
-        tree.scope_tasks()
-        task = task_here()
-    in_fiber = frame is not None and type(getcurrent()) is Stack
-    if tree.root.thread == threading.get_ident() and (in_fiber or tree.task is task):
-        return tree.root
-    return tree.scope(run, tree.root, content(*about))
 
 
 def run_of(pending: Promise) -> FrameRun:

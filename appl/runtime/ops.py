@@ -75,13 +75,15 @@ class Ops:
         frame, here = _frame(), _getframe(1)
         frame.fresh, frame.site = True, (here.f_code, here.f_lasti)
 
+    # ``begin`` has seen that there is a frame, which is that of the whole statement.
+
     def piece(self, text: str, /) -> None:
-        frame = _frame()
+        frame: Any = FRAME.get()
         frame.prompt.say(frame.voice, text, frame.fresh, frame.site)
         frame.fresh = False
 
     def hole(self, value: object, conversion: str, spec: str, /) -> None:
-        frame = _frame()
+        frame: Any = FRAME.get()
         part = saying.part_of(frame, value, conversion, spec)
         frame.prompt.say(frame.voice, part, frame.fresh, frame.site)
         frame.fresh = False

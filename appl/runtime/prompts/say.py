@@ -93,6 +93,8 @@ def part_of(frame: PromptWriter, value: object, conversion: str, spec: str) -> P
 
     Without conversion and format spec, an image or a sound is itself.
     """
+    if type(value) is str and not conversion and not spec:
+        return value
     if type(value) is TextStream:
         value = value.__prompt__()
         if isinstance(value, Thoughts):
