@@ -15,14 +15,15 @@ import socket
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from appl import gen, ppl
-from appl.backend import Chunk, Request, Response, Usage
-from appl.backend_check import check_response
+from appl.backend import Chunk, Request, Response, Sample, Usage
+from appl.backend_check import check_response, checked
 from appl.backend_http import errors_of_http
 from appl.errors import BackendError, BackendRefused, BackendTimeout, MalformedResponse
 from appl.testing import Fake, Fault, FaultServer, Policy, Retries, running
@@ -339,6 +340,24 @@ def test_no_backend_stops_a_run_by_its_answer(wrong: str) -> None:
             str(ask("one"))
         backend.wrong = lambda found: found
         assert str(ask("two")) == "fine"
+
+
+def test_an_answer_is_checked_once_unless_it_was_changed() -> None:
+    right = checked(Response((Sample("a", "stop"),)))
+    check_response(right, "server")
+    wrong: Any = 5
+    for changes in ({"model": wrong}, {"samples": (Sample(wrong, "stop"),)}, {"cost": -1}):
+        with pytest.raises(MalformedResponse):
+            check_response(replace(right, **changes), "server")
+
+
+def test_an_answer_that_a_backend_of_a_user_gives_twice_is_checked_twice() -> None:
+    calls: Any = []
+    given = Response((Sample("a", "stop", tool_calls=calls),))
+    check_response(given, "server")
+    calls.append(5)
+    with pytest.raises(MalformedResponse, match="a tool call must be a ToolCall"):
+        check_response(given, "server")
 
 
 # -- encoding

@@ -294,6 +294,40 @@ def test_the_json_of_a_long_chat_is_the_list_of_its_ids_wherever_it_ends() -> No
             assert run.all_text().decode() == ",".join(map(str, run.all_ids()))
 
 
+SENTENCES = st.lists(
+    st.sampled_from(
+        ["river", "stone,", "(paper)", "it's", '"No!"', "3.5", "17", "x=1", "é", "日本", "a\n\nb", ""]
+    ),
+    min_size=2, max_size=30,
+)  # fmt: skip
+
+
+@examples(60, 300, SENTENCES)
+def test_sentences_are_encoded_word_by_word_with_the_ids_of_the_whole(words: list[str]) -> None:
+    text = " ".join(words)
+    ids, _ = proven().said_after("<|user|>", text)
+    assert ids == proven().encode("<|user|>" + text)
+
+
+@cache
+def proven() -> ModelTokenizer:
+    """A tokenizer that has seen enough texts to take words for known."""
+    tokenizer = ModelTokenizer(WEIGHTS)
+    for number in range(20):
+        tokenizer.said_after("<|user|>", f"{number}. A river, a stone.")
+    return tokenizer
+
+
+def test_words_before_a_comma_or_a_bracket_are_not_encoded_again() -> None:
+    tokenizer = Listening(WEIGHTS)
+    said = ["Tell me, please: which one (or two)?", "Which one, please (tell me), or two?"]
+    for number in range(20):
+        tokenizer.said_after("<|user|>", said[number % 2])
+    tokenizer.heard.clear()
+    tokenizer.said_after("<|user|>", "Tell me, or two? Which one, please:")
+    assert tokenizer.heard == [" Which"]
+
+
 def test_nothing_is_cut_where_the_vocabulary_has_tokens_of_several_words(tmp_path: Path) -> None:
     for name in ("tokenizer.json", "tokenizer_config.json"):
         source = json.loads((WEIGHTS / name).read_text("utf-8"))

@@ -97,6 +97,7 @@ class Answer:
                 raise NotHttp(f"a head of more than {HEAD_BYTES} bytes")
         if self.complete:
             del self._pieces[self._count :]  # what follows an answer is not in its body
+            del self._parser  # it holds methods of this object: nothing would free them but a sweep
         body = b"".join(self._pieces)
         self._pieces.clear()
         return body

@@ -163,7 +163,7 @@ class SGLang:
         prompt = await self._prompt(ready, request)
         rid = next(self._rids)
         body = request_bodies.ask_nothing(prompt[:tokens], request.sampling, rid)
-        await self._asked(rid, self._wire.post("/generate", body))
+        await self._generated(rid, body)
         prompt.computed(tokens)
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
@@ -183,7 +183,8 @@ class SGLang:
             whole = TokenRun(prompt, head.ids)
             if _fits(whole, ready.server):
                 return await self._headed(ready, request, whole, head)
-        found = await self._generated(ready, request, prompt)
+        rid = next(self._rids)
+        found = await self._generated(rid, self._body(ready, request, prompt, rid))
         prompt.computed(prompt.size)
         return self._response(ready, request, found)
 
@@ -260,54 +261,44 @@ class SGLang:
             )
         return prompt
 
-    def _parameters(
-        self, ready: Ready, request: Request, prompt: TokenRun, offer: Offer | None = None
-    ) -> tuple[bytes, bytes]:
-        """The sampling parameters; no more tokens are asked for than there is room for."""
-        sampling, room = request.sampling, ready.server.context
-        wanted = sampling.max_tokens or self._max_tokens
-        if wanted is not None and room is not None and prompt.size + wanted >= room:
-            sampling = replace(sampling, max_tokens=max(1, room - prompt.size - 1))
-        return ready.parameters.of(sampling, offer)
-
     def _body(
         self,
         ready: Ready,
         request: Request,
         prompt: TokenRun,
         rid: str,
-        parameters: tuple[bytes, bytes],
+        offer: Offer | None = None,
         more: bytes = b"",
     ) -> Body:
-        if ready.server.priority:
+        """The body that asks *request*, for no more tokens than there is room for."""
+        sampling, messages, server = request.sampling, request.messages, ready.server
+        wanted, room = sampling.max_tokens or self._max_tokens, server.context
+        if wanted is not None and room is not None and prompt.size + wanted >= room:
+            sampling = replace(sampling, max_tokens=max(1, room - prompt.size - 1))
+        parameters, seed = ready.parameters.of(sampling, offer), sampling.seed
+        if server.priority:
             more += b',"priority":%d' % request.priority
-        messages, seed = request.messages, request.sampling.seed
         if messages is not None and messages.needs:
-            text = ready.prompts.text(messages, request.sampling.tools)
+            text = ready.prompts.text(messages, sampling.tools)
             return request_bodies.ask(
                 request, request_bodies.of_images(text, messages), parameters, rid, more
             )
-        if seed is not None and request.n > 1 and ready.server.deterministic:
+        if seed is not None and request.n > 1 and server.deterministic:
             ids = prompt.all_text()
             return request_bodies.ask_each(request, ids, parameters, rid, seed, more)
         pieces = [b'"input_ids":[', *prompt.pieces(), b"]"]
         return request_bodies.ask(request, pieces, parameters, rid, more)
 
-    def _generated(
-        self, ready: Ready, request: Request, prompt: TokenRun
-    ) -> Coroutine[object, object, Any]:
-        """The answers of the server to *request*, to be awaited."""
-        rid = next(self._rids)
-        parameters = self._parameters(ready, request, prompt)
-        body = self._body(ready, request, prompt, rid, parameters)
+    def _generated(self, rid: str, body: Body) -> Coroutine[object, object, Any]:
+        """The answers of the server to *body*, which is the request *rid*; to be awaited."""
         return self._asked(rid, self._wire.exchange("POST", "/generate", body))
 
     async def _headed(
         self, ready: Ready, request: Request, prompt: TokenRun, head: FixedHead
     ) -> Response:
         """The answer to a request whose answers all begin with *head*, with which *prompt* ends."""
-        rest = replace(request, sampling=head.sampling)
-        found = await self._generated(ready, rest, prompt)
+        rest, rid = replace(request, sampling=head.sampling), next(self._rids)
+        found = await self._generated(rid, self._body(ready, rest, prompt, rid))
         prompt.computed(prompt.size)
         listed = answers.answers(found, request.n, self._wire.who)
         return self._response(ready, request, list(map(head.on, listed)))
@@ -323,11 +314,10 @@ class SGLang:
             prompt = TokenRun(prompt, ready.prompts.tokenizer.encode(offer.opening()))
         thinking = None if is_begun else ready.thinking
         reader = AnswerReader(request.sample, sampling.stop, offer, thinking)
-        rid, parameters = next(self._rids), self._parameters(ready, request, prompt, offer)
-        more = b"" if emit is None else b',"stream":true'
-        body = self._body(ready, request, prompt, rid, parameters, more)
+        rid, more = next(self._rids), b"" if emit is None else b',"stream":true'
+        body = self._body(ready, request, prompt, rid, offer, more)
         if emit is None:
-            found = await self._asked(rid, self._wire.post("/generate", body))
+            found = await self._generated(rid, body)
         else:
             growing = GrowingAnswers(reader, request.n, ready.server.incremental, self._wire.who)
             found = await self._asked(rid, self._streamed(body, growing, emit))
@@ -416,7 +406,7 @@ class SGLang:
             await self.warm(request, start)
         rid = next(self._rids)
         body = request_bodies.ask_scores(whole, start, sampling, rid)
-        found = await self._asked(rid, self._wire.post("/generate", body))
+        found = await self._generated(rid, body)
         prompt.computed(start)
         listed = answers.answers(found, len(choices), self._wire.who)
         entries = [answers.scores(each, 1, self._wire.who) for each in listed]
@@ -440,7 +430,7 @@ class SGLang:
         """The log-probabilities of the tokens of *choices* without a prompt; 0 for each first."""
         rid = next(self._rids)
         body = request_bodies.ask_scores(choices, 0, sampling, rid)
-        found = await self._asked(rid, self._wire.post("/generate", body))
+        found = await self._generated(rid, body)
         listed = answers.answers(found, len(choices), self._wire.who)
         return [[0.0, *answers.scores(each, 1, self._wire.who)] for each in listed]
 

@@ -47,8 +47,8 @@ _BLOCK = 16
 _HEARD = 1 << 20
 """The most tokens of answers that are kept for whoever hears them."""
 _HEAD = 8
-_BETWEEN_WORDS = re.compile(r"(?<=[A-Za-z0-9])(?= [A-Za-z])")
-_SPANS = re.compile("[A-Za-z0-9][ \u0120\u2581]")
+_BETWEEN_WORDS = re.compile(r"(?<=[!-~])(?= [A-Za-z])")
+_SPANS = re.compile("[!-~][ \u0120\u2581]")
 """What a token of several words has: vocabularies write a space as it is, as Ġ, or as ▁."""
 
 
@@ -203,7 +203,8 @@ class ModelTokenizer:
         self._answers: dict[str, GeneratedTokens] = {}
         self._answered = 0
         self._known = _Words(self.encode)
-        self._cuts = _SPANS.search("\n".join(self._inner.get_vocab())) is None
+        vocabulary = self._inner.get_vocab(with_added_tokens=False)
+        self._cuts = _SPANS.search("\n".join(vocabulary)) is None
         self._proofs = 0
         self._guard, self._guarded = "", 0
 
@@ -294,18 +295,20 @@ class ModelTokenizer:
     def _in_words(self, join: str, text: str) -> list[int]:
         """The ids of *text* after *join*, encoded word by word: most words were seen before.
 
-        It is cut before a space between words, where no token of the vocabulary spans both. The
-        first texts are also encoded at once, and unless that is the same, nothing is cut any more.
+        It is cut before a space that a word follows, if no token of the vocabulary spans the two
+        sides of one. The first texts are also encoded at once, and unless that is the same, nothing
+        is cut any more.
         """
         first, *words = _BETWEEN_WORDS.split(text) if self._cuts else (text,)
-        ids = self.encode(join + first)
-        if words:
-            ids.extend(chain.from_iterable(map(self._known.__getitem__, words)))
-            if self._proofs < _PROOFS:
-                self._proofs += 1
-                whole = self.encode(join + text)
-                self._cuts = self._cuts and whole == ids
-                return whole
+        if not words:
+            return self.encode(join + first)
+        known = self._known
+        ids = [*known[join + first], *chain.from_iterable(map(known.__getitem__, words))]
+        if self._proofs < _PROOFS:
+            self._proofs += 1
+            whole = self.encode(join + text)
+            self._cuts = self._cuts and whole == ids
+            return whole
         return ids
 
     def guards(self, texts: Sequence[str]) -> bool:
