@@ -12,7 +12,7 @@ import itertools
 import os
 import secrets
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -163,7 +163,7 @@ class SGLang:
         prompt = await self._prompt(ready, request)
         rid = next(self._rids)
         body = request_bodies.ask_nothing(prompt[:tokens], request.sampling, rid)
-        await self._generated(rid, body)
+        await self._asked(rid, body)
         prompt.computed(tokens)
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
@@ -184,7 +184,7 @@ class SGLang:
             if _fits(whole, ready.server):
                 return await self._headed(ready, request, whole, head)
         rid = next(self._rids)
-        found = await self._generated(rid, self._body(ready, request, prompt, rid))
+        found = await self._asked(rid, self._body(ready, request, prompt, rid))
         prompt.computed(prompt.size)
         return self._response(ready, request, found)
 
@@ -289,16 +289,12 @@ class SGLang:
         pieces = [b'"input_ids":[', *prompt.pieces(), b"]"]
         return request_bodies.ask(request, pieces, parameters, rid, more)
 
-    def _generated(self, rid: str, body: Body) -> Coroutine[object, object, Any]:
-        """The answers of the server to *body*, which is the request *rid*; to be awaited."""
-        return self._asked(rid, self._wire.exchange("POST", "/generate", body))
-
     async def _headed(
         self, ready: Ready, request: Request, prompt: TokenRun, head: FixedHead
     ) -> Response:
         """The answer to a request whose answers all begin with *head*, with which *prompt* ends."""
         rest, rid = replace(request, sampling=head.sampling), next(self._rids)
-        found = await self._generated(rid, self._body(ready, rest, prompt, rid))
+        found = await self._asked(rid, self._body(ready, rest, prompt, rid))
         prompt.computed(prompt.size)
         listed = answers.answers(found, request.n, self._wire.who)
         return self._response(ready, request, list(map(head.on, listed)))
@@ -316,24 +312,31 @@ class SGLang:
         reader = AnswerReader(request.sample, sampling.stop, offer, thinking)
         rid, more = next(self._rids), b"" if emit is None else b',"stream":true'
         body = self._body(ready, request, prompt, rid, offer, more)
-        if emit is None:
-            found = await self._generated(rid, body)
-        else:
+        stream = None
+        if emit is not None:
             growing = GrowingAnswers(reader, request.n, ready.server.incremental, self._wire.who)
-            found = await self._asked(rid, self._streamed(body, growing, emit))
+            stream = partial(self._streamed, growing, emit)
+        found = await self._asked(rid, body, stream)
         return self._response(ready, request, found, reader)
 
-    async def _streamed(self, body: Body, growing: GrowingAnswers, emit: Emit) -> Any:
+    async def _streamed(self, growing: GrowingAnswers, emit: Emit, body: Body) -> Any:
         async with aclosing(self._wire.stream("/generate", body)) as events:
             async for event in events:
                 for chunk in growing.add(event):
                     emit(chunk)
         return growing.complete()
 
-    async def _asked(self, rid: str, answer: Awaitable[Any]) -> Any:
-        """The answer to the request *rid*, which is aborted if the waiting task is cancelled."""
+    async def _asked(
+        self, rid: str, body: Body, stream: Callable[[Body], Awaitable[Any]] | None = None
+    ) -> Any:
+        """The answer of the server to *body*, perhaps by a *stream*.
+
+        The request *rid* is aborted if the waiting task is cancelled.
+        """
         try:
-            return await answer
+            if stream is not None:
+                return await stream(body)
+            return await self._wire.exchange("POST", "/generate", body)
         except asyncio.CancelledError:
             # The server would generate to the end for nobody. The abort is a task of its own,
             # because this one is being cancelled and must not wait.
@@ -406,7 +409,7 @@ class SGLang:
             await self.warm(request, start)
         rid = next(self._rids)
         body = request_bodies.ask_scores(whole, start, sampling, rid)
-        found = await self._generated(rid, body)
+        found = await self._asked(rid, body)
         prompt.computed(start)
         listed = answers.answers(found, len(choices), self._wire.who)
         entries = [answers.scores(each, 1, self._wire.who) for each in listed]
@@ -430,7 +433,7 @@ class SGLang:
         """The log-probabilities of the tokens of *choices* without a prompt; 0 for each first."""
         rid = next(self._rids)
         body = request_bodies.ask_scores(choices, 0, sampling, rid)
-        found = await self._generated(rid, body)
+        found = await self._asked(rid, body)
         listed = answers.answers(found, len(choices), self._wire.who)
         return [[0.0, *answers.scores(each, 1, self._wire.who)] for each in listed]
 

@@ -47,7 +47,8 @@ _BLOCK = 16
 _HEARD = 1 << 20
 """The most tokens of answers that are kept for whoever hears them."""
 _HEAD = 8
-_BETWEEN_WORDS = re.compile(r"(?<=[!-~])(?= [A-Za-z])")
+_BETWEEN_WORDS = re.compile(r" (?<=[!-~] )(?=[A-Za-z])")
+"""The space before a word; a pattern that begins with it takes half the time."""
 _SPANS = re.compile("[!-~][ \u0120\u2581]")
 """What a token of several words has: vocabularies write a space as it is, as Ġ, or as ▁."""
 
@@ -202,7 +203,8 @@ class ModelTokenizer:
         self._pieces: dict[tuple[str, str], tuple[list[int], bytes]] = {}
         self._answers: dict[str, GeneratedTokens] = {}
         self._answered = 0
-        self._known = _Words(self.encode)
+        self._known = _Words(lambda word: self.encode(" " + word))
+        self._begun = _Words(self.encode)
         vocabulary = self._inner.get_vocab(with_added_tokens=False)
         self._cuts = _SPANS.search("\n".join(vocabulary)) is None
         self._proofs = 0
@@ -295,15 +297,15 @@ class ModelTokenizer:
     def _in_words(self, join: str, text: str) -> list[int]:
         """The ids of *text* after *join*, encoded word by word: most words were seen before.
 
-        It is cut before a space that a word follows, if no token of the vocabulary spans the two
-        sides of one. The first texts are also encoded at once, and unless that is the same, nothing
+        It is cut at a space that a word follows, if no token of the vocabulary has a space after
+        another sign. The first texts are also encoded at once, and unless that is the same, nothing
         is cut any more.
         """
         first, *words = _BETWEEN_WORDS.split(text) if self._cuts else (text,)
         if not words:
             return self.encode(join + first)
-        known = self._known
-        ids = [*known[join + first], *chain.from_iterable(map(known.__getitem__, words))]
+        others = chain.from_iterable(map(self._known.__getitem__, words))
+        ids = [*self._begun[join + first], *others]
         if self._proofs < _PROOFS:
             self._proofs += 1
             whole = self.encode(join + text)
@@ -318,8 +320,8 @@ class ModelTokenizer:
             whole = [self.encode(text) for text in texts]
             self._guarded = len(self.encode(guard))
             self._guard = guard
-            self._segments.clear()
-            self._known.clear()
+            for kept in (self._segments, self._known, self._begun):
+                kept.clear()
             if all(map(list.__eq__, map(self.encode_marked, texts), whole)):
                 return True
         self._guard, self._guarded = "", 0
@@ -343,7 +345,7 @@ class ModelTokenizer:
 
 
 class _Words(dict[str, list[int]]):
-    """The ids of words that were seen; *encode* says those of others."""
+    """The ids of words that were seen, as *encode* has found them."""
 
     def __init__(self, encode: Callable[[str], list[int]]) -> None:
         self._encode = encode
