@@ -147,10 +147,13 @@ class Scheduler(Generic[Way]):
     async def _work(self, io: LoopThread) -> None:
         self._starting, ahead = False, self.ahead
         task = cast("asyncio.Task[None]", asyncio.current_task(io.loop))
-        take = self.order.take if ahead is None else ahead.next
+        order = self.order
+        take = order.take if ahead is None else ahead.next
         try:
-            while not self.paused and (call := take()) is not None:
-                if self.order.size or (ahead is not None and ahead.waiting):
+            while not self.paused and (order.size or ahead is not None):
+                if (call := take()) is None:
+                    break
+                if order.size or (ahead is not None and ahead.waiting):
                     self._engage()
                 if call.outcome is None:  # it may have been cancelled in the queue
                     await self._attempt(call, io, task)
@@ -189,7 +192,8 @@ class Scheduler(Generic[Way]):
     def unanswered(self) -> Iterator[Call]:
         """Every call without an answer: with a worker, ready, or waiting."""
         held = self.ahead.held() if self.ahead is not None else ()
-        for call in chain(self._tasks.values(), held, self.order, self._incomplete):
+        ready = self.order if self.order.size else ()
+        for call in chain(self._tasks.values(), held, ready, self._incomplete):
             if call is not None and call.outcome is None:
                 yield call
 
