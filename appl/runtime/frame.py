@@ -189,16 +189,18 @@ class Frame(PromptWriter):
     ) -> None:
         super().__init__(address, prompt, voice)
         self.run, self.parent, self.regions = run, parent, regions
-        self.depth: int = 0 if parent is None else parent.depth + 1
         self.end: PromptNode | None = None
         self.ended = False
         self._at_end: list[Callable[[], None]] | None = None
         self.shares = False
         self.counts: dict[str, int] = {}
         self.generations = 0
-        self.model: str | None = parent.model if parent is not None else None
-        self.account: Account | None = parent.account if parent is not None else None
-        self.streams: bool = parent is not None and parent.streams
+        self.depth, self.streams = 0, False
+        self.model: str | None = None
+        self.account: Account | None = None
+        if parent is not None:
+            self.depth, self.streams = parent.depth + 1, parent.streams
+            self.model, self.account = parent.model, parent.account
         self.asked_at: tuple[str, int] | None = None
         self.block: FrameVoice | None = None
         self.body: ReferenceType[CallBody] | None = None

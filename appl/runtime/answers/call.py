@@ -175,6 +175,7 @@ class Call(Promise):
         super().__init__(address, home)
         self.frame, self.run, self.account, self.identity = frame, run, account, identity
         self.node, self.messages = node, messages
+        self.independent = node is None or node.is_ready
         self.model, self.sampling, self.n = model, sampling, n
         self.timeout, self.priority, self.cache, self.tools = timeout, priority, cache, tools
         self.attempts = 0
@@ -386,8 +387,7 @@ class Call(Promise):
         return self.node
 
     def suspicious(self) -> bool:
-        node = self.node
-        return node is not None and not node.is_ready and node.first_waiting() is not None
+        return self.node is not None and self.node.first_waiting() is not None
 
 
 def sources(node: PromptNode | None) -> Iterator[Promise]:

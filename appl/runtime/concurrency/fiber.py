@@ -677,7 +677,7 @@ def wait(pending: Promise) -> None:
         if not pending.subscribe(lambda done: hub.tell(_Wake(strand, done))):
             return
     strand.waits = pending
-    if pending.suspicious():
+    if not pending.independent and pending.suspicious():
         hub.suspects.append(strand)
     strand.park()
 

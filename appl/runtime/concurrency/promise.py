@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -28,13 +29,11 @@ class Stop(BaseException):
     """Thrown into a program that is cancelled; no handler of ordinary errors catches it."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Value:
     """The outcome of a call or function that ended well."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: object) -> None:
-        self.value = value
+    value: object
 
     @property
     def said(self) -> object:
@@ -42,14 +41,11 @@ class Value:
         return self.value
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Typed(Value):
     """The outcome of a typed answer: its object is the value, its text is what prompts get."""
 
-    __slots__ = ("text",)
-
-    def __init__(self, value: object, text: Answer) -> None:
-        super().__init__(value)
-        self.text = text
+    text: Answer
 
     @property
     def said(self) -> Answer:
@@ -125,7 +121,8 @@ class Promise:
     ``looked`` is true when nobody has to look at a failure any more. ``children`` are calls that
     outlived the function behind this one, in program order. ``in_loop`` is true if only the
     asyncio loop at home can finish it. ``overlaps`` is true if the program asked explicitly not to
-    wait for its end. ``typed`` answers have an object besides their text.
+    wait for its end. ``independent`` is true if it waits for no other one, so that a wait for it is
+    never ``suspicious``. ``typed`` answers have an object besides their text.
     """
 
     typed: ClassVar[bool] = False
@@ -137,6 +134,7 @@ class Promise:
         "holder",
         "home",
         "in_loop",
+        "independent",
         "looked",
         "outcome",
         "overlaps",
@@ -152,6 +150,7 @@ class Promise:
         self.looked = False
         self.in_loop = False
         self.overlaps = False
+        self.independent = False
         self.holder: str | None = None
         self.proxy: weakref.ref[Proxy] | None = None
         self.waiters: list[Waiter] | None = None
