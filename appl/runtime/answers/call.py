@@ -172,10 +172,9 @@ class Call(Promise):
         cache: str | None = None,
         tools: ToolRunner | None = None,
     ) -> None:
-        super().__init__(address, home)
+        super().__init__(address, home, node is None or node.is_ready)
         self.frame, self.run, self.account, self.identity = frame, run, account, identity
         self.node, self.messages = node, messages
-        self.independent = node is None or node.is_ready
         self.model, self.sampling, self.n = model, sampling, n
         self.timeout, self.priority, self.cache, self.tools = timeout, priority, cache, tools
         self.attempts = 0

@@ -143,14 +143,14 @@ class Promise:
         "waiters",
     )
 
-    def __init__(self, address: str, home: Home | None) -> None:
+    def __init__(self, address: str, home: Home | None, independent: bool = False) -> None:
         self.address, self.home = address, home
         self.outcome: Outcome | None = None
         self.delivered = False
         self.looked = False
         self.in_loop = False
         self.overlaps = False
-        self.independent = False
+        self.independent = independent
         self.holder: str | None = None
         self.proxy: weakref.ref[Proxy] | None = None
         self.waiters: list[Waiter] | None = None
