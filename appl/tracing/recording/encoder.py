@@ -208,7 +208,9 @@ class EventEncoder:
         name = event.address.rpartition("/")[2] if event.parent else event.address
         if f"{event.parent}/{name}" != event.address:
             parent, name = "", event.address
-        file = self._file(event.file) if event.file is not None else None
+        file = None
+        if event.file is not None:
+            file = self.written.files.find(event.file) or self._new_file(event.file)
         at, about = (event.at - self._began) // 1000, None
         masks: list[str] = []
         if event.metadata:
@@ -217,13 +219,11 @@ class EventEncoder:
         self._records.append(_masked(fields, masks) if masks else fields)
         self.written.scopes.recent[event.address] = number
 
-    def _file(self, file: str) -> int:
-        """The number of *file*, which may be new."""
-        number = self.written.files.find(file)
-        if number is None:
-            number = next(self._ids)
-            self._records.append(_file_row(number, file))
-            self.written.files.recent[file] = number
+    def _new_file(self, file: str) -> int:
+        """The number of *file*, which has none yet."""
+        number = next(self._ids)
+        self._records.append(_file_row(number, file))
+        self.written.files.recent[file] = number
         return number
 
     def _started(self, event: CallStarted) -> None:
@@ -234,7 +234,9 @@ class EventEncoder:
             params = self._last_params[2]
         else:
             params = self._parameters(request)
-        file = self._file(event.file) if event.file is not None else None
+        file = None
+        if event.file is not None:
+            file = self.written.files.find(event.file) or self._new_file(event.file)
         scope, _, name = address.rpartition("/")
         edges = [self._call(each) for each in event.edges[:_MAX_EDGES]] if event.edges else ()
         number = next(self._ids)
@@ -363,7 +365,7 @@ class EventEncoder:
     def _line(self, file: str, line: int) -> int:
         number = self.written.lines.get((file, line))
         if number is None:
-            of = self._file(file)
+            of = self.written.files.find(file) or self._new_file(file)
             number = next(self._ids)
             self._records.append(_line_row(number, of, line))
             self.written.lines[file, line] = number
@@ -618,7 +620,9 @@ class EventEncoder:
     def _tool_started(self, event: ToolStarted) -> None:
         masks: list[str] = []
         scope, _, leaf = event.address.rpartition("/")
-        file = self._file(event.file) if event.file is not None else None
+        file = None
+        if event.file is not None:
+            file = self.written.files.find(event.file) or self._new_file(event.file)
         number = next(self._ids)
         arguments = self._long(self._arguments(event, masks), masks)
         fields = _tool_start_row(
