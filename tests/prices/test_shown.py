@@ -45,7 +45,7 @@ def test_every_sum_counts_the_same_and_says_what_it_lacks(each: list[int | None]
         account.book(Amounts(cost, 1, 1), Amounts())
         amount.add(Usage(), cost)
         counts.add(CallEnded("/gen.0", answer(cost), None, 1))
-        sums.answer(answer(cost))
+        sums.spend(answer(cost))
         live.add(answer(cost))
     expected = None if unknown and not known else known
     assert account.spent == (expected, len(each), len(each)) and account.unpriced == unknown
