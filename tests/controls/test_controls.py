@@ -134,8 +134,8 @@ CONTROLS = {
     ),
     "masked answers are given again": Control(
         "tracing/replaying/sequencer.py",
-        "lost)) if lost else None\n",
-        "lost)) if lost is None else None\n",
+        "        if not lost:\n",
+        "        if lost is not None:\n",
         "tracing/test_secrets.py::test_replaying_a_masked_answer_is_a_named_error",
     ),
     "prompts that were masked are one prompt": Control(
@@ -530,6 +530,12 @@ NAMED = {control.test for control in CONTROLS.values()}
 
 
 @pytest.mark.long
+def test_every_place_is_there_once() -> None:
+    for name, control in CONTROLS.items():
+        for file, old, _ in control.places:
+            assert (ROOT / "appl" / file).read_text().count(old) == 1, name
+
+
 def test_the_named_tests_pass_when_nothing_is_taken_out(copy: Path) -> None:
     """The suite runs these tests on the package itself; here they run on its copy."""
     code, said = outcome(copy, *NAMED)

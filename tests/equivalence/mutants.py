@@ -554,11 +554,17 @@ def mutated(mutant: Mutant, folder: Path, suites: tuple[str, ...] = ("equivalenc
     for name in ("appl", *(f"tests/{suite}" for suite in suites)):
         shutil.copytree(ROOT / name, folder / name, ignore=ignored, copy_function=os.symlink)
     path = folder / "appl" / mutant.file
-    text = path.read_text()
-    assert text.count(mutant.old) == 1, f"{mutant.name}: its place in {mutant.file} has changed"
+    text = text_with(mutant)
     path.unlink()  # the link to it
-    path.write_text(text.replace(mutant.old, mutant.new))
+    path.write_text(text)
     return folder
+
+
+def text_with(mutant: Mutant) -> str:
+    """The file of *mutant* with the bug in it."""
+    text = (ROOT / "appl" / mutant.file).read_text()
+    assert text.count(mutant.old) == 1, f"{mutant.name}: its place in {mutant.file} has changed"
+    return text.replace(mutant.old, mutant.new)
 
 
 UNHURT = Mutant("no bug", "__init__.py", "from __future__", "from __future__")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from drawn import counts
 
-from .mutants import MUTANTS, UNHURT, hunt
+from .mutants import MUTANTS, UNHURT, hunt, text_with
 
 
 @pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.long)])
@@ -25,6 +25,11 @@ def test_every_seeded_bug_is_found(
             begun = "" if mutant.first == 1 else f" (from program {mutant.first})"
             print(f"  {programs or 'not found':>9}  {mutant.file:22} {mutant.name}{begun}")
     assert [m.name for m, programs in zip(mutants, found, strict=True) if programs is None] == []
+
+
+def test_every_seeded_bug_has_its_place() -> None:
+    for mutant in MUTANTS:
+        text_with(mutant)
 
 
 @counts(8, 40)
