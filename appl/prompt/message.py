@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, cast, get_args
 
@@ -46,8 +46,8 @@ class ToolCall:
         said = args if arguments is None else arguments
         if said is None or None not in (args, arguments):
             raise InvalidOption("ToolCall(id, name, arguments) takes arguments once, as JSON text")
-        for field, value in (("id", id), ("name", name), ("arguments", said)):
-            object.__setattr__(self, field, value)
+        for slot, value in (("id", id), ("name", name), ("arguments", said)):
+            object.__setattr__(self, slot, value)
 
     def as_dict(self) -> dict[str, Any]:
         """The call as OpenAI-compatible servers take it."""
@@ -68,7 +68,7 @@ class ToolCall:
         return f"[call {self.id}: {self.name}({self.arguments})]"
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False, init=False)
 class Message:
     """One message of a conversation; ``content`` is its text.
 
@@ -86,22 +86,43 @@ class Message:
     name: str | None = None
     has_error: bool = False
 
-    def __post_init__(self) -> None:
-        if self.role not in ROLES:
+    bare: bool = field(init=False, repr=False)
+    """True if there is nothing but role and text."""
+
+    def __init__(
+        self,
+        role: RoleName,
+        content: str,
+        media: Placed = (),
+        tool_calls: tuple[ToolCall, ...] = (),
+        tool_call_id: str | None = None,
+        name: str | None = None,
+        has_error: bool = False,
+    ) -> None:
+        if role not in ROLES:
             raise InvalidOption(
-                f"a message has one of the roles {', '.join(ROLES)}, got {self.role!r:.80}"
-                f"{nearest(str(self.role), ROLES)}"
+                f"a message has one of the roles {', '.join(ROLES)}, got {role!r:.80}"
+                f"{nearest(str(role), ROLES)}"
             )
-        if type(self.content) is not str and isinstance(self.content, _NO_CONTENT):
-            raise _wrong_content(self.content)
-        if self.name is None and self.tool_call_id is None:  # as in most messages
-            return
-        for label in (self.name, self.tool_call_id):
-            if label is not None and isinstance(label, _NO_CONTENT):
-                raise InvalidOption(
-                    f"the name of a message's speaker, and the id of a tool call, are text, got "
-                    f"{label!r:.80}"
-                )
+        if type(content) is not str and isinstance(content, _NO_CONTENT):
+            raise _wrong_content(content)
+        if name is not None or tool_call_id is not None:  # as in few messages
+            for label in (name, tool_call_id):
+                if label is not None and isinstance(label, _NO_CONTENT):
+                    raise InvalidOption(
+                        f"the name of a message's speaker, and the id of a tool call, are text, "
+                        f"got {label!r:.80}"
+                    )
+        # By the slots: to set a field of a frozen dataclass takes three times as long, and a prompt
+        # may have thousands of messages.
+        _set_role(self, role)
+        _set_content(self, content)
+        _set_media(self, media)
+        _set_tool_calls(self, tool_calls)
+        _set_tool_call_id(self, tool_call_id)
+        _set_name(self, name)
+        _set_has_error(self, has_error)
+        _set_bare(self, not (media or tool_calls or tool_call_id or name or has_error))
 
     def __add__(self, other: object) -> NoReturn:
         raise PromptTypeError(
@@ -115,13 +136,6 @@ class Message:
 
         def __getattr__(self, name: str) -> Any:
             return fallback.attribute(self, name)
-
-    @property
-    def bare(self) -> bool:
-        """True if there is nothing but role and text."""
-        return not (
-            self.media or self.tool_calls or self.tool_call_id or self.name or self.has_error
-        )
 
     @property
     def whole(self) -> bool:
@@ -198,7 +212,17 @@ class Message:
         return f"{speaker}: {self.shown}"
 
 
-_values = attrgetter(*(field.name for field in fields(Message)))
+_values = attrgetter(*(field.name for field in fields(Message) if field.init))
+(
+    _set_role,
+    _set_content,
+    _set_media,
+    _set_tool_calls,
+    _set_tool_call_id,
+    _set_name,
+    _set_has_error,
+    _set_bare,
+) = (vars(Message)[field.name].__set__ for field in fields(Message))
 
 
 def _as_part(part: str | Media) -> dict[str, Any]:
