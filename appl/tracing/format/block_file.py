@@ -16,9 +16,8 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import zstandard
 
@@ -61,23 +60,16 @@ def block_after(
 
 
 def signature(key: bytes, before: bytes, head: bytes, payload: bytes) -> bytes:
-    """The signature of a block after the one whose signature is *before*: an HMAC of SHA-256."""
-    inside, outside = _begun(key)
-    inner, outer = inside.copy(), outside.copy()
-    inner.update(before + head + payload)
-    outer.update(inner.digest())
-    found: bytes = outer.digest()
-    return found[:SIGNATURE]
+    """The signature of a block after the one whose signature is *before*."""
+    begun = _begun(key).copy()
+    begun.update(before + head + payload)
+    return begun.digest()[:SIGNATURE]
 
 
 @lru_cache(maxsize=8)
-def _begun(key: bytes) -> tuple[Any, Any]:
-    """Both hashes of an HMAC when they have taken in the key, which is half of the work."""
-    whole = (key if len(key) <= _HMAC_BLOCK else sha256(key).digest()).ljust(_HMAC_BLOCK, b"\0")
-    return sha256(whole.translate(hmac.trans_36)), sha256(whole.translate(hmac.trans_5C))
-
-
-_HMAC_BLOCK = 64
+def _begun(key: bytes) -> hmac.HMAC:
+    """The HMAC of nothing yet: to find the digest and to take in the key is half of the work."""
+    return hmac.new(key, digestmod="sha256")
 
 
 def compressed(raw: bytes) -> tuple[int, bytes]:
