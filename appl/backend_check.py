@@ -37,15 +37,11 @@ class WrongField(ValueError):
 
 def text_in(value: object, name: str) -> str:
     """Return *value* if it is a text. Raises ``WrongField``, as all of these do."""
-    if type(value) is not str or len(value) > TEXT:
-        raise _wrong_text(value, name)
-    return value
-
-
-def _wrong_text(value: object, name: str) -> WrongField:
     if type(value) is not str:
-        return WrongField(f"{name} must be a text, got {type(value).__name__}")
-    return WrongField(f"{name} has more than {TEXT} characters")
+        raise WrongField(f"{name} must be a text, got {type(value).__name__}")
+    if len(value) > TEXT:
+        raise WrongField(f"{name} has more than {TEXT} characters")
+    return value
 
 
 def count_in(value: object, name: str) -> int | None:
@@ -184,9 +180,8 @@ def check_chunk(chunk: object) -> None:
 def _sample(sample: object) -> None:
     if not isinstance(sample, Sample):
         raise WrongField(f"a sample must be a Sample, got {type(sample).__name__}")
-    for name, text in (("text", sample.text), ("finish_reason", sample.finish_reason)):
-        if type(text) is not str or len(text) > TEXT:
-            raise _wrong_text(text, name)
+    text_in(sample.text, "text")
+    text_in(sample.finish_reason, "finish_reason")
     if sample.reasoning is not None:
         text_in(sample.reasoning, "reasoning")
     for call in sample.tool_calls:

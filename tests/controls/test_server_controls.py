@@ -141,8 +141,8 @@ CONTROLS = {
     ),
     "texts of an answer of any type": Control(
         "appl/backend_check.py",
-        "        if type(text) is not str or len(text) > TEXT:\n",
-        "        if False:\n",
+        '    text_in(sample.text, "text")\n    text_in(sample.finish_reason, "finish_reason")\n',
+        "",
         f"{SEAM}[text]",
     ),
     "JSON of any depth": Control(

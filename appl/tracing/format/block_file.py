@@ -31,8 +31,9 @@ from which it is worth more time."""
 
 
 class Last(NamedTuple):
-    """What a block names of those before it: how many there are, and of the last one its checksum
-    and its signature.
+    """The number of blocks before a new one, and checksum and signature of the last of them.
+
+    The new block names all three.
     """
 
     blocks: int = 0

@@ -1,4 +1,4 @@
-"""What a trace has records of already, so that it is not written again.
+"""The content that a trace has records of already, and that is not written again.
 
 Invariant: what is forgotten is written once more, so that forgetting costs bytes and nothing else.
 """
