@@ -11,6 +11,7 @@ from struct import Struct
 
 _size = Struct("<Q").pack
 
+_DIGEST_SIZE = _size(16)
 _begun = blake2b(digest_size=16).copy
 """The digest of nothing yet: a copy of one takes a third of the time that a new one takes."""
 _PIECE = 1 << 15
@@ -31,15 +32,37 @@ def digest_of(*fields: str | bytes) -> bytes:
     return h.digest()
 
 
+def digested(field: str) -> bytes:
+    """The bytes by which a short *field* is digested."""
+    data = field.encode("utf-8", "surrogatepass")
+    return _size(len(data)) + data
+
+
+def digest_after(before: bytes, head: bytes, text: str) -> bytes:
+    """The same of three fields in two thirds of the time: a digest, ``digested(field)``, a text."""
+    h = _begun()
+    if len(text) > _PIECE:
+        h.update(_DIGEST_SIZE + before + head)
+        _add_pieces(h, text)
+    else:
+        data = text.encode("utf-8", "surrogatepass")
+        h.update(b"".join((_DIGEST_SIZE, before, head, _size(len(data)), data)))
+    return h.digest()
+
+
 def _digest_in_pieces(fields: tuple[str | bytes, ...]) -> bytes:
     """The same where a text is long, which is not put into memory once more."""
     h = _begun()
     for field in fields:
-        plain = isinstance(field, bytes) or field.isascii()
-        h.update(_size(len(field) if plain else sum(map(len, _pieces(field)))))
-        for piece in _pieces(field):
-            h.update(piece)
+        _add_pieces(h, field)
     return h.digest()
+
+
+def _add_pieces(h: blake2b, field: str | bytes) -> None:
+    plain = isinstance(field, bytes) or field.isascii()
+    h.update(_size(len(field) if plain else sum(map(len, _pieces(field)))))
+    for piece in _pieces(field):
+        h.update(piece)
 
 
 def _pieces(field: str | bytes) -> Iterator[bytes]:

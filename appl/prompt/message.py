@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, cast, get_ar
 
 from appl import fallback
 from appl.errors import InvalidOption, PromptTypeError, nearest
-from appl.prompt.digest import digest_of
+from appl.prompt.digest import digest_after, digest_of, digested
 from appl.prompt.media import Audio, Image, Media, as_media
 from appl.prompt.origin import NOWHERE, Spans, trail
 from appl.prompt.rope import Rope
@@ -433,6 +433,7 @@ LONG = 4096
 """The characters from which on a message that goes on is kept as a rope."""
 
 _EMPTY = digest_of("appl-messages-1")
+_HEADS = {role: digested(role) for role in ROLES}
 _NOTHING: frozenset[str] = frozenset()
 
 
@@ -561,7 +562,11 @@ class Messages:
             digest = digest or _EMPTY
             for part in reversed(todo):
                 said = part.kept or part.message
-                part._digest = digest = digest_of(digest, *said.fields())
+                if said.bare:
+                    digest = digest_after(digest, _HEADS[said.role], said.content)
+                else:
+                    digest = digest_of(digest, *said.fields())
+                part._digest = digest
         return digest
 
     def has_digest(self, recorded: bytes) -> None:

@@ -151,7 +151,7 @@ def test_nobody_is_expected_to_end_before_somebody_has() -> None:
     history = KindHistory()
     for turn in range(10):
         history.begin(turn, 100)
-    assert history.survival(9) == [1.0] * 21
+    assert history.survival(9) == [1.0] * 11
 
 
 def test_a_record_adds_to_what_is_known() -> None:
@@ -274,6 +274,30 @@ def test_the_worst_ranked_gives_way_and_what_lapses_is_dropped() -> None:
     assert residency.next_lapse() == pytest.approx(1.0 + residency.recompute_s)
     assert list(residency.lapsed(100.0)) == [those[1]]
     assert residency.held == 100 and residency.next_lapse() is None
+
+
+def test_those_who_are_away_count_before_they_come_back() -> None:
+    residency = Residency(35_000)
+    those = [CachedConversation("agent", (at,)) for at in range(20)]
+    for who in those:
+        residency.ask(who, 100, 100, 0.0)
+        residency.begin(who, 100, 0.0)
+        residency.rest(who, 100, 0.0)
+    for who in those[:8]:  # the quick ones alone would have prompts kept for half a second
+        residency.ask(who, 200, 200, 0.5)
+    kind, cache_s = residency.kind("agent"), residency.recompute_s
+    assert 0.5 <= kind.keep_s(cache_s) < 0.6
+    assert those[8:] == [who for who in residency.lapsed(2.0) if who.away] and kind.away == 12
+    later = CachedConversation("agent", (20,))
+    residency.ask(later, 100, 100, 2.0)
+    residency.begin(later, 100, 2.0)
+    residency.rest(later, 100, 2.0)
+    assert later.kept == pytest.approx(2.0 + 0.02 * cache_s)
+    for who in those[8:15]:
+        residency.ask(who, 200, 200, 9.0)
+    for who in those[15:]:
+        residency.end(who)
+    assert kind.away == 0
 
 
 @pytest.mark.parametrize("speed", [1000, 35_000, 10**6])

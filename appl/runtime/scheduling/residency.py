@@ -61,9 +61,9 @@ class CachedConversation:
     where the program has said them, and ``last`` is true where none comes after them. ``told`` are
     the turns that it takes in all, as far as its graph tells. ``held``
     tokens are held for it; ``whole`` is its size with what it shares, ``growth`` what its latest
-    turn has added. ``kept`` is the time until which tokens are held while it is busy elsewhere,
-    ``since`` the time of its latest change. ``ahead`` is what is expected of it, ``coming`` its
-    size at the first turn there.
+    turn has added. ``kept`` is the time until which tokens are held while it is ``resting``, busy
+    elsewhere, and ``away`` once they are not; ``since`` is the time of its latest change. ``ahead``
+    is what is expected of it, ``coming`` its size at the first turn there.
     """
 
     kind: str
@@ -78,6 +78,8 @@ class CachedConversation:
     last: bool = False
     told: TurnBounds = UNTOLD
     running: bool = False
+    resting: bool = False
+    away: bool = False
     held: float = 0.0
     kept: float | None = None
     since: float = 0.0
@@ -253,6 +255,7 @@ class Residency:
         who.whole = whole
         if who.turn:
             self.kind(who.kind).paused(now - who.since)
+            self._come_back(who)
         if who.rank is None:
             who.size = size
         elif who.ahead is None:
@@ -278,6 +281,7 @@ class Residency:
     def rest(self, who: CachedConversation, size: float, now: float) -> None:
         """Note that *who*, answered, is busy elsewhere; its *size* tokens are kept for a while."""
         self._stop(who)
+        who.resting = True
         self._turn_s += 0.1 * (now - who.since - self._turn_s)
         who.kept, who.since = now + self.kind(who.kind).keep_s(self.recompute_s), now
         self._hold(who, size)
@@ -318,15 +322,23 @@ class Residency:
         if who.ended:
             return
         self.drop(who)
+        self._come_back(who)
         who.ended = True
         if finished:
             self._stale |= self.kind(who.kind).end(who.turn)
+
+    def _come_back(self, who: CachedConversation) -> None:
+        self.kind(who.kind).away -= who.away
+        who.resting = who.away = False
 
     def lapsed(self, now: float) -> Iterator[CachedConversation]:
         """Those for which it does not pay any more to keep room; each is dropped."""
         while (at := self.next_lapse()) is not None and at <= now:
             who = heappop(self._lapses)[-1]
             self.drop(who)
+            if who.resting:  # not if it waits for its turn
+                who.away = True
+                self.kind(who.kind).away += 1
             yield who
 
     def next_lapse(self) -> float | None:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from math import ceil
+from itertools import repeat
+from math import ceil, inf
 from typing import Any, NamedTuple, Protocol
 
 _FAR = 64
 _UNLIKELY = 0.02
-_FIRST_TURNS, _LONGER = 9, 3
+_FIRST_TURNS, _LONGER = 8, 2
 _PRIOR = 0.5
 _FEW_GAPS = 8
 _GAPS = 200
@@ -68,7 +69,8 @@ class TurnMemory(Protocol):
 class KindHistory:
     """The turns, the growth and the gaps of all activations of one kind.
 
-    ``began[k]`` of them began turn k, ``ended[k]`` ended after it.
+    ``began[k]`` of them began turn k, ``ended[k]`` ended after it. ``away`` are those that are busy
+    for longer than it has paid to keep their prompts.
     """
 
     __slots__ = (
@@ -80,6 +82,7 @@ class KindHistory:
         "_news",
         "_pause",
         "_pauses",
+        "away",
         "began",
         "ended",
         "gaps",
@@ -91,7 +94,7 @@ class KindHistory:
         self.ended: list[int] = []
         self.growth: float | None = None
         self.gaps: deque[float] = deque(maxlen=_GAPS)
-        self._pause, self._pauses = 0.0, 0
+        self._pause, self._pauses, self.away = 0.0, 0, 0
         self._events = self._drift = self._ends = self._news = 0
         self._courses: dict[tuple[int, TurnBounds], Course] = {}
         self._keep: tuple[int, float, float] = 0, 0.0, 0.0
@@ -151,7 +154,7 @@ class KindHistory:
         """The chances that *turn*, which is certain, and each of those behind it come.
 
         What the graph is sure of holds; in between count those that have taken turns, and before
-        anybody has ended, far more may come than anybody has taken.
+        anybody has ended, as many more may come as anybody has taken.
         """
         least, most = told
         most = min(turn + _FAR, max(most, turn + 1))
@@ -174,16 +177,17 @@ class KindHistory:
         """The time for which it pays to keep a prompt that takes *recompute_s* to compute again.
 
         Keeping it costs its room for that time, dropping it costs computing it: whichever stop
-        was the cheapest over all gaps so far.
+        was the cheapest over all gaps so far. Those who are away count as if they never came back,
+        or the first gaps to end, which are the short ones, would stand for all.
         """
-        count = len(self.gaps)
+        count = len(self.gaps) + self.away
         if count < _FEW_GAPS:
             return recompute_s
         known, limit, seconds = self._keep
         near = limit / _NEWS <= recompute_s <= limit * _NEWS
-        if not near or self._pauses - known > (_NEWS - 1) * count:
-            seconds = best_stop(sorted(self.gaps), recompute_s)
-            self._keep = self._pauses, recompute_s, seconds
+        if not near or self._pauses + self.away - known > (_NEWS - 1) * count:
+            seconds = best_stop([*sorted(self.gaps), *repeat(inf, self.away)], recompute_s)
+            self._keep = self._pauses + self.away, recompute_s, seconds
         return seconds
 
     def mean_gap_s(self) -> float:
