@@ -128,6 +128,13 @@ class Answer:
             self.complete, self._count = True, len(self._pieces)
 
 
+_NO_ANSWER = Answer()
+"""In place of an answer of which nothing has come; bytes that come are the first of a new one.
+
+Thousands of requests may wait for theirs, each with a parser and its methods otherwise.
+"""
+
+
 class Connection(asyncio.Protocol):
     """One connection; ``used`` is true if it has carried a request.
 
@@ -136,7 +143,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
-        self.answer = Answer()
+        self.answer = _NO_ANSWER
         self.idle_since = 0.0
         self.is_open = self.used = False
         self._body: list[bytes] = []
@@ -156,6 +163,8 @@ class Connection(asyncio.Protocol):
             # No request is open: these bytes would be taken for the answer to the next one.
             self.close()
             return
+        if self.answer is _NO_ANSWER:
+            self.answer = Answer()
         try:
             piece = self.answer.feed(data)
         except NotHttp as error:
@@ -189,7 +198,7 @@ class Connection(asyncio.Protocol):
         The body has *most* bytes at most. The future of an answer that *streams* is that of the
         first piece of it. Raises ``Broken`` if the connection is closed.
         """
-        self.answer, self._body, self._failed = Answer(), [], None
+        self.answer, self._body, self._failed = _NO_ANSWER, [], None
         self._busy, self._streams, self._size, self._most = True, streams, 0, most
         transport = self.transport
         if transport is None or transport.is_closing():
