@@ -14,18 +14,27 @@ from appl.runtime.run import Run
 from appl.testing import Fake, Policy, Retries
 from appl.tracing import Appender, Replayer, Rerunner, Resumer, Trace
 from appl.tracing.format import block
-from appl.tracing.replaying.resumer import in_doubt
+from appl.tracing.replaying.resumer import in_doubt, seen_in_part
 
 from .conftest import Project, holds
 
 
 def cut_in_half(path: Path, to: Path) -> Path:
-    """What a crash in the middle leaves of the trace *path*."""
+    """What a crash in the middle leaves of the trace *path*.
+
+    It comes where the program has seen no part of an answer: what follows from one that is not
+    recorded comes otherwise (``tests/resume/test_seen_in_part.py``). How many blocks there are, and
+    so where the middle is, depends on the time that the run took.
+    """
     found, ends = block.Scan(), list[int]()
     with path.open("rb") as file:
         for _ in block.scan(file, found):
             ends.append(found.good)
-    to.write_bytes(path.read_bytes()[: ends[len(ends) // 2]])
+    middle = len(ends) // 2
+    for end in sorted(ends, key=lambda end: abs(ends.index(end) - middle)):
+        to.write_bytes(path.read_bytes()[:end])
+        if not seen_in_part(Trace.open(to)):
+            break
     return to
 
 
