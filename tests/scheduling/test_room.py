@@ -266,6 +266,10 @@ def test_nor_where_one_run_has_two_places(count: int) -> None:
         storm(seed, 8, threads=False, places=2)
 
 
+def test_a_call_that_went_to_another_place_takes_no_room_where_it_failed() -> None:
+    storm(716, 30, threads=False, places=3)  # it failed there before anybody had to be counted
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(20))
 def test_every_call_of_many_storms_ends_once(part: int) -> None:

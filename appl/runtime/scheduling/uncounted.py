@@ -54,10 +54,12 @@ class UncountedCall:
 class LeftOver(NamedTuple):
     """The calls that are to be counted: those that were sent, are in the queue, and foreseen.
 
-    Some of the first are over already. They are there with the time when they were sent.
+    The first are there with the time when they were sent. Those that are ``over`` already are among
+    them; one that has gone to another server since then has no outcome yet.
     """
 
     sent: list[tuple[Call, float, SentRequest | None]]
+    over: set[Call]
     ready: list[Call]
     foreseen: list[Call]
 
@@ -197,7 +199,8 @@ class UncountedCalls:
         room = sum(each.room for each in self._calls.values())
         foreseen = self._foreseen.values()
         self._room.gives_back(room + sum(tokens for _, tokens in foreseen))
-        found = LeftOver([*latest, *sent], ready, [call for call, _ in foreseen])
+        over = {call for call, _, _ in latest}
+        found = LeftOver([*latest, *sent], over, ready, [call for call, _ in foreseen])
         self._unread = None
         for each in (self._latest, self._calls, self._foreseen, self._begun):
             each.clear()

@@ -289,14 +289,14 @@ class PrefixFirst:
 
     def _count_all(self) -> None:
         """Count from now on, also what is not counted so far."""
-        sent, ready, foreseen = self.uncounted.take_out()
+        sent, over, ready, foreseen = self.uncounted.take_out()
         for call, at, request in sent:
             each = self._enter(call)
             if each is not None:
                 each.sent = request
                 self.prefixes.lead(each, at)
                 self.queue.let_in(call, each)
-                if call.outcome is not None:
+                if call in over or call.outcome is not None:
                     self.over(call)
         for call in foreseen:
             self.queue.foresee(call)
