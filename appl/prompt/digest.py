@@ -39,7 +39,8 @@ def digested(field: str) -> bytes:
 
 
 def digest_after(before: bytes, head: bytes, text: str) -> bytes:
-    """The same of three fields in two thirds of the time: a digest, ``digested(field)``, a text."""
+    """``digest_of`` a digest, the field of which *head* is the digested form, and *text*; it takes
+    two thirds of the time."""
     h = _begun()
     if len(text) > _PIECE:
         h.update(_DIGEST_SIZE + before + head)

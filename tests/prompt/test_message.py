@@ -124,12 +124,24 @@ def test_the_digest_of_a_plain_text_is_what_it_always_was() -> None:
     assert chain.digest.hex() == "98cbdac631b905e18b9df717147268f0"
 
 
-@pytest.mark.parametrize("text", ["", "é", "a" * 70_000, "é" * 70_000, "\ud800" * 40_000])
+TEXTS = ["", "é", "a" * 70_000, "é" * 70_000, "\ud800" * 40_000]
+
+
+@pytest.mark.parametrize("text", TEXTS)
 def test_a_digest_covers_each_field_after_its_length(text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
     fields = (b"\x00", data, b"user")
     whole = b"".join([len(field).to_bytes(8, "little") + field for field in fields])
     assert digest_of(b"\x00", text, "user") == blake2b(whole, digest_size=16).digest()
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_digest_of_a_chain_covers_what_is_before_the_role_and_the_text(text: str) -> None:
+    chain = Messages.of([SystemMessage("s"), UserMessage(text)])
+    assert chain is not None and chain.parent is not None
+    fields = (chain.parent.digest, b"user", text.encode("utf-8", "surrogatepass"))
+    whole = b"".join([len(field).to_bytes(8, "little") + field for field in fields])
+    assert chain.digest == blake2b(whole, digest_size=16).digest()
 
 
 def test_a_chain_knows_what_its_backend_must_be_able_to_take() -> None:
