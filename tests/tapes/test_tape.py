@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import stat
 import subprocess
 import sys
@@ -367,6 +368,9 @@ ASKED = (
     '{"record": "message", "id": "p", "role": "user", "content": "q"}\n'
     '{"record": "prompt", "id": "p"}\n'
 ) + OPTIONS
+PROCESS = (
+    '{"record": "process", "number": 1, "pid": 1, "host": "h", "reason": "new", "wall_ns": 1}\n'
+)
 END = '{"record": "end", "call": "/a.0", "value": [[["a", "stop", null]], [1, 1, 1], "", null, null, null]}\n'
 
 
@@ -407,6 +411,8 @@ END = '{"record": "end", "call": "/a.0", "value": [[["a", "stop", null]], [1, 1,
         HEAD + '{"record": "header", "facts": {"x": {"$nothing": 1}}}\n',
         HEAD + '{"record": "header", "facts": {"x": ' + "[" * 100_000 + "]" * 100_000 + "}}\n",
         HEAD + '{"record": "header", "facts": {"x": ' + "9" * 10_000 + "}}\n",
+        HEAD + ASKED + CALL.replace("}", f', "at": {2**64}}}'),
+        HEAD + PROCESS.replace("1}", f"{2**64}}}"),
         HEAD + OPTIONS.replace("{}", '{"a": ' * 3000 + "1" + "}" * 3000),
         HEAD
         + '{"record": "end", "call": "/a", "status": 1, "value": ["a.B", "ValueError", "m", 3]}\n',
@@ -418,6 +424,19 @@ def test_a_bad_tape_is_a_named_error_with_its_line(tmp_path: Path, text: str | b
     error = bad(tmp_path, text)
     assert "bad.jsonl" in str(error)
     assert isinstance(error, TraceCorrupt | NotATrace)
+
+
+def test_options_may_hold_a_number_of_any_size(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    for text in (
+        HEAD + PROCESS + ASKED + CALL,
+        HEAD + ASKED.replace("{}", f'{{"seed": {2**70}}}') + CALL,
+    ):
+        path.write_text(text)
+        first = Trace.open(path)
+        path.write_text("".join(tape.write(first, full=True)))
+        assert Trace.open(path).calls[0].sampling == first.calls[0].sampling
+    assert json.loads(first.calls[0].sampling) == {"seed": 2**70}
 
 
 def test_the_line_that_is_named_is_the_one_that_is_wrong(tmp_path: Path) -> None:
@@ -534,6 +553,23 @@ def test_a_tape_with_changed_bytes_or_lines_is_a_trace_or_a_named_error(seed: in
             rows = data.split(b"\n")
             dice.shuffle(rows[1:]) if dice.random() < 0.5 else rows.pop(dice.randrange(len(rows)))
             data = bytearray(b"\n".join(rows))
+    _read(bytes(data))
+
+
+NUMBERS = [b"1e999", b"-1", *(str(2**bits).encode() for bits in (63, 64, 1100, 14_000))]
+
+
+def test_a_tape_with_a_number_of_any_size_in_any_place_is_a_trace_or_a_named_error() -> None:
+    data = _sample()
+    places = [m.span() for m in re.finditer(rb"(?<=[:,] )\d+(?=[,\]}])|(?<=\[)\d+(?=[,\]])", data)]
+    assert len(places) > 100
+    for first, after in places:
+        for number in NUMBERS:
+            _read(data[:first] + number + data[after:])
+
+
+def _read(data: bytes) -> None:
+    """Read *data* as a tape, and all that it holds, unless it is refused."""
     path = _FOLDER / "some.jsonl"
     path.write_bytes(data)
     try:

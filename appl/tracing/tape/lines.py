@@ -145,7 +145,16 @@ def _refused(word: str) -> object:
     raise ValueError(f"{word} is not JSON")
 
 
-_DECODER = json.JSONDecoder(object_hook=_hooked, parse_constant=_refused)
+class _Large(int):
+    """A number that needs more than 64 bits: options may hold one, and no field of a record."""
+
+
+def _whole(digits: str) -> int:
+    number = int(digits)
+    return number if -(1 << 63) <= number < 1 << 64 else _Large(number)
+
+
+_DECODER = json.JSONDecoder(object_hook=_hooked, parse_constant=_refused, parse_int=_whole)
 
 
 class LongTexts:
