@@ -4,7 +4,8 @@ pytest parses each module of the packages that bring it plugins when it is first
 CPython 3.11.8 a parse fails when the garbage collector runs a finalizer in its midst that formats a
 traceback, so all of them are imported before the first test, where no test has left anything.
 
-Examples of random tests have no deadline: how long they take is the machine's.
+Examples of random tests are the same in each run, and other ones with ``--hypothesis-profile=random``.
+They have no deadline: how long they take is the machine's.
 
 The state of the user is that of the session: a folder of its own, which goes at the end. Settings
 in the temporary folders of tests are trusted; ``tests/trust`` takes that back.
@@ -30,7 +31,8 @@ from types import ModuleType
 import hypothesis
 import pytest
 
-hypothesis.settings.register_profile("appl", deadline=None)
+hypothesis.settings.register_profile("random", deadline=None, derandomize=False)
+hypothesis.settings.register_profile("appl", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("appl")
 
 ROOT = Path(__file__).parent

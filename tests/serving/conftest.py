@@ -10,13 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import settings
 
 from appl.testing import Served, serving
 from appl_backends.embedded import Embedded
 
-settings.register_profile("serving", deadline=None)
-settings.load_profile("serving")
 PATIENCE = 60.0
 HELLO = "<s><|user|>Hello<|end|><|assistant|>"
 ENDLESS = {"max_new_tokens": 3500, "ignore_eos": True, "temperature": 0}
