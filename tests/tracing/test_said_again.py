@@ -122,13 +122,13 @@ def test_what_was_forgotten_and_what_an_earlier_process_heard_is_stored_again(pa
     for of, which in ("p", "a"), ("q", "b"), ("r", "c"):
         chat(recorder, LONG + which, of=of)
         recorder.barrier()  # it forgets after a group
-    start(recorder, asked("/p.0/gen.1", "question 0", LONG + "a", "why?"))
     start(recorder, asked("/r.0/gen.1", "question 0", LONG + "c", "why?"))
+    start(recorder, asked("/p.0/gen.1", "question 0", LONG + "a", "why?"))
     recorder.close()
     again = Recorder(path, append=True)
     start(again, asked("/r.0/gen.2", "question 0", LONG + "c", "why?", "so", "how?"))
     trace = read_back(path, again)
-    assert [type(each) for each in contents(path)] == [str, int, str, str]
+    assert [type(each) for each in contents(path)] == [int, str, str, str]
     assert [len(call.messages or ()) for call in trace.calls] == [1, 1, 1, 3, 3, 5]
 
 

@@ -308,9 +308,11 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_a_failed_write_leaves_a_readable_file_and_stops_new_calls(path: Path) -> None:
-    recorder = Recorder(path, {}, fault=Failing(FULL, 3))
+    disk = Failing(FULL, 10**9)
+    recorder = Recorder(path, {}, fault=disk)
     call(recorder, "/p.0/gen.0", "saved")
     recorder.barrier()
+    disk.first = disk.count
     call(recorder, "/p.0/gen.1", "lost")
     with pytest.raises(TraceWriteError, match="No space left"):
         recorder.barrier()

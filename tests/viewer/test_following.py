@@ -61,7 +61,8 @@ def test_a_poll_without_patience_leaves_the_rest_to_the_next(path: Path) -> None
             if not following.behind:
                 break
         assert len(polls) > 5
-        assert [address for poll in polls for address in poll] == [f"/gen.{i}" for i in range(5)]
+        told = dict.fromkeys(address for poll in polls for address in poll)  # twice, if in two blocks
+        assert list(told) == [f"/gen.{i}" for i in range(5)]
 
 
 def test_a_torn_end_is_read_when_it_is_whole(path: Path) -> None:
