@@ -444,6 +444,8 @@ def test_the_line_that_is_named_is_the_one_that_is_wrong(tmp_path: Path) -> None
     wrong = END.replace('"a"', "1")
     assert "line 6: " in str(bad(tmp_path, HEAD + ASKED + CALL + wrong + '{"text": "x"}\n'))
     assert "line 2: " in str(bad(tmp_path, HEAD + ASKED.replace('"q"', "1") + CALL + END))
+    late = bad(tmp_path, HEAD + PROCESS.replace("1}", f"{2**64}}}") + ASKED)
+    assert "line 2: TypeError: expected int, found IntOfMoreThan64Bits" in str(late)
     nobody = '{"record": "delivery", "call": "/nobody"}\n'
     error = bad(tmp_path, HEAD + ASKED + CALL + nobody + END)
     assert "line 6: there is no '/nobody'" in str(error)

@@ -61,7 +61,9 @@ def test_a_poll_without_patience_leaves_the_rest_to_the_next(path: Path) -> None
             if not following.behind:
                 break
         assert len(polls) > 5
-        told = dict.fromkeys(address for poll in polls for address in poll)  # twice, if in two blocks
+        told = dict.fromkeys(
+            address for poll in polls for address in poll
+        )  # twice, if in two blocks
         assert list(told) == [f"/gen.{i}" for i in range(5)]
 
 

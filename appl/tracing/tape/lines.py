@@ -145,13 +145,13 @@ def _refused(word: str) -> object:
     raise ValueError(f"{word} is not JSON")
 
 
-class _Large(int):
-    """A number that needs more than 64 bits: options may hold one, and no field of a record."""
+class IntOfMoreThan64Bits(int):
+    """An integer that options may hold, and no field of a record: errors tell it by this name."""
 
 
 def _whole(digits: str) -> int:
     number = int(digits)
-    return number if -(1 << 63) <= number < 1 << 64 else _Large(number)
+    return number if -(1 << 63) <= number < 1 << 64 else IntOfMoreThan64Bits(number)
 
 
 _DECODER = json.JSONDecoder(object_hook=_hooked, parse_constant=_refused, parse_int=_whole)
