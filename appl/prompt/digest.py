@@ -39,8 +39,8 @@ def digested(field: str) -> bytes:
 
 
 def digest_after(before: bytes, head: bytes, text: str) -> bytes:
-    """``digest_of`` a digest, the field of which *head* is the digested form, and *text*; it takes
-    two thirds of the time."""
+    """What ``digest_of(before, field, text)`` gives, in two thirds of its time; *head* is
+    ``digested(field)``."""
     h = _begun()
     if len(text) > _PIECE:
         h.update(_DIGEST_SIZE + before + head)

@@ -19,7 +19,7 @@ def shipped() -> Embedded:
     return Embedded(seed=7)
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=6, deadline=None)
 @given(st.lists(types, min_size=4, max_size=4))
 def test_an_answer_of_any_type_validates_without_asking_again(
     shipped: Embedded, wanted: Any
@@ -32,7 +32,7 @@ def test_an_answer_of_any_type_validates_without_asking_again(
         assert all("/ask" not in answer._pending.answered_by()[0] for answer in answers)
 
 
-@settings(max_examples=5, deadline=None, derandomize=True)
+@settings(max_examples=5, deadline=None)
 @given(st.lists(schemas, min_size=4, max_size=4))
 def test_an_answer_of_any_schema_validates(shipped: Embedded, wanted: Any) -> None:
     with running(shipped):

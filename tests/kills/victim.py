@@ -95,7 +95,8 @@ class Fate:
 class WithoutFlush(BlockFile):
     """Taken out: the write. Data stays in a buffer, as with a buffered file.
 
-    Taken out besides: the look after the file each second, which would find that out before a kill.
+    Taken out besides: the look after the file, each second and at the end, which would find that
+    before a kill does.
     """
 
     _held = b""

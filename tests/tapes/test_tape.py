@@ -428,15 +428,11 @@ def test_a_bad_tape_is_a_named_error_with_its_line(tmp_path: Path, text: str | b
 
 def test_options_may_hold_a_number_of_any_size(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    for text in (
-        HEAD + PROCESS + ASKED + CALL,
-        HEAD + ASKED.replace("{}", f'{{"seed": {2**70}}}') + CALL,
-    ):
-        path.write_text(text)
-        first = Trace.open(path)
-        path.write_text("".join(tape.write(first, full=True)))
-        assert Trace.open(path).calls[0].sampling == first.calls[0].sampling
+    path.write_text(HEAD + PROCESS + ASKED.replace("{}", f'{{"seed": {2**70}}}') + CALL)
+    first = Trace.open(path)
     assert json.loads(first.calls[0].sampling) == {"seed": 2**70}
+    path.write_text("".join(tape.write(first, full=True)))
+    assert Trace.open(path).calls[0].sampling == first.calls[0].sampling
 
 
 def test_the_line_that_is_named_is_the_one_that_is_wrong(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ from appl.runtime.event import (
     ScopeEntered,
 )
 from appl.runtime.world import Moment
-from appl.tracing import Recorder, Replayer, Trace
+from appl.tracing import Recorder, Replayer, Trace, records
+from appl.tracing.format import block, block_file, codec
 
 now = time.monotonic_ns
 
@@ -74,6 +75,20 @@ def small_trace(path: Path, calls: int = 3, close: bool = True, **options: Any) 
         recorder.barrier()
         recorder.writer.abandon()  # as a process does that dies
     return path
+
+
+def put_in_a_block_for_each_call(path: Path) -> list[int]:
+    """Write the trace anew, as a quick machine groups calls that are told one by one: the ends of
+    its blocks. A slow one puts a call into two.
+    """
+    encoder, data, group, ends = block_file.Encoder(key=bytes(32)), block.MAGIC, b"", list[int]()
+    for record in records(path):
+        group += codec.pack(record)
+        if record[0] in "IVZ":  # a process, a delivery, the close
+            data, group = data + encoder.block(group), b""
+            ends.append(len(data))
+    path.write_bytes(data)
+    return ends
 
 
 def read_back(path: Path, recorder: Recorder) -> Trace:

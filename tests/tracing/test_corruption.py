@@ -16,34 +16,25 @@ import msgpack
 import pytest
 import zstandard
 from hypothesis import given, settings, strategies as st
-from made import call
+from made import call, put_in_a_block_for_each_call
 
 from appl.errors import TraceCorrupt, TraceError
 from appl.prompt import digest_of
-from appl.tracing import Recorder, Replayer, Trace, records
-from appl.tracing.format import block, block_file, codec
+from appl.tracing import Recorder, Replayer, Trace
+from appl.tracing.format import block, block_file
 from appl.tracing.keeping.row import row_of
 
 
 @functools.cache
 def whole() -> tuple[bytes, list[dict[str, Any]], list[int]]:
-    """A trace of a block for each call: its bytes, its calls, and where its blocks end.
-
-    What was recorded is put into blocks anew, since a slow machine puts a call into two.
-    """
+    """A trace of a block for each call: its bytes, its calls, and where its blocks end."""
     path = Path(tempfile.mkdtemp()) / "a.trace"
     recorder = Recorder(path, {"program": "p"})
     for i in range(12):
         call(recorder, f"/p.0/gen.{i}", f"question {i}", f"answer {i} " * (i % 4))
     recorder.close()
-    encoder, data, ends = block_file.Encoder(key=bytes(32)), block.MAGIC, list[int]()
-    group = b""
-    for record in records(path):
-        group += codec.pack(record)
-        if record[0] in "IVZ":  # a process, a delivery, the close
-            data, group = data + encoder.block(group), b""
-            ends.append(len(data))
-    return data, [c.as_data() for c in Trace.open(path).calls], ends
+    ends = put_in_a_block_for_each_call(path)
+    return path.read_bytes(), [c.as_data() for c in Trace.open(path).calls], ends
 
 
 def opened(data: bytes, path: Path) -> list[dict[str, Any]] | TraceError:

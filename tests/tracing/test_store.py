@@ -312,7 +312,7 @@ def test_a_failed_write_leaves_a_readable_file_and_stops_new_calls(path: Path) -
     recorder = Recorder(path, {}, fault=disk)
     call(recorder, "/p.0/gen.0", "saved")
     recorder.barrier()
-    disk.first = disk.count
+    disk.first = disk.count + 1
     call(recorder, "/p.0/gen.1", "lost")
     with pytest.raises(TraceWriteError, match="No space left"):
         recorder.barrier()

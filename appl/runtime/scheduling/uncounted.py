@@ -54,8 +54,8 @@ class UncountedCall:
 class LeftOver(NamedTuple):
     """The calls that are to be counted: those that were sent, are in the queue, and foreseen.
 
-    The first are there with the time when they were sent. Those that are ``over`` already are among
-    them; one that has gone to another server since then has no outcome yet.
+    The first are there with the time when they were sent. Some of them are ``over`` at this server,
+    perhaps without an outcome: such a call has gone on to another server.
     """
 
     sent: list[tuple[Call, float, SentRequest | None]]

@@ -146,7 +146,8 @@ def _refused(word: str) -> object:
 
 
 class IntOfMoreThan64Bits(int):
-    """An integer that options may hold, and no field of a record: errors tell it by this name."""
+    """An integer that values and options of a program may hold, but no record as one of its
+    numbers: the error then has this name in it."""
 
 
 def _whole(digits: str) -> int:
