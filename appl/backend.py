@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from appl.price import Priced
     from appl.prompt.message import Messages, ToolCall
+    from appl.prompt.provider_fields import ProviderFields
 
 GROUP = "appl.backends"
 _METADATA = (".dist-info", ".egg-info")
@@ -166,7 +167,9 @@ class TokenLogprob:
 class Sample:
     """One answer. ``finish_reason`` is ``stop``, ``length``, ``tool_calls``, or the backend's word.
 
-    ``reasoning`` is the model's reasoning before the answer, if the backend reports it separately.
+    ``unknown`` is that of an answer that is whole and does not say why it ended. ``reasoning`` is
+    the model's reasoning before the answer, if the backend reports it separately.
+    ``provider_fields`` are those of its message that only its provider understands, and gets back.
     """
 
     text: str
@@ -174,6 +177,7 @@ class Sample:
     logprobs: tuple[TokenLogprob, ...] | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     reasoning: str | None = None
+    provider_fields: ProviderFields | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +187,8 @@ class Response:
     ``scores`` are the log-probabilities of the choices in their order, ``choice_method`` the way
     the choice was made (``logprob``, ``constrained``, ``asked``). ``cost`` is in millionths of the
     model's currency unit. ``reused`` is the number of samples that came from a cache: usage and
-    cost are those of the others. ``is_checked`` is set by :mod:`appl.backend_check` alone.
+    cost are those of the others. ``shed`` names the fields of the prompt's messages that were not
+    sent, as another provider gave them. ``is_checked`` is set by :mod:`appl.backend_check` alone.
     """
 
     samples: tuple[Sample, ...]
@@ -193,6 +198,7 @@ class Response:
     choice_method: str | None = None
     cost: int | None = None
     reused: int = 0
+    shed: tuple[str, ...] = ()
     is_checked: bool = field(default=False, init=False, repr=False, compare=False)
 
     @property
@@ -376,6 +382,22 @@ def check_media(profile: Profile, prompt: HasNeeds | None) -> None:
         f"backend {profile.name!r} cannot take {_INSTEAD[missing]}, or choose a backend that has "
         f"the feature {missing!r} (this one has: {able})"
     )
+
+
+def check_provider_fields(
+    profile: Profile, messages: Messages | None, taken: frozenset[str] = frozenset()
+) -> None:
+    """Raise ``Unsupported`` for a field that the user gave to a message, unless it is *taken*."""
+    if messages is None or not messages.provided:
+        return
+    for link in messages.links():
+        given = link.outline.provider_fields
+        names = () if given is None or given.source else given.names
+        wrong = [name for name in names if name not in taken]
+        if wrong:
+            raise Unsupported(
+                f"backend {profile.name!r} sends no field {wrong[0]!r} of a message: leave it out"
+            )
 
 
 def installed() -> Mapping[str, EntryPoint]:

@@ -53,6 +53,13 @@ def count_in(value: object, name: str) -> int | None:
     return value
 
 
+def count_of(value: object) -> int | None:
+    """*value* as a count of at most 64 bits; ``None``, for unknown, if it makes no sense as one."""
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and 0 <= value <= MOST else None
+
+
 def counts_in(*values: object) -> None:
     """Check the counts of tokens that a ``Usage`` has, those of them that are there."""
     for name, value in zip(_COUNTS, values, strict=True):

@@ -77,11 +77,20 @@ def error_of_payload(
 ) -> BackendError:
     """The error that a server wrote into an answer or a stream that began with status 200.
 
-    *payload* is the value of ``error``, or the object that holds it. Without an HTTP status in it,
-    the server failed inside.
+    *payload* is the value of ``error``, or the object that holds it. Its code decides what it is,
+    or else its words; where neither is known, the server failed inside.
     """
-    status = _status_in(payload)
+    status = _status_in(payload) or _status_by_words(_text(payload)[:ERROR_BYTES])
     return errors_of_http(status, headers or {}, payload, who, secrets=secrets)
+
+
+def is_error(data: Mapping[str, object]) -> bool:
+    """True if a JSON object with status 200 is an error: it has no answer, but a message."""
+    if data.get("choices"):
+        return False
+    if any(data.get(name) for name in ("error", "message", "detail")):
+        return True
+    return "error" in (data.get("type"), data.get("object"))
 
 
 def not_json(
@@ -113,33 +122,6 @@ def redirection(location: str) -> str:
 def too_long(who: str, most: int = ANSWER_BYTES) -> MalformedResponse:
     """The error for an answer of more than *most* bytes."""
     return MalformedResponse(f"{who} sent an answer of more than {most >> 20} MiB", status=200)
-
-
-class Lines:
-    """The lines of a stream of bytes, however it is cut. Raises ``MalformedResponse``."""
-
-    __slots__ = ("_rest", "_size", "_who")
-
-    def __init__(self, who: str = "the server") -> None:
-        self._rest: list[bytes] = []
-        self._size, self._who = 0, who
-
-    def feed(self, piece: bytes) -> list[bytes]:
-        """The lines that *piece* completes, without their ends."""
-        first, *others = piece.split(b"\n")
-        self._size += len(first)
-        if self._size > ANSWER_BYTES:
-            raise too_long(self._who)
-        self._rest.append(first)
-        if not others:
-            return []
-        lines = [b"".join(self._rest), *others[:-1]]
-        self._rest, self._size = [others[-1]], len(others[-1])
-        return lines
-
-    def rest(self) -> bytes:
-        """The bytes after the last complete line."""
-        return b"".join(self._rest)
 
 
 def unreachable(
@@ -298,7 +280,7 @@ def _in_body(body: str) -> float | None:
 # -- what a status means
 
 _TOO_LONG = re.compile(
-    r"context_length_exceeded|maximum context length|context window|prompt is too long"
+    r"context_length_exceeded|max(?:imum)? context|context window|prompt is too long"
     r"|exceed\w* (?:the )?(?:available |maximum |model'?s? )*context"
     r"|longer than the model'?s context|exceeds the maximum allowed length"
     r"|input is too long|too many (?:input )?tokens|input tokens exceed"
@@ -367,24 +349,28 @@ def _come_again(wait: float | None) -> str:
 
 
 _KINDS_OF = {
-    400: "invalid_request_error content_filter context_length_exceeded badrequesterror bad_request",
-    401: "authentication_error invalid_api_key",
-    403: "permission_error",
-    404: "not_found_error model_not_found notfounderror",
+    400: "invalid_request_error content_filter context_length_exceeded badrequesterror bad_request"
+    " invalid_argument failed_precondition validationexception",
+    401: "authentication_error invalid_api_key unauthenticated",
+    403: "permission_error permission_denied accessdeniedexception",
+    404: "not_found_error model_not_found notfounderror not_found resourcenotfoundexception",
     413: "request_too_large",
-    429: "rate_limit_error rate_limit_exceeded insufficient_quota",
-    500: "server_error api_error",
-    504: "timeout",
+    429: "rate_limit_error rate_limit_exceeded insufficient_quota resource_exhausted"
+    " throttlingexception",
+    500: "server_error api_error internal internalserverexception",
+    503: "unavailable modelnotreadyexception serviceunavailableexception",
+    504: "timeout deadline_exceeded",
     529: "overloaded_error",
 }
+"""Words by which the errors of OpenAI, Anthropic, Google and Amazon are known, by HTTP status."""
 _STATUS_OF = {kind: status for status, kinds in _KINDS_OF.items() for kind in kinds.split()}
 
 
-def _status_in(payload: object) -> int:
-    """The HTTP status that an error object names by number or word; 500 if it names none."""
+def _status_in(payload: object) -> int | None:
+    """The HTTP status that an error object names by number or word."""
     inner = payload.get("error", payload) if isinstance(payload, Mapping) else payload
     if not isinstance(inner, Mapping):
-        return 500
+        return None
     for key in ("status_code", "status", "code", "type"):
         value = inner.get(key)
         if isinstance(value, str) and re.fullmatch("[0-9]{3}", value):
@@ -393,6 +379,14 @@ def _status_in(payload: object) -> int:
             return value
         if isinstance(value, str) and value.lower() in _STATUS_OF:
             return _STATUS_OF[value.lower()]
+    return None
+
+
+def _status_by_words(text: str) -> int:
+    """The HTTP status that the words of an error without a code would have."""
+    for words, status in ((_NO_MONEY, 402), (_BUSY, 429), (_TOO_LONG, 400), (_KEY, 400)):
+        if words.search(text):
+            return status
     return 500
 
 

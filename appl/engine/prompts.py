@@ -10,8 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from appl.prompt import VOICES, Message, Prompt, PromptNode, PromptSlot, Voice, moved
-from appl.prompt.lazy import Lazy, message_of, origin_of
+from appl.prompt import (
+    VOICES,
+    Message,
+    Prompt,
+    PromptNode,
+    PromptSlot,
+    ProviderFields,
+    Voice,
+    moved,
+)
+from appl.prompt.lazy import Lazy, message_of, origin_of, provided_with
 from appl.prompt.origin import Origin, line_of
 from appl.runtime.concurrency.promise import Error, Promise, Value
 
@@ -48,7 +57,10 @@ class AnsweredPart(Promise):
         return self._message.content if self._message is not None else super().prompt_text()
 
     def prompt_message(self) -> Message | None:
-        return self._message
+        return self._message if self._message is not None and self._message.whole else None
+
+    def prompt_provided(self) -> ProviderFields | None:
+        return self._message.provider_fields if self._message is not None else None
 
     def answered_by(self) -> tuple[str, ...]:
         return self._answers
@@ -90,7 +102,10 @@ def _of(node: PromptNode) -> Iterator[SentPart]:
 
 def _content(part: Lazy) -> Answer:
     try:
-        return message_of(part) or part.prompt_text()
+        text, provided = part.prompt_text(), provided_with(part)
+        if provided is not None and message_of(part) is None:
+            return Message("assistant", text, provider_fields=provided)
+        return message_of(part) or text
     except Exception as error:
         return error
 

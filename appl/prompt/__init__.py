@@ -32,6 +32,7 @@ from appl.prompt.message import (
 )
 from appl.prompt.origin import NOWHERE, Origin, Spans, joined, line_of
 from appl.prompt.promptable import Promptable
+from appl.prompt.provider_fields import ProviderFields
 from appl.prompt.rope import Rope
 from appl.prompt.secret import Secret
 from appl.prompt.voice import USER, VOICES, Voice
@@ -64,6 +65,7 @@ __all__ = [
     "PromptNode",
     "PromptSlot",
     "Promptable",
+    "ProviderFields",
     "RoleName",
     "Rope",
     "Secret",

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from appl.prompt.layout import UNFORMATTED, Layout, Level, Mark
-from appl.prompt.lazy import Lazy, message_of, origin_of
+from appl.prompt.lazy import Lazy, message_of, origin_of, provided_with
 from appl.prompt.media import Audio, Image, Media
 from appl.prompt.message import LONG, Message, Messages, RoleName, ToolCall
 from appl.prompt.voice import VOICES, Moved, Voice
 
 if TYPE_CHECKING:
     from appl.prompt.origin import Origin
+    from appl.prompt.provider_fields import ProviderFields
 
 Part = str | Lazy | Image | Audio | Message
 
@@ -238,7 +239,7 @@ def _needed(part: Media | Message) -> frozenset[str]:
 def parts_of(message: Message) -> list[PromptNode]:
     """*message* as nodes without a parent; one with tool calls or a tool's result stays whole."""
     voice = Voice(message.role, message.name, UNFORMATTED)
-    if message.whole:
+    if message.whole or (message.provider_fields is not None and not message.media):
         return [PromptNode(None, voice, message.plain())]
     parts = message.parts or [""]
     return [PromptNode(None, voice, part, starts=i == 0) for i, part in enumerate(parts)]
@@ -413,7 +414,8 @@ class Renderer:
     """Makes messages of parts: the chain so far, and the message that is open.
 
     The open message goes on from ``base``, if that is given. ``glued`` is true where no separator
-    belongs: at the beginning, and after an image or a sound.
+    belongs: at the beginning, and after an image or a sound. It has the fields that a provider has
+    ``provided`` with an answer as long as it is that answer.
     """
 
     __slots__ = (
@@ -423,6 +425,7 @@ class Renderer:
         "length",
         "media",
         "name",
+        "provided",
         "role",
         "spans",
         "texts",
@@ -432,21 +435,29 @@ class Renderer:
         self.chain = chain
         self.role: RoleName | None = None  # of the open message; None when there is none
         self.name: str | None = None
+        self.provided: ProviderFields | None = None
 
     def add(self, node: PromptNode, mark: Mark | None) -> None:
         part = node.part
         if isinstance(part, str):
             self.say(node, mark, part)
         elif isinstance(part, Message):
-            self.chain = Messages(self.end(), part, True, _spans(part, node.site))
+            if part.whole:
+                self.chain = Messages(self.end(), part, True, _spans(part, node.site))
+            else:  # an answer, with what its provider wants back
+                self.say(node, mark, part.content, getattr(part.content, "call_id", None))
+                self._provide(part.content, part.provider_fields)
         elif isinstance(part, Image | Audio):
             self._open(node.voice, node.apart)
             if mark is not None and mark.label:
                 self._lead(mark, node.site)
             self.media.append((self.length, part))
-            self.glued = True
+            self.glued, self.provided = True, None
         elif (answer := message_of(part)) is None:
-            self.say(node, mark, part.prompt_text(), origin_of(part))
+            text = part.prompt_text()
+            self.say(node, mark, text, origin_of(part))
+            if (provided := provided_with(part)) is not None:
+                self._provide(text, provided)
         else:
             self._answer(node, mark, answer)
 
@@ -474,8 +485,15 @@ class Renderer:
         begins = begins or self.glued or not self.length
         self._put(sep + (mark.indent if begins else "") + mark.label, site)
 
+    def _provide(self, text: str, provided: ProviderFields | None) -> None:
+        """Note the fields of an answer if the open message is its *text* and nothing else."""
+        alone = self.base is None and not self.media and self.length == len(text)
+        if alone and self.role == "assistant":
+            self.provided = provided
+
     def _put(self, text: str, origin: Origin) -> None:
         if text:
+            self.provided = None
             self.texts.append(text)
             spans = self.spans
             if spans and spans[-1] is origin:
@@ -499,6 +517,7 @@ class Renderer:
             self.say(node, mark, answer.content, _by(node))
         else:
             self._open(node.voice, apart=False)
+        self.provided = answer.provider_fields
         self.end(answer.tool_calls)
 
     def _open(self, voice: Voice, apart: bool) -> None:
@@ -515,6 +534,7 @@ class Renderer:
         self.texts: list[str] = []
         self.spans: list[Any] = []
         self.media: list[tuple[int, Media]] = []
+        self.provided = None
         self.length, self.glued = 0, True
         last = self.chain
         if not apart and last is not None and not last.closed:
@@ -527,6 +547,7 @@ class Renderer:
         """Open the message of *last* again."""
         self.chain, self.length = last.parent, last.size
         self.media = list(last.outline.media)
+        self.provided = last.outline.provider_fields
         self.glued = bool(self.media) and self._ends_in_media()
         if last.size > LONG:
             self.base = last
@@ -545,9 +566,12 @@ class Renderer:
             return self.chain
         text = self.texts[0] if len(self.texts) == 1 else "".join(self.texts)
         if self.base is not None:
-            self.chain = self.base.longer(text, tuple(self.media), calls, tuple(self.spans))
+            media, spans = tuple(self.media), tuple(self.spans)
+            self.chain = self.base.longer(text, media, calls, spans, self.provided)
         else:
-            message = Message(self.role, text, tuple(self.media), calls, None, self.name)
+            message = Message(
+                self.role, text, tuple(self.media), calls, None, self.name, False, self.provided
+            )
             self.chain = Messages(self.chain, message, bool(calls), tuple(self.spans))
         self.role = None
         return self.chain

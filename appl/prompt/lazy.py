@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from appl.prompt.message import Message
+    from appl.prompt.provider_fields import ProviderFields
 
 
 @runtime_checkable
@@ -15,7 +16,8 @@ class Lazy(Protocol):
     """A part of a prompt whose text comes later.
 
     The names are long so that they cannot clash with those of a user's value. A part that may turn
-    out to be more than text also has ``prompt_message() -> Message | None``, for when it is ready;
+    out to be more than text also has ``prompt_message() -> Message | None``, for when it is ready,
+    and ``prompt_provided() -> ProviderFields | None`` for what its provider wants back with a text;
     one whose value is not its text, ``prompt_value() -> object``, for conversions and format specs;
     one that a call said, ``prompt_origin() -> str | None``, the address of that call.
     """
@@ -33,6 +35,12 @@ class Lazy(Protocol):
 def message_of(part: Lazy) -> Message | None:
     """The whole message that a ready *part* stands for: one that calls tools; else ``None``."""
     offered: Callable[[], Message | None] | None = getattr(part, "prompt_message", None)
+    return offered() if offered is not None else None
+
+
+def provided_with(part: Lazy) -> ProviderFields | None:
+    """The fields that a provider wants back with the text of a ready *part*, if there are any."""
+    offered: Callable[[], ProviderFields | None] | None = getattr(part, "prompt_provided", None)
     return offered() if offered is not None else None
 
 

@@ -6,17 +6,19 @@ rope, so that many versions of it cost no more than what was added to each.
 
 from __future__ import annotations
 
+import json
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, NoReturn, cast, get_args
 
 from appl import fallback
 from appl.errors import InvalidOption, PromptTypeError, nearest
 from appl.prompt.digest import digest_after, digest_of, digested
 from appl.prompt.media import Audio, Image, Media, as_media
 from appl.prompt.origin import NOWHERE, Spans, trail
+from appl.prompt.provider_fields import ProviderFields
 from appl.prompt.rope import Rope
 
 RoleName = Literal["system", "user", "assistant", "tool"]
@@ -51,7 +53,8 @@ class ToolCall:
 
     def as_dict(self) -> dict[str, Any]:
         """The call as OpenAI-compatible servers take it."""
-        function = {"name": self.name, "arguments": self.arguments}
+        arguments = self.arguments if self.arguments.strip() else "{}"  # which servers refuse
+        function = {"name": self.name, "arguments": arguments}
         return {"id": self.id, "type": "function", "function": function}
 
     @classmethod
@@ -75,7 +78,8 @@ class Message:
     ``media`` are its images and sounds, each with the offset in ``content`` at which it stands.
     ``tool_calls`` are the assistant's; ``tool_call_id`` says which of them a tool's message
     answers, and ``has_error`` that the tool failed. ``name`` tells speakers of one role apart.
-    Two messages are equal when all these are, whichever classes they have.
+    Two messages are equal when all these are, whichever classes they have. ``provider_fields`` are
+    further fields that only a provider understands.
     """
 
     role: RoleName
@@ -85,6 +89,7 @@ class Message:
     tool_call_id: str | None = None
     name: str | None = None
     has_error: bool = False
+    provider_fields: ProviderFields | None = None
 
     bare: bool = field(init=False, repr=False)
     """True if there is nothing but role and text."""
@@ -98,6 +103,7 @@ class Message:
         tool_call_id: str | None = None,
         name: str | None = None,
         has_error: bool = False,
+        provider_fields: ProviderFields | None = None,
     ) -> None:
         if role not in ROLES:
             raise InvalidOption(
@@ -122,7 +128,9 @@ class Message:
         _set_tool_call_id(self, tool_call_id)
         _set_name(self, name)
         _set_has_error(self, has_error)
-        _set_bare(self, not (media or tool_calls or tool_call_id or name or has_error))
+        _set_provider_fields(self, provider_fields)
+        more = media or tool_calls or tool_call_id or name or has_error or provider_fields
+        _set_bare(self, not more)
 
     def __add__(self, other: object) -> NoReturn:
         raise PromptTypeError(
@@ -139,8 +147,13 @@ class Message:
 
     @property
     def whole(self) -> bool:
-        """True if the message is complete as it is: it calls tools, or is a call's result."""
-        return bool(self.tool_calls or self.tool_call_id or self.has_error)
+        """True if the message is complete as it is: it calls tools, or is a call's result.
+
+        So is one to which the user gave further fields.
+        """
+        given = self.provider_fields
+        by_user = given is not None and not given.source
+        return bool(self.tool_calls or self.tool_call_id or self.has_error or by_user)
 
     @property
     def parts(self) -> list[str | Media]:
@@ -178,10 +191,11 @@ class Message:
         found += ("error",) if self.has_error else ()
         return tuple(found)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self, asked: str | None = None) -> dict[str, Any]:
         """The message as chat completion servers take it: ``{"role": …, "content": …}``.
 
-        With images or sounds, the content is a list of parts.
+        With images or sounds, the content is a list of parts. It has the fields of a provider;
+        where it is for the server *asked*, only if they are.
         """
         found: dict[str, Any] = {"role": self.role, "content": self.content}
         if self.bare:
@@ -195,6 +209,9 @@ class Message:
         for key in ("tool_call_id", "name"):
             if getattr(self, key):
                 found[key] = getattr(self, key)
+        provided = self.provider_fields
+        if provided is not None and (asked is None or provided.are_for(asked)):
+            provided.put_into(found)
         return found
 
     def plain(self) -> Message:
@@ -202,10 +219,10 @@ class Message:
         return self if type(self) is Message else Message(*_values(self))
 
     def __eq__(self, other: object) -> bool:
-        return _values(self) == _values(other) if isinstance(other, Message) else NotImplemented
+        return _said(self) == _said(other) if isinstance(other, Message) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(_values(self))
+        return hash(_said(self))
 
     def __str__(self) -> str:
         speaker = f"{self.role} ({self.name})" if self.name else self.role
@@ -213,6 +230,7 @@ class Message:
 
 
 _values = attrgetter(*(field.name for field in fields(Message) if field.init))
+_said = attrgetter(*(f.name for f in fields(Message) if f.init and f.name != "provider_fields"))
 (
     _set_role,
     _set_content,
@@ -221,6 +239,7 @@ _values = attrgetter(*(field.name for field in fields(Message) if field.init))
     _set_tool_call_id,
     _set_name,
     _set_has_error,
+    _set_provider_fields,
     _set_bare,
 ) = (vars(Message)[field.name].__set__ for field in fields(Message))
 
@@ -245,7 +264,9 @@ class _Said(Message):
         said = getattr(role, "type", role)
         if said not in (None, self.kind):
             raise InvalidOption(f"{type(self).__name__} has the role {self.kind!r}, not {said!r}")
-        text, media = as_content(content)
+        text, media, further = as_content(content)
+        if further is not None:
+            more["provider_fields"] = further
         name = name or getattr(role, "name", None)
         super().__init__(self.kind, text, media, name=name, **more)
 
@@ -277,9 +298,12 @@ class AIMessage(_Said):
         tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
         role: object = None,
         name: str | None = None,
+        provider_fields: ProviderFields | None = None,
     ) -> None:
         calls = tuple(map(as_tool_call, _listed(tool_calls)))
-        super().__init__(content, role=role, name=name, tool_calls=calls)
+        super().__init__(
+            content, role=role, name=name, tool_calls=calls, provider_fields=provider_fields
+        )
 
 
 class ToolMessage(_Said):
@@ -312,35 +336,54 @@ _NO_CONTENT = (bool, int, float, complex, bytes, bytearray, Mapping, set, frozen
 _PARTS = "text, image_url, input_audio and audio_url"
 
 
-def as_content(content: Content) -> tuple[Any, Placed]:
-    """*content* as text, and the images and sounds in it; a future is kept as it is."""
+class MessageContent(NamedTuple):
+    """A content as text, the images and sounds in it, and the further fields of its parts."""
+
+    text: Any
+    media: Placed = ()
+    provider_fields: ProviderFields | None = None
+
+
+def as_content(content: Content) -> MessageContent:
+    """*content* in its parts; a future is kept as it is."""
     if isinstance(content, list | tuple):
-        texts: list[str] = []
-        media: list[tuple[int, Media]] = []
-        length = 0
-        for piece in content:
-            part = _part(piece)
-            if isinstance(part, str):
-                texts.append(part)
-                length += len(part)
-            else:
-                media.append((length, part))
-        return "".join(texts), tuple(media)
+        return _joined_parts(content)
     if content is None:
-        return "", ()
+        return MessageContent("")
     if isinstance(content, _NO_CONTENT):
         raise _wrong_content(content)
     medium = as_media(content)
-    return (content, ()) if medium is None else ("", ((0, medium),))
+    return MessageContent(content) if medium is None else MessageContent("", ((0, medium),))
 
 
-def _part(value: object) -> str | Media:
-    """One element of a list of parts: text, an image or a sound, or such a part as a dict."""
+def _joined_parts(content: Sequence[object]) -> MessageContent:
+    texts: list[str] = []
+    media: list[tuple[int, Media]] = []
+    pairs: list[tuple[int, Mapping[str, object]]] = []
+    length = 0
+    for piece in content:
+        part, more = _part(piece)
+        if isinstance(part, str):
+            texts.append(part)
+            length += len(part)
+            pairs += [(len(part), more)] if part else []
+        else:
+            media.append((length, part))
+            pairs.append((0, more))
+    further = ProviderFields.of({"content": pairs}) if any(more for _, more in pairs) else None
+    return MessageContent("".join(texts), tuple(media), further)
+
+
+_NOTHING_MORE: Mapping[str, object] = {}
+
+
+def _part(value: object) -> tuple[str | Media, Mapping[str, object]]:
+    """One of a list of parts, text, an image or a sound, and its fields that are none of these."""
     if isinstance(value, str):
-        return str.__str__(value)
+        return str.__str__(value), _NOTHING_MORE
     medium = as_media(value)
     if medium is not None:
-        return medium
+        return medium, _NOTHING_MORE
     if isinstance(value, Mapping):
         return _part_of_dict(value)
     raise _wrong_content(value)
@@ -353,22 +396,35 @@ def _wrong_content(value: object) -> InvalidOption:
     )
 
 
-def _part_of_dict(part: Mapping[str, object]) -> str | Media:
+def _part_of_dict(part: Mapping[str, object]) -> tuple[str | Media, Mapping[str, object]]:
     kind = part.get("type")
     body = part.get(kind) if isinstance(kind, str) else None
+    more = {key: value for key, value in part.items() if key not in ("type", kind)}
     if kind == "text" and isinstance(body, str):
-        return str.__str__(body)
+        return str.__str__(body), more
     if isinstance(body, str):
         body = {"url": body}
     if not isinstance(body, Mapping):
         body = {}
+    known = _BODIES.get(str(kind), ())
+    inner = {key: value for key, value in body.items() if key not in known}
+    if inner:
+        more[str(kind)] = inner
     if kind == "image_url" and isinstance(body.get("url"), str):
-        return Image(body["url"], body.get("detail"))
+        return Image(body["url"], body.get("detail")), more
     if kind == "audio_url" and isinstance(body.get("url"), str):
-        return Audio.from_url(body["url"])
+        return Audio.from_url(body["url"]), more
     if kind == "input_audio" and isinstance(body.get("data"), str):
-        return Audio(body["data"], body.get("format") or "")
+        return Audio(body["data"], body.get("format") or ""), more
     raise InvalidOption(f"a part of a message is one of {_PARTS}, got {part!r:.120}")
+
+
+_BODIES = {
+    "image_url": ("url", "detail"),
+    "audio_url": ("url",),
+    "input_audio": ("data", "format"),
+}
+"""The fields of each kind of part that an image or a sound holds."""
 
 
 def as_tool_call(value: ToolCall | Mapping[str, object]) -> ToolCall:
@@ -387,6 +443,7 @@ def as_tool_call(value: ToolCall | Mapping[str, object]) -> ToolCall:
 
 
 _KEYS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
+_CALL_KEYS = frozenset({"id", "type", "function", "index"})
 
 
 def as_message(value: Message | Mapping[str, Any]) -> Message:
@@ -403,18 +460,13 @@ def as_message(value: Message | Mapping[str, Any]) -> Message:
             f'{{"role": "user", "content": "..."}}, got {value!r:.80} in it'
         )
     role = "system" if value.get("role") == "developer" else value.get("role")
-    calls = tuple(map(as_tool_call, value.get("tool_calls") or ()))
-    text, media = as_content(value.get("content"))
+    listed = value.get("tool_calls") or ()
+    calls = tuple(map(as_tool_call, listed))
+    text, media, further = as_content(value.get("content"))
     if role not in ROLES or (value.get("content") is None and not calls):
         known = ", ".join(ROLES)
         raise InvalidOption(
             f"a message needs a role of {known} and text or a list of parts as content, "
-            f"got {dict(value)!r:.200}"
-        )
-    unknown = sorted(str(key) for key in value if key not in _KEYS and value[key])
-    if unknown:
-        raise InvalidOption(
-            f"a message has no field {unknown[0]!r} (it has: {', '.join(sorted(_KEYS))}), "
             f"got {dict(value)!r:.200}"
         )
     return Message(
@@ -424,7 +476,39 @@ def as_message(value: Message | Mapping[str, Any]) -> Message:
         calls,
         value.get("tool_call_id") or None,
         value.get("name") or None,
+        provider_fields=_further(value, listed, further),
     )
+
+
+def _further(
+    message: Mapping[str, Any], calls: Iterable[Any], of_parts: ProviderFields | None
+) -> ProviderFields | None:
+    """The fields of *message*, of its *calls* and of its parts that are nothing else here."""
+    found = {key: value for key, value in message.items() if key not in _KEYS and _says(value)}
+    for key in found:
+        if hint := nearest(str(key), _KEYS, 0.8):
+            raise InvalidOption(f"a message has no field {key!r}{hint}, got {dict(message)!r:.200}")
+    more = [_further_of_call(call) for call in calls]
+    if any(more):
+        found["tool_calls"] = more
+    if of_parts is not None:
+        found |= json.loads(of_parts.fields)
+    return ProviderFields.of(found) if found else None
+
+
+def _further_of_call(call: ToolCall | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(call, ToolCall):
+        return {}
+    more = {key: value for key, value in call.items() if key not in _CALL_KEYS and _says(value)}
+    inner = call["function"].items()
+    if function := {key: v for key, v in inner if key not in ("name", "arguments") and _says(v)}:
+        more["function"] = function
+    return more
+
+
+def _says(value: object) -> bool:
+    """True unless a field of this *value* might as well be missing."""
+    return value is not None and value != "" and value != [] and value != {}
 
 
 # -- rendered messages
@@ -444,9 +528,10 @@ class Messages:
     ``audio``) that a backend must have to take them. ``kept`` is the last message as it is,
     ``None`` where its text is a rope; ``outline`` is the message, perhaps without its text.
     ``cache`` holds what a backend derives from exactly this prefix (token ids, encoded JSON),
-    keyed by whatever that backend chooses. Nothing that is said later joins the message of a
-    ``closed`` link. The *spans* of the text say where it comes from. ``noted`` is the number by
-    which a recorder knows the prefix, and its mark.
+    keyed by whatever that backend chooses; ``provided`` is true if a message has fields of a
+    provider. Nothing that is said later joins the message of a ``closed`` link. The *spans* of the
+    text say where it comes from. ``noted`` is the number by which a recorder knows the prefix, and
+    its mark.
     """
 
     __slots__ = (
@@ -463,6 +548,7 @@ class Messages:
         "noted",
         "outline",
         "parent",
+        "provided",
     )
 
     def __init__(
@@ -478,12 +564,17 @@ class Messages:
         self._spans, self._rope = spans, rope
         self._held: weakref.ref[Message] | None = None
         self.needs: frozenset[str]
+        self.provided: bool
         if parent is None:
-            self.length, self.needs = 1, _NOTHING
+            self.length, self.needs, self.provided = 1, _NOTHING, False
         else:
             self.length, self.needs = 1 + parent.length, parent.needs
-        if message.media:
-            self.needs |= {medium.feature for _, medium in message.media}
+            self.provided = parent.provided
+        if not message.bare:
+            if message.media:
+                self.needs |= {medium.feature for _, medium in message.media}
+            if message.provider_fields is not None:
+                self.provided = True
         self._digest: bytes | None = None
         self._trail: int | None = None
         self.cache: dict[object, object] = {}
@@ -498,13 +589,20 @@ class Messages:
         return cls(parent, outline, closed, rope=rope)
 
     def longer(
-        self, added: str, media: Placed, calls: tuple[ToolCall, ...], spans: Spans = NOWHERE
+        self,
+        added: str,
+        media: Placed,
+        calls: tuple[ToolCall, ...],
+        spans: Spans = NOWHERE,
+        provided: ProviderFields | None = None,
     ) -> Messages:
         """The chain whose last message goes on with *added*; *media* are all that it then has.
 
-        *spans* are those of *added*.
+        *spans* are those of *added*, and *provided* the fields of a provider.
         """
-        outline = replace(self.outline, content="", media=media, tool_calls=calls)
+        outline = replace(
+            self.outline, content="", media=media, tool_calls=calls, provider_fields=provided
+        )
         return Messages.roped(self.parent, outline, Rope(self.rope, added, spans), bool(calls))
 
     @property
@@ -522,7 +620,10 @@ class Messages:
 
     @property
     def trail(self) -> int:
-        """A number that tells chains of equal messages apart whose texts come from elsewhere."""
+        """A number that tells chains of equal messages apart whose texts come from elsewhere.
+
+        Or whose providers gave them other fields.
+        """
         if self._trail is None:
             todo: list[Messages] = []
             link: Messages | None = self
@@ -532,7 +633,10 @@ class Messages:
             found = 0 if link is None or link._trail is None else link._trail
             for part in reversed(todo):
                 spans = part._spans if part.kept is not None else part.rope.marks()
-                part._trail = found = trail(found, part.length, spans)
+                found = trail(found, part.length, spans)
+                if part.outline.provider_fields is not None:
+                    found = hash((found, part.outline.provider_fields))
+                part._trail = found
         assert self._trail is not None
         return self._trail
 
@@ -580,6 +684,14 @@ class Messages:
         for message in messages:
             chain = cls(chain, message.plain(), message.whole)
         return chain
+
+    def shed_for(self, asked: str) -> tuple[str, ...]:
+        """The names of fields that are not sent to the server *asked*: others gave them."""
+        if not self.provided:
+            return ()
+        given = (link.outline.provider_fields for link in self.links())
+        others = [each.names for each in given if each is not None and not each.are_for(asked)]
+        return tuple(dict.fromkeys(name for names in others for name in names))
 
     def links(self) -> list[Messages]:
         """Every link, first message first."""

@@ -41,9 +41,10 @@ class Fault:
     It answers with *status*, *headers* and *body*; without a body, with the first *share* of the
     right answer (0: not even a status line). Then it *ends*: normally (``whole``), by closing or
     resetting the connection, or not at all (``hang``). ``spoilt`` changes the right answer itself:
-    ``empty`` leaves out the choices, ``endless`` the finish reason, ``error`` puts an error into
-    it, ``cut`` ends a stream properly, but early. ``dated`` adds ``Retry-After`` as an HTTP date
-    that is now.
+    ``empty`` leaves out the choices, ``endless`` the finish reason and what else would tell that
+    it is whole: the end mark of a stream, else the text; ``error`` puts an error into it, ``cut``
+    ends a stream properly, but early, else the JSON of the body. ``dated`` adds ``Retry-After`` as
+    an HTTP date that is now.
     """
 
     name: str
@@ -305,8 +306,9 @@ def _http(status: int, body: bytes, headers: Mapping[str, str] | None = None) ->
     return f"HTTP/1.1 {status} X\r\n{head}\r\n".encode() + body
 
 
-def _json(value: object) -> bytes:
-    return _http(200, json.dumps(value).encode())
+def _json(value: object, cut: bool = False) -> bytes:
+    body = json.dumps(value).encode()
+    return _http(200, body[: len(body) // 2] if cut else body)
 
 
 def _events(events: list[Any], done: bool = True) -> bytes:
@@ -344,14 +346,20 @@ def _chat(server: FaultServer, ask: Ask, spoilt: str) -> bytes:
         )
     if spoilt == "error":
         return _json(_ERROR)
-    ended = None if spoilt in ("endless", "cut") else "stop"
-    content = text[: len(text) // 2] if spoilt == "cut" else text
+    ended = None if spoilt == "endless" else "stop"
+    content = "" if spoilt == "endless" else text
     message = {"role": "assistant", "content": content}
+    scored = _logprobs(_pieces(content)) if ask.data.get("logprobs") else None
     choices = [
-        {"index": index, "message": message, "finish_reason": ended, "logprobs": None}
+        {"index": index, "message": message, "finish_reason": ended, "logprobs": scored}
         for index in range(0 if spoilt == "empty" else wanted)
     ]
-    return _json({**common, "object": "chat.completion", "choices": choices, "usage": usage})
+    answer = {**common, "object": "chat.completion", "choices": choices, "usage": usage}
+    return _json(answer, cut=spoilt == "cut")
+
+
+def _logprobs(pieces: Iterable[str]) -> dict[str, Any]:
+    return {"content": [{"token": each, "logprob": -1.0, "top_logprobs": []} for each in pieces]}
 
 
 def _chat_stream(
@@ -366,7 +374,8 @@ def _chat_stream(
             choice = {"index": index, "delta": delta, "finish_reason": end, "logprobs": None}
             events.append({**common, "choices": [choice]})
     if spoilt == "endless":
-        events = [event for event in events if event["choices"][0]["finish_reason"] is None]
+        open_ones = (event for event in events if event["choices"][0]["finish_reason"] is None)
+        return _events([*open_ones, {**common, "choices": [], "usage": usage}], done=False)
     if spoilt in ("cut", "error"):
         events = events[: len(events) // 2] + ([_ERROR] if spoilt == "error" else [])
         return _events(events, done=False)
@@ -379,17 +388,17 @@ def _generate(server: FaultServer, ask: Ask, spoilt: str) -> bytes:
     if spoilt == "error":
         return _events([_ERROR], done=False) if ask.streams else _json(_ERROR)
     if not ask.streams:
-        content = text[: len(text) // 2] if spoilt == "cut" else text
-        answer = _native(server, ask, content, not spoilt)
-        return _json([] if spoilt == "empty" else answer)
+        answer = _native(server, ask, "" if spoilt == "endless" else text, spoilt != "endless")
+        return _json([] if spoilt == "empty" else answer, cut=spoilt == "cut")
     pieces = _pieces(text)
     beginnings = ["".join(pieces[:count]) for count in range(1, len(pieces) + 1)]
     events = [
         _native(server, ask, beginning, beginning == text and not spoilt)
         for beginning in beginnings
     ]
-    if spoilt in ("cut", "empty"):
-        return _events(events[: len(events) // 2 if spoilt == "cut" else 0], done=False)
+    if spoilt in ("cut", "empty", "endless"):
+        kept = {"cut": len(events) // 2, "empty": 0, "endless": len(events)}[spoilt]
+        return _events(events[:kept], done=False)
     return _events(events)
 
 

@@ -38,8 +38,9 @@ from appl.price_table import row_of, seller_at
 from appl.prompt import Messages
 from appl.prompt.secret import conceal, is_likely
 from appl_backends.guard import alone, guard_clients, question
-from appl_backends.openai.answer import Assembly, response_of
+from appl_backends.openai.answer import response_of
 from appl_backends.openai.body import OPTIONS, asks_for_any_object, strictly
+from appl_backends.openai.streamed import Assembly
 
 FEATURES = frozenset(
     {

@@ -36,7 +36,7 @@ def test_an_image_alone_is_a_message() -> None:
         SystemMessage("s", name="n"),
         UserMessage(["a", CAT, "b", Audio(b"\x01", "wav")], name="Ann"),
         AIMessage("I add", tool_calls=[CALL]),
-        AIMessage(tool_calls=[CALL, ToolCall("c2", "f", "")]),
+        AIMessage(tool_calls=[CALL, ToolCall("c2", "f", "{}")]),
         ToolMessage("3", tool_call_id="c1"),
     ],
 )
@@ -85,7 +85,8 @@ def test_what_vendors_put_beside_a_message_is_taken_when_it_is_empty() -> None:
         ({"role": "bot", "content": "x"}, "system, user, assistant, tool"),
         ({"role": "user"}, "content"),
         ({"role": "user", "content": None}, "content"),
-        ({"role": "user", "content": "x", "cache_control": {"type": "t"}}, "cache_control"),
+        ({"role": "assistant", "content": "x", "tool_cals": [1]}, "did you mean 'tool_calls'"),
+        ({"role": "user", "content": "x", "of_mine": object()}, "plain data"),
         ({"role": "user", "content": [{"type": "file", "file": {}}]}, "text, image_url"),
         ({"role": "user", "content": [{"type": "image_url"}]}, "image_url"),
         ({"role": "user", "content": [3]}, "got 3"),

@@ -203,8 +203,8 @@ async def test_any_text_arrives_as_it_was() -> None:
     text = 'quote " slash \\ newline \n nul \0 \u2028 é 漢 🙂'
     with FaultServer() as server:
         assert (await sent(server, request(text)))["messages"][0]["content"] == text
-        half = await sent(server, request("é \ud83d half"))
-    assert half["messages"][0]["content"] == "é \ud83d half"
+        half = await sent(server, request("é \ud83d half, \ud83d\ude42"))
+    assert half["messages"][0]["content"] == "é � half, 🙂"
 
 
 async def test_a_message_is_encoded_once_for_all_that_follows() -> None:
@@ -234,7 +234,7 @@ def test_the_last_message_is_kept_encoded_unless_it_grows() -> None:
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 33, 70])
 def test_a_long_chat_is_sent_whole_in_its_order_whatever_was_kept_of_it(count: int) -> None:
     server = server_for("other", None, (), ())
-    texts = [f"message {at}, \ud83d" if at % 7 == 0 else f"é {at}" for at in range(count)]
+    texts = [f"message {at}, \U0001f600" if at % 7 == 0 else f"é {at}" for at in range(count)]
     chain = None
     for at, text in enumerate(texts, 1):
         chain = Messages(chain, Message("user", text))
@@ -246,12 +246,12 @@ def test_a_long_chat_is_sent_whole_in_its_order_whatever_was_kept_of_it(count: i
             assert [each["content"] for each in sent] == wanted
 
 
-def test_half_of_a_surrogate_pair_in_an_option_is_sent_as_an_escape() -> None:
+def test_half_of_a_surrogate_pair_is_replaced_as_servers_refuse_it() -> None:
     asked = request()
     asked.messages = Messages(None, Message("user", "half \udc4d"))
     asked.sampling = Sampling(max_tokens=4, stop=("half \ud83d",))
     sent = json.loads(b"".join(body_of(asked, "m", server_for("other", None, (), ()))))
-    assert sent["stop"] == ["half \ud83d"] and sent["messages"][0]["content"] == "half \udc4d"
+    assert sent["stop"] == ["half �"] and sent["messages"][0]["content"] == "half �"
 
 
 # -- keys and addresses
@@ -478,9 +478,10 @@ async def test_samples_come_in_the_order_of_their_index() -> None:
 @pytest.mark.parametrize(
     ("said", "finish"),
     [("stop", "stop"), ("length", "length"), ("eos", "stop"), ("max_tokens", "length"),
-     ("function_call", "tool_calls"), ("strange", "strange")],
+     ("MAX_TOKENS", "length"), ("tool_calls", "unknown"), ("strange", "strange"), (None, "unknown"),
+     ("", "unknown"), (5, "unknown")],
 )  # fmt: skip
-async def test_finish_reasons_have_one_name(said: str, finish: str) -> None:
+async def test_finish_reasons_have_one_name(said: Any, finish: str) -> None:
     with says(chat(finish=said)) as server:
         assert (await answered(server)).samples[0].finish_reason == finish
 
@@ -488,8 +489,11 @@ async def test_finish_reasons_have_one_name(said: str, finish: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
-        (chat(finish=None), MalformedResponse),
-        (chat(finish=""), MalformedResponse),
+        (chat({"content": None}, finish=None), MalformedResponse),
+        (chat({"content": ""}, finish=""), MalformedResponse),
+        (chat({"content": ""}, finish="tool_calls"), MalformedResponse),
+        (chat({"content": ""}, finish="strange"), MalformedResponse),
+        (chat({"content": ""}, finish="SAFETY"), BackendRefused),
         (chat(finish="content_filter"), BackendRefused),
         (chat(finish="error"), BackendUnavailable),
         ({**chat(), "choices": []}, MalformedResponse),
@@ -574,12 +578,11 @@ async def test_samples_of_a_stream_are_told_apart() -> None:
 @pytest.mark.parametrize(
     ("events", "kind"),
     [
-        ([delta(content="a")], MalformedResponse),
+        ([delta(content="")], MalformedResponse),
         ([], MalformedResponse),
         ([delta(content="a"), "{broken"], MalformedResponse),
         ([delta(content="a"), {"error": {"message": "slow", "code": 429}}], BackendBusy),
         ([delta(content="a"), {"error": {"message": "boom"}}], BackendUnavailable),
-        ([delta(4, content="a")], MalformedResponse),
         ([{"choices": "x"}], MalformedResponse),
         ([delta(content="a", finish="content_filter")], BackendRefused),
     ],
@@ -590,6 +593,14 @@ async def test_a_stream_that_is_not_complete_is_an_error(
 ) -> None:
     with streams(*events, done=done) as server:
         assert type(await failed(server, emit=lambda chunk: None)) is kind
+
+
+async def test_a_stream_without_a_finish_reason_is_complete_only_with_its_last_line() -> None:
+    with streams(delta(4, content="a")) as server:
+        (sample,) = (await answered(server, emit=lambda chunk: None)).samples
+    assert (sample.text, sample.finish_reason) == ("a", "unknown")
+    with streams(delta(content="a"), done=False) as server:
+        assert type(await failed(server, emit=lambda chunk: None)) is MalformedResponse
 
 
 async def test_a_stream_without_its_last_line_is_complete_with_its_finish_reason() -> None:

@@ -28,8 +28,10 @@ from appl.backend_http import errors_of_http
 from appl.errors import BackendError, BackendRefused, BackendTimeout, MalformedResponse
 from appl.testing import Fake, Fault, FaultServer, Policy, Retries, running
 from appl_backends.embedded import WEIGHTS
+from appl_backends.http.events import EventParser
 from appl_backends.openai import OpenAI
-from appl_backends.openai.answer import Assembly, EventParser, json_in, response_of
+from appl_backends.openai.answer import json_in, response_of
+from appl_backends.openai.streamed import Assembly
 from appl_backends.sglang import SGLang
 from appl_backends.sglang.probe import probe, tokens_of
 from appl_backends.sglang.wire import Wire

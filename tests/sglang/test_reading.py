@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from appl.backend import Sampling
+from appl.backend import Sample, Sampling
 from appl.errors import BackendUnavailable, MalformedResponse
 from appl_backends.sglang import answers
 from appl_backends.sglang.answer_text import AnswerReader, GrowingAnswers, Thinking
@@ -96,18 +96,22 @@ def test_deltas_add_up_ids_and_logprobs() -> None:
     assert [token.logprob for token in answers.sample(whole).logprobs or ()] == [-1.0, -2.0]
 
 
-@pytest.mark.parametrize(
-    "event", [5, {}, {"text": "x"}, {"text": 5, "meta_info": {}}, {"index": 9}]
-)
+@pytest.mark.parametrize("event", [5, {}, {"text": 5, "meta_info": {}}, {"index": 9}])
 def test_an_event_that_is_no_answer_is_malformed(event: Any) -> None:
     with pytest.raises(MalformedResponse):
         list(GrowingAnswers(reader(), 1, False, "it").add(event))
 
 
-@pytest.mark.parametrize("found", [None, 5, "x", [], {}, {"text": "x"}, answer("x", None)])
-def test_half_an_answer_is_malformed(found: Any) -> None:
+@pytest.mark.parametrize("found", [None, 5, "x", [], {}, {"text": 5}, answer("", None)])
+def test_no_answer_is_malformed(found: Any) -> None:
     with pytest.raises(MalformedResponse):
         answers.answers(found, 1, "it")
+
+
+@pytest.mark.parametrize("found", [{"text": "x"}, answer("x", None), {"text": "x", "meta_info": 5}])
+def test_a_text_that_does_not_say_why_it_ended_is_an_answer(found: Any) -> None:
+    (read,) = answers.answers(found, 1, "it")
+    assert answers.sample(read) == Sample("x", "unknown")
 
 
 def test_an_answer_that_was_broken_off_is_no_answer() -> None:

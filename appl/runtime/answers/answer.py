@@ -10,6 +10,7 @@ from typing import Protocol
 
 from appl.backend import Sample
 from appl.prompt.message import AIMessage, ToolCall, ToolMessage
+from appl.prompt.provider_fields import ProviderFields
 
 CallFilter = Callable[[ToolCall], bool]
 """True for those calls of tools that are to be run."""
@@ -53,7 +54,15 @@ class Answer(str):
     @property
     def message(self) -> AIMessage:
         """The answer as a message, which is printed as its text."""
-        return _Spoken(str.__str__(self), tool_calls=self._sample.tool_calls)
+        sample = self._sample
+        return _Spoken(
+            str.__str__(self), tool_calls=sample.tool_calls, provider_fields=sample.provider_fields
+        )
+
+    @property
+    def provider_fields(self) -> ProviderFields | None:
+        """The further fields of the answer, which its provider wants back; see ``message``."""
+        return self._sample.provider_fields
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:

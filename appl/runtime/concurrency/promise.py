@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from appl.prompt import Lazy
     from appl.prompt.chain import Part, PromptNode
     from appl.prompt.message import Message
+    from appl.prompt.provider_fields import ProviderFields
     from appl.prompt.voice import Voice
 
 _LOCK = threading.Lock()
@@ -289,6 +290,12 @@ class Promise:
         outcome = self.last().outcome
         value = outcome.said if isinstance(outcome, Value) else None
         return value.message if isinstance(value, Answer) and value.tool_calls else None
+
+    def prompt_provided(self) -> ProviderFields | None:
+        """The fields that the provider wants back with the answer."""
+        outcome = self.last().outcome
+        value = outcome.said if isinstance(outcome, Value) else None
+        return value.provider_fields if isinstance(value, Answer) else None
 
     def prompt_source(self) -> Promise:
         return self.last()

@@ -25,8 +25,11 @@ def settled(value: Message | Mapping[str, Any]) -> Message:
     if isinstance(value, Mapping):
         return as_message({key: _finished(item) for key, item in value.items()})
     if isinstance(value, Message) and type(value.content) is not str:
-        text, media = as_content(_finished(value.content))
-        return replace(value.plain(), content=text, media=value.media or media)
+        text, media, further = as_content(_finished(value.content))
+        further = value.provider_fields or further
+        return replace(
+            value.plain(), content=text, media=value.media or media, provider_fields=further
+        )
     return as_message(value)
 
 

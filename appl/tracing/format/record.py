@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import builtins
+import json
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from appl import errors
 from appl.backend import FEATURES, Profile, Response, Sample, TokenLogprob, Usage
 from appl.prompt.message import ToolCall
-from appl.tracing.format.codec import Big, Plain, plain, shortened
+from appl.prompt.provider_fields import ProviderFields
+from appl.tracing.format.codec import Big, Plain, plain, revive, shortened
 
 FORMAT = 1
 ANSWERED, FAILED, CANCELLED = 0, 1, 2
@@ -38,10 +40,12 @@ def response_data(response: Response, big: Big | None = None) -> tuple[Any, ...]
             sample.finish_reason,
             tokens and _tokens(tokens),
         )
-        if sample.tool_calls or reasoning is not None:
+        if sample.tool_calls or reasoning is not None or sample.provider_fields is not None:
             passed = big or _passes
             thought = None if reasoning is None else passed(reasoning)
             told = *told, calls_data(sample.tool_calls, passed), thought
+        if sample.provider_fields is not None:
+            told = *told, provided_data(sample.provider_fields, big or _passes)
         samples.append(told)
     data = (
         samples,
@@ -51,7 +55,23 @@ def response_data(response: Response, big: Big | None = None) -> tuple[Any, ...]
         response.choice_method,
         response.cost,
     )
+    if response.shed:
+        return *data, response.reused, response.shed
     return (*data, response.reused) if response.reused else data
+
+
+def provided_data(provided: ProviderFields, big: Big) -> list[object]:
+    """The fields of a provider as plain data; *big* may put a reference in place of a text."""
+    return [provided.source, shortened(plain(json.loads(provided.fields)), big)]
+
+
+def provided_from(data: Any, big: Read) -> ProviderFields | None:
+    """The fields that ``provided_data`` described. Raises ``ValueError``, ``TypeError``."""
+    if data is None:
+        return None
+    source, fields = data
+    found = checked(dict, revive(fields, cast("Callable[[Any], str | bytes]", big)))
+    return ProviderFields.of(found, checked(str, source))
 
 
 def calls_data(calls: tuple[ToolCall, ...], big: Big) -> list[object]:
@@ -73,7 +93,8 @@ def _tokens(logprobs: tuple[TokenLogprob, ...]) -> list[object]:
 
 def response_from(data: Any, big: Read = _passes) -> Response:
     """The response that ``response_data`` described. Raises ``ValueError``, ``TypeError``."""
-    samples, used, model, scores, method, cost, *reused = data
+    samples, used, model, scores, method, cost = data[:6]
+    reused, shed = _padded(data[6:], 0, ())
     return Response(
         samples=tuple(_sample(sample, big) for sample in samples),
         usage=Usage(*(optional(int, count) for count in used)),
@@ -81,21 +102,28 @@ def response_from(data: Any, big: Read = _passes) -> Response:
         scores=None if scores is None else tuple(checked(float, score) for score in scores),
         choice_method=optional(str, method),
         cost=optional(int, cost),
-        reused=checked(int, reused[0]) if reused else 0,
+        reused=checked(int, reused),
+        shed=tuple(checked(str, name) for name in shed),
     )
 
 
 def _sample(data: Any, big: Read) -> Sample:
-    text, reason, logprobs, *more = data
+    text, reason, logprobs = data[:3]
     tokens = None if logprobs is None else tuple(_token(*token) for token in logprobs)
-    calls, reasoning = more or ((), None)
+    calls, reasoning, provided = _padded(data[3:], (), None, None)
     return Sample(
         checked(str, big(text)),
         word(reason),
         tokens,
         calls_from(calls, big),
         None if reasoning is None else checked(str, big(reasoning)),
+        provided_from(provided, big),
     )
+
+
+def _padded(found: Any, *usual: object) -> list[Any]:
+    """The optional fields that were *found*, and the *usual* values of those after them."""
+    return [*found[: len(usual)], *usual[len(found) :]]
 
 
 def _token(token: object, logprob: object, top: Any) -> TokenLogprob:

@@ -701,6 +701,7 @@ class Builder:
             optional(str, more.get("of")),
             optional(str, more.get("name")),
             checked(bool, more.get("error", False)),
+            record.provided_from(more.get("provided"), self._long),
         )
         return message, self._masks + tuple(mask for _, _, masked in media for mask in masked)
 

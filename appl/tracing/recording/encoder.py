@@ -381,7 +381,8 @@ class EventEncoder:
         if len(content) <= _SHORT_TEXT and message.bare:
             said = message.role, content
             return self.written.messages.find(said) or self._short(said)
-        key = (digest_of(*message.fields()),)
+        provided = message.provider_fields
+        key = digest_of(*message.fields()), *(() if provided is None else (provided,))
         number = self.written.messages.find(key)
         if number is None:
             answer = self.written.answers.find(content) if message.bare else None
@@ -432,6 +433,8 @@ class EventEncoder:
         ):
             if value:
                 found[key] = value
+        if (provided := message.provider_fields) is not None:
+            found["provided"] = record.provided_data(provided, lambda t: self._answer(t, masks))
         return found
 
     def _medium(self, medium: Media) -> int:
@@ -536,7 +539,7 @@ class EventEncoder:
         first, size = samples[0] if len(samples) == 1 else None, 0
         if first is not None:
             size = len(first.text)
-            if first.tool_calls or first.reasoning:
+            if first.tool_calls or first.reasoning or first.provider_fields is not None:
                 size += _others(first)
         if first is None or size > LONG_TEXT or self.redact is not None:
             self._ended_otherwise(event, response)
@@ -697,9 +700,9 @@ _HANDLERS: dict[type, Callable[[EventEncoder, Any], None]] = {
 
 
 def _others(sample: Sample) -> int:
-    """The length of what a model said besides the text: calls of tools, reasoning."""
-    calls = sum(len(call.arguments) for call in sample.tool_calls)
-    return calls + len(sample.reasoning or "")
+    """The length of all but the text: calls of tools, reasoning, fields of the provider."""
+    calls, provided = sum(len(c.arguments) for c in sample.tool_calls), sample.provider_fields
+    return calls + len(sample.reasoning or "") + (len(provided.fields) if provided else 0)
 
 
 def _masked(fields: tuple[object, ...], masks: list[str]) -> tuple[Any, ...]:

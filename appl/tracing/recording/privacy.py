@@ -77,7 +77,7 @@ _NOTHING = stored(FileRecord("T", 0, ""))
 _NO_NAMES, _REDACTED = (), (REDACTED,)
 _STAYS = frozenset({Content.PLAIN, Content.OWNER, Content.PATH})
 
-_MORE = frozenset(["media", "calls", "of", "name", "error", "from"])
+_MORE = frozenset(["media", "calls", "of", "name", "error", "from", "provided"])
 _ABOUT = frozenset(["first", "source", "of"])
 
 _HEADER = frozenset(
@@ -232,7 +232,8 @@ class Veil:
         """The details of a message that are shown, and its speaker's name."""
         more = dict(record.more or {})
         _check_names(record.tag, more, _MORE)
-        more.pop("from", None)
+        for name in ("from", "provided"):
+            more.pop(name, None)
         if "calls" in more:
             more["calls"] = self._calls(more["calls"])
         return more
@@ -265,7 +266,7 @@ class Veil:
         text, reason, _, *more = sample
         if not more:
             return [self.text(text), reason, None]
-        calls, reasoning = more
+        calls, reasoning, *_ = more
         thought = None if reasoning is None else self.text(reasoning)
         return [self.text(text), reason, None, self._calls(calls), thought]
 

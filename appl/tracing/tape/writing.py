@@ -224,6 +224,8 @@ class _Lines:
             "error": message.has_error,
             "media": [[offset, tagged(medium.digest)] for offset, medium in message.media],
             "calls": records.calls_data(message.tool_calls, self._texts.shortened),
+            "provided": message.provider_fields
+            and records.provided_data(message.provider_fields, self._texts.shortened),
         }
         return {name: value for name, value in more.items() if value} or None
 

@@ -23,6 +23,7 @@ from appl.backend import (
     Sample,
     Sampling,
     check_media,
+    check_provider_fields,
 )
 from appl.errors import (
     BackendTimeout,
@@ -32,6 +33,7 @@ from appl.errors import (
     nearest,
 )
 from appl.price import Free
+from appl.prompt import Messages
 from appl.threads import start as start_thread
 from appl_backends.embedded.blas_threads import BlasThreads
 from appl_backends.embedded.cache import PrefixCache
@@ -150,7 +152,7 @@ class Embedded:
         if request.sampling.choices is not None:
             alone = await self._alone(request, task)
             response = _chosen(response, request, task, alone)
-        return _named(response)
+        return _named(response, request.messages)
 
     async def _alone(self, request: Request, task: EngineTask) -> list[list[float]]:
         """The log-probabilities of the options' tokens without a prompt, where they are needed."""
@@ -203,6 +205,7 @@ class Embedded:
             name = request.sampling.extra[0][0]
             raise Unsupported(f"the embedded backend has no option {name!r}")
         check_media(self.profile, request.messages)
+        check_provider_fields(self.profile, request.messages)
         if request.n < 1:
             raise Unsupported(f"n must be at least 1, got {request.n}")
 
@@ -320,7 +323,7 @@ def _numbered(emit: Emit | None, first: int) -> Callable[[AnswerPiece], None] | 
     return emit and (lambda piece: emit(Chunk(first + piece.sample, piece.text)))
 
 
-def _named(response: Response) -> Response:
+def _named(response: Response, messages: Messages | None) -> Response:
     return Response(
         response.samples,
         response.usage,
@@ -328,6 +331,7 @@ def _named(response: Response) -> Response:
         response.scores,
         response.choice_method,
         cost=0,
+        shed=messages.shed_for("") if messages is not None else (),
     )
 
 

@@ -73,10 +73,10 @@ class Answer:
 
     @property
     def content_type(self) -> str:
-        """The header ``Content-Type``, empty if there is none."""
+        """The header ``Content-Type`` in lower case, empty if there is none."""
         for name, value in self._head.items():
             if name.lower() == b"content-type":
-                return value.decode("latin-1")
+                return value.decode("latin-1").lower()
         return ""
 
     def feed(self, data: bytes) -> bytes:

@@ -9,17 +9,21 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from typing import Any
 
-from appl.backend import Emit, Profile, Request, Response, check_media
+from appl.backend import Chunk, Emit, Profile, Request, Response, check_media
+from appl.backend_check import read_json
 from appl.backend_http import STREAM_BYTES, asked_of, check_url, host_of
 from appl.errors import ModelNotFound
 from appl.prompt.secret import conceal
-from appl_backends.openai.answer import Assembly, EventParser, json_in, response_of
+from appl_backends.http.events import EventParser, begins_events, opened, whole
+from appl_backends.openai.answer import json_in, response_of
 from appl_backends.openai.body import OPTIONS, body_of
 from appl_backends.openai.connection import Endpoint, ServerConnection
 from appl_backends.openai.prices import Prices
 from appl_backends.openai.servers import Kind, server_for
 from appl_backends.openai.settings import ServerSettings
+from appl_backends.openai.streamed import Assembly
 
 
 class OpenAI:
@@ -105,13 +109,20 @@ class OpenAI:
             check_media(self._profile, request.messages)
         model = request.model or await self._default_model()
         streamed = emit is not None and "stream" in self._server.features
-        body = body_of(request, model, self._server, stream=streamed)
-        chat = self._connection.chats.get(model) or await self._chat(model)
+        known = self._connection.chats.get(model)
+        who = self._who(model) if known is None else known.who
+        body = body_of(request, model, self._server, who, stream=streamed)
+        chat = known or await self._chat(model)
         if emit is None or not streamed:
-            data = await chat.http.exchange(chat.head, body, chat.who)
-            response = response_of(data, request, chat.who, self._secrets)
+            data = await chat.http.exchange(chat.head, body, chat.who, _json_or_events)
+            if type(data) is _Events:  # it streams, whatever it is asked for
+                response = await self._assembled(request, _one(data), chat.who, _nowhere)
+            else:
+                response = response_of(data, request, chat.who, self._secrets)
         else:
             response = await self._streamed(request, body, chat, emit)
+        if request.messages is not None and request.messages.provided:
+            response = dataclasses.replace(response, shed=request.messages.shed_for(who))
         return self._priced(response, model) if self._has_prices else response
 
     async def _streamed(
@@ -119,17 +130,23 @@ class OpenAI:
     ) -> Response:
         http, head, who = chat
         async with http.stream(head, body, who, STREAM_BYTES) as (content_type, pieces):
-            events, assembly = EventParser(who), Assembly(request, emit, who, self._secrets)
-            if "text/event-stream" not in content_type:
-                whole = b"".join([piece async for piece in pieces])  # bounded by its connection
-                if not whole.startswith(b"data:"):  # it did not stream, or it is no answer
-                    data = json_in(whole, who, self._secrets, content_type)
-                    return response_of(data, request, who, self._secrets)
-                pieces = _one(whole)
-            async for piece in pieces:
-                if any([assembly.take(event) for event in events.feed(piece)]):
-                    break
-            return assembly.response()
+            is_stream, body_pieces = await opened(content_type, pieces)
+            if is_stream:
+                return await self._assembled(request, body_pieces, who, emit)
+            data = json_in(await whole(body_pieces, who), who, self._secrets, content_type)
+            return response_of(data, request, who, self._secrets)
+
+    async def _assembled(
+        self, request: Request, pieces: AsyncIterator[bytes], who: str, emit: Emit
+    ) -> Response:
+        events, assembly = EventParser(who), Assembly(request, emit, who, self._secrets)
+        async for piece in pieces:
+            if any([assembly.take(event) for event in events.feed(piece)]):
+                break
+        else:
+            if not assembly.complete:
+                assembly.take_rest(events.rest())
+        return assembly.response()
 
     async def list_models(self) -> list[str]:
         """The models that the server lists. Raises ``BackendError``."""
@@ -166,6 +183,24 @@ class OpenAI:
 
     def __repr__(self) -> str:
         return f"<OpenAI {self._who(self._profile.default_model or '')}>"
+
+
+class _Events(bytes):
+    """A body that is a stream of events."""
+
+
+def _json_or_events(body: bytes) -> Any:
+    """The JSON in *body*, or the body itself as ``_Events``. Raises ``ValueError``."""
+    try:
+        return read_json(body)
+    except ValueError:
+        if begins_events(body):
+            return _Events(body)
+        raise
+
+
+def _nowhere(chunk: Chunk) -> None:
+    """Drop *chunk*: nobody reads along."""
 
 
 async def _one(piece: bytes) -> AsyncIterator[bytes]:

@@ -1,7 +1,8 @@
-"""The JSON of a chat completion, whole or streamed, as a ``Response``.
+"""The JSON of a whole chat completion as a ``Response``.
 
-Invariant: an answer has as many samples as were asked for, each with a finish reason; anything else
-is an error.
+Invariant: an answer is its text, or its calls. A count, a cost, a score or an end that makes no
+sense is unknown, and refuses no text that is there; an answer that says nothing, without a reason
+for that, is an error.
 """
 
 from __future__ import annotations
@@ -10,32 +11,48 @@ import contextlib
 import json
 import math
 from collections.abc import Iterator
-from typing import Any, TypeGuard
+from typing import Any
 
-from appl.backend import Chunk, Emit, Request, Response, Sample, TokenLogprob, Usage
-from appl.backend_check import (
-    TEXT,
-    WrongField,
-    checked,
-    count_in,
-    counts_in,
-    number_in,
-    read_json,
-    text_in,
-)
-from appl.backend_http import Lines, error_of_payload, not_json, too_long
+from appl.backend import Request, Response, Sample, TokenLogprob, Usage
+from appl.backend_check import WrongField, checked, count_of, number_in, read_json, text_in
+from appl.backend_http import error_of_payload, is_error, not_json
 from appl.errors import BackendError, BackendRefused, BackendUnavailable, MalformedResponse
 from appl.price import millionths
-from appl.prompt import ToolCall
+from appl.prompt import ProviderFields, ToolCall
+from appl_backends.openai.calls import CALL_FIELDS, FUNCTION_FIELDS, calls_of, is_empty
+from appl_backends.stops import TextFilter
+
+UNKNOWN = "unknown"
+"""The finish reason of an answer that is there and does not say why it ended."""
 
 _FINISH = {
-    "eos": "stop",
+    "complete": "stop",
     "end_turn": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "stop": "stop",
     "stop_sequence": "stop",
+    "length": "length",
     "max_tokens": "length",
-    "tool_use": "tool_calls",
+    "model_length": "length",
     "function_call": "tool_calls",
+    "tool_call": "tool_calls",
+    "tool_calls": "tool_calls",
+    "tool_use": "tool_calls",
 }
+_FILTERED = frozenset(
+    """
+    blocklist content_filter content_filtered guardrail_intervened image_safety prohibited_content
+    recitation refusal safety sensitive spii
+""".split()
+)
+_FAILED = frozenset({"abort", "cancelled", "error", "network_error"})
+
+MESSAGE_FIELDS = frozenset({"role", "content", "refusal", "tool_calls", "function_call"})
+REASONING = ("reasoning_content", "reasoning")
+"""The fields that hold the model's reasoning: a server uses one of them, or both for the same."""
+
+OTHER_FORM = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 
 
 def json_in(
@@ -53,339 +70,274 @@ def response_of(data: Any, request: Request, who: str, secrets: tuple[str, ...] 
 
     Raises ``BackendError``, with what was paid for.
     """
+    if isinstance(data, list) and len(data) == 1:  # as Google wraps its errors
+        data = data[0]
     if not isinstance(data, dict):
         raise not_json("" if data is None else json.dumps(data), who, secrets=secrets)
     try:
         choices = data.get("choices")
         if not isinstance(choices, list) or len(choices) < request.n:
             raise _too_few(data, request.n, who, secrets)
-        ordered = choices[:1] if request.n == 1 else sorted(choices[: request.n], key=_index)
-        samples = list[Sample]()
-        for choice in ordered:
-            samples.append(_sample(choice, data, who, secrets))
+        ordered = choices[:1] if request.n == 1 else sorted(choices[: request.n], key=_order)
+        samples = tuple([_sample(choice, data, request, who, secrets) for choice in ordered])
         usage, cost = usage_of(data.get("usage"))
-        return checked(Response(tuple(samples), usage, data.get("model") or "", cost=cost))
+        return checked(Response(samples, usage, _text(data.get("model")), cost=cost))
     except BackendError as error:
         _note_usage(error, data)
         raise
-    except _OTHER_FORM as error:
-        malformed = _another_form(f"{who} answered 200 with", error)
+    except OTHER_FORM as error:
+        malformed = another_form(f"{who} answered 200 with", error)
     _note_usage(malformed, data)
     raise malformed
 
 
 def _too_few(data: dict[str, Any], wanted: int, who: str, secrets: tuple[str, ...]) -> BackendError:
-    choices = data.get("choices")
-    if data.get("error") and not choices:
+    if is_error(data):
         return error_of_payload(data, who, secrets=secrets)
-    got = len(choices) if isinstance(choices, list) else "none"
-    return MalformedResponse(f"{who} answered 200 with {got} of {wanted} choices", status=200)
+    choices = data.get("choices")
+    if isinstance(choices, list) and choices:
+        return BackendRefused(
+            f"{who} answered with {len(choices)} of {wanted} samples, so it does not heed n: write "
+            'without = ["n"] into the settings of its backend, and each sample is asked for by '
+            "itself",
+            status=200,
+            worked=True,
+        )
+    return MalformedResponse(f"{who} answered 200 with none of {wanted} choices", status=200)
 
 
 def _note_usage(error: BackendError, data: dict[str, Any]) -> None:
     """Let *error* say what the answer *data* has cost all the same, where that can be read."""
-    with contextlib.suppress(ValueError):
-        used, _ = usage_of(data.get("usage"))
-        counts = used.prompt_tokens, used.completion_tokens, used.cached_tokens
-        counts_in(*counts)
-        if used != Usage():
-            error.usage = counts
+    used, _ = usage_of(data.get("usage"))
+    if used != Usage():
+        error.usage = used.prompt_tokens, used.completion_tokens, used.cached_tokens
 
 
-_OTHER_FORM = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
-
-
-def _another_form(what: str, error: Exception) -> MalformedResponse:
+def another_form(what: str, error: Exception) -> MalformedResponse:
+    """The error for JSON of which *error* says that it has not the form of an answer."""
     said = str(error) if isinstance(error, WrongField) else type(error).__name__
     return MalformedResponse(f"{what} JSON of another form ({said})", status=200)
 
 
-def _index(choice: dict[str, Any]) -> int:
-    return count_in(choice.get("index"), "index") or 0
+def _order(choice: dict[str, Any]) -> int:
+    return count_of(choice.get("index")) or 0
 
 
 def _sample(
-    choice: dict[str, Any], data: dict[str, Any], who: str, secrets: tuple[str, ...]
+    choice: dict[str, Any],
+    data: dict[str, Any],
+    request: Request,
+    who: str,
+    secrets: tuple[str, ...],
 ) -> Sample:
     if choice.get("error"):
         raise error_of_payload(choice["error"], who, secrets=secrets)
-    message = choice["message"]
-    called = message.get("tool_calls")
-    calls = tuple(_calls(called, text_in(data.get("id") or "", "id"))) if called else ()
-    text, finish = message.get("content"), choice.get("finish_reason")
-    if type(text) is not str or not text:
-        text = _content(text) or text_in(message.get("refusal") or "", "refusal")
+    message = _message(choice)
+    if message.get("tool_calls") or message.get("function_call"):
+        calls = calls_of(message, _text(data.get("id")), _known_ids(request))
+    else:
+        calls = ()
+    text = message.get("content")
+    if type(text) is not str or message.get("refusal"):
+        text = content_text(text) + text_in(message.get("refusal") or "", "refusal")
+    finish = choice.get("finish_reason")
     if finish != "stop" or calls:
-        finish = _finish(finish, bool(calls), who)
-    reasoning = message.get("reasoning_content") or message.get("reasoning") or None
+        if data.get("error") and _is_failure(finish):
+            raise error_of_payload(data, who, secrets=secrets)
+        finish = _finish(finish, text, bool(calls), who)
+    reasoning = _text(message.get("reasoning_content")) or _text(message.get("reasoning")) or None
     logprobs = choice.get("logprobs")
     scored = None if logprobs is None else _logprobs(logprobs)
-    return Sample(text, finish, scored, calls, reasoning)
+    if scored is None and text and request.sampling.logprobs is not None and _is_absent(logprobs):
+        raise _no_logprobs(who)
+    provided = None
+    if calls or not message.keys() <= MESSAGE_FIELDS or type(message.get("content")) is list:
+        provided = _provided(message, calls, who)
+    filter = filter_for(request)
+    if filter is not None:
+        text, scored = _filtered(text, scored, filter)
+        finish = "stop" if filter.stopped else finish
+    return Sample(text, finish, scored, calls, reasoning, provided)
 
 
-def _finish(reason: Any, calls: bool, who: str) -> str:
-    if not isinstance(reason, str) or not reason:
-        raise MalformedResponse(
-            f"{who} answered without a finish reason: the answer was cut off", status=200
-        )
-    if reason == "content_filter":
+def _message(choice: dict[str, Any]) -> dict[str, Any]:
+    """The message of a *choice*, which a few servers put where another interface has it."""
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        message = choice.get("delta")
+    if not isinstance(message, dict):
+        message = {"content": choice["text"]}
+    return message
+
+
+def _known_ids(request: Request) -> Iterator[str]:
+    """The ids of the calls that the prompt holds already."""
+    for link in request.messages.links() if request.messages is not None else ():
+        for call in link.outline.tool_calls:
+            yield call.id
+
+
+def _is_failure(reason: Any) -> bool:
+    return isinstance(reason, str) and reason.lower() in _FAILED
+
+
+def _finish(reason: Any, text: str, calls: bool, who: str) -> str:
+    """The finish reason of an answer. Raises ``BackendError`` for one that is no answer."""
+    word = reason.lower() if isinstance(reason, str) else ""
+    if word in _FILTERED:
         raise BackendRefused(
-            f"{who}: its content filter stopped the answer", status=200, worked=True
+            f"{who}: its content filter stopped the answer ({reason})", status=200, worked=True
         )
-    if reason in ("error", "abort"):
+    if word in _FAILED:
         raise BackendUnavailable(f"{who} gave up while it answered ({reason})", status=200)
-    reason = _FINISH.get(reason, reason)
-    return "tool_calls" if calls and reason == "stop" else reason
+    known = _FINISH.get(word)
+    if calls:
+        return "tool_calls" if known in ("stop", None) else known
+    if text:
+        return UNKNOWN if not word or known == "tool_calls" else known or reason
+    if known == "tool_calls":
+        raise MalformedResponse(f"{who} said that it calls a tool, and called none", status=200)
+    if known is None:
+        why = f"the finish reason {reason!r:.40}" if word else "no finish reason"
+        raise MalformedResponse(f"{who} answered with no text and {why}", status=200)
+    return known
 
 
-def _content(content: Any) -> str:
+def content_text(content: Any) -> str:
     """The text of a message, which some servers send as a list of parts."""
     if isinstance(content, list):
-        return "".join(text_in(part.get("text") or "", "text") for part in content)
+        parts = (part.get("text") if isinstance(part, dict) else part for part in content)
+        return "".join(text_in(part or "", "text") for part in parts)
     return text_in(content or "", "content")
 
 
-def _calls(calls: Any, answer: str) -> Iterator[ToolCall]:
-    for number, call in enumerate(calls):
-        function = call["function"]
-        name = call.get("id") or f"call_{answer or 'a'}_{number}"
-        arguments = function.get("arguments")
-        if not isinstance(arguments, str):  # some servers send the object itself
-            arguments = json.dumps(arguments if arguments is not None else {})
-        yield ToolCall(name, function["name"], arguments)
+def filter_for(request: Request) -> TextFilter | None:
+    """The filter of the answers to *request*, where they may need one."""
+    sampling = request.sampling
+    return TextFilter(sampling.stop) if sampling.stop else None
 
 
-def _logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:
-    content = logprobs.get("content") if isinstance(logprobs, dict) else None
-    if content is None:
-        return None
-    return tuple(
-        TokenLogprob(
-            *_token(each),
-            tuple(_token(top) for top in each.get("top_logprobs") or ()),
-        )
-        for each in content
+def _filtered(
+    text: str, scored: tuple[TokenLogprob, ...] | None, filter: TextFilter
+) -> tuple[str, tuple[TokenLogprob, ...] | None]:
+    """*text* as *filter* leaves it, and the tokens that it then has."""
+    found = filter.feed(text) + filter.close()
+    if scored is None or found == text or "".join(each.token for each in scored) != text:
+        return found, scored
+    kept, at, end = list[TokenLogprob](), 0, filter.skipped + len(found)
+    for token in scored:
+        if filter.skipped <= at < end:
+            kept.append(token)
+        at += len(token.token)
+    return found, tuple(kept)
+
+
+def _provided(
+    message: dict[str, Any], calls: tuple[ToolCall, ...], who: str
+) -> ProviderFields | None:
+    """The fields of *message* that its server wants back; reasoning with calls of tools alone.
+
+    Servers that want reasoning back want it with a call: DeepSeek's "Thinking mode", "Tool calls".
+    """
+    left_out = MESSAGE_FIELDS if calls else MESSAGE_FIELDS.union(REASONING)
+    found = {k: v for k, v in message.items() if k not in left_out and not is_empty(v)}
+    if calls and isinstance(listed := message.get("tool_calls"), list):
+        more = [_call_fields(call) for call in listed]
+        if any(more):
+            found["tool_calls"] = more
+    content = message.get("content")
+    if isinstance(content, list) and any(_is_unusual(part) for part in content):
+        found["content"] = content
+    return ProviderFields.of(found, who) if found else None
+
+
+def _call_fields(call: dict[str, Any]) -> dict[str, Any]:
+    more = {k: v for k, v in call.items() if k not in CALL_FIELDS and not is_empty(v)}
+    function = call.get("function")
+    if isinstance(function, dict):
+        inner = {k: v for k, v in function.items() if k not in FUNCTION_FIELDS and not is_empty(v)}
+        more |= {"function": inner} if inner else {}
+    return more
+
+
+def _is_unusual(part: Any) -> bool:
+    """True if a *part* of a message's content is more than a text."""
+    return isinstance(part, dict) and any(
+        name not in ("type", "text") and not is_empty(value) for name, value in part.items()
     )
 
 
-def _token(found: dict[str, Any]) -> tuple[str, float]:
-    return text_in(found["token"], "token"), number_in(found["logprob"], "logprob")
+# -- numbers, which are unknown where they make no sense
 
 
 def usage_of(usage: Any) -> tuple[Usage, int | None]:
     """The tokens that a server reports, and what it says they cost, in millionths.
 
-    What it does not report is unknown: cached tokens are 0 only where it says so. The counts are
-    those of the server, unchecked. Raises ``WrongField``.
+    What it does not report is unknown: cached tokens are 0 only where it says so.
     """
-    if usage is None:
-        return Usage(), None
     if not isinstance(usage, dict):
-        raise WrongField(f"usage must be an object, got {type(usage).__name__}")
+        return Usage(), None
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
     if cached is None:
         cached = usage.get("prompt_cache_hit_tokens", usage.get("cached_tokens"))
-    used, cost = Usage(usage.get("prompt_tokens"), usage.get("completion_tokens"), cached), None
-    if (said := usage.get("cost")) is not None:
-        cost = _cost(said)
-    return used, cost
+    used = Usage(
+        count_of(usage.get("prompt_tokens")),
+        count_of(usage.get("completion_tokens")),
+        count_of(cached),
+    )
+    return used, _cost(usage.get("cost"))
 
 
 def _cost(cost: Any) -> int | None:
-    """A cost in millionths. Raises ``WrongField``."""
-    if not _is_amount(cost):
-        raise WrongField(f"cost must be an amount of money, got {type(cost).__name__}")
-    if cost > _DEAREST:
-        raise WrongField("cost is larger than any amount of money")
-    return count_in(millionths(cost), "cost")
-
-
-def _is_amount(value: Any) -> TypeGuard[float]:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and 0 <= value < math.inf
+    """A cost in millionths, ``None`` if it is no amount of money."""
+    if type(cost) not in (int, float) or not 0 <= cost <= _DEAREST:
+        return None
+    return count_of(millionths(cost))
 
 
 _DEAREST = 1e12
-_EACH = 32
-"""What a piece counts for besides its characters: many small ones take memory, too."""
 
 
-class EventParser:
-    """Server-sent events from bytes as they come: the ``data`` of each that is complete."""
-
-    __slots__ = ("_data", "_lines", "_size", "_who")
-
-    def __init__(self, who: str = "the server") -> None:
-        self._lines, self._who = Lines(who), who
-        self._data: list[str] = []
-        self._size = 0
-
-    def feed(self, piece: bytes) -> Iterator[str]:
-        """The events that *piece* completes."""
-        for line in self._lines.feed(piece):
-            line = line.removesuffix(b"\r")
-            if line[:5] == b"data:":
-                self._take(line[5:].removeprefix(b" ").decode("utf-8", "replace"))
-            elif not line and self._data:
-                event, self._size = "\n".join(self._data), 0
-                self._data.clear()
-                yield event
-
-    def _take(self, line: str) -> None:
-        self._size += len(line) + _EACH
-        if self._size > TEXT:
-            raise too_long(self._who)
-        self._data.append(line)
+def _logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:
+    """The tokens with their log-probabilities, ``None`` if these cannot be read."""
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    if not isinstance(content, list):
+        return None
+    with contextlib.suppress(*OTHER_FORM):
+        return tuple([_token(each) for each in content])
+    return None
 
 
-class Assembly:
-    """The samples of a streamed answer, put together from its events."""
-
-    def __init__(self, request: Request, emit: Emit, who: str, secrets: tuple[str, ...]) -> None:
-        self._request, self._emit, self._who, self._secrets = request, emit, who, secrets
-        self._samples: dict[int, _Growing] = {}
-        self._data: dict[str, Any] = {}
-        self._size = 0
-
-    def take(self, event: str) -> bool:
-        """Add *event*, and pass on its text; whether it was the last one."""
-        if event.startswith("[DONE]"):
-            return True
-        try:
-            data = json_in(event, self._who, self._secrets)
-            if not isinstance(data, dict):
-                raise not_json(event, self._who, secrets=self._secrets)
-            if data.get("error") and not data.get("choices"):
-                raise error_of_payload(data, self._who, secrets=self._secrets)
-        except BackendError as error:
-            error.worked = bool(self._samples) or error.worked  # it had begun to answer
-            raise
-        self.take_data(data)
-        return False
-
-    def take_data(self, data: dict[str, Any]) -> None:
-        """Add the JSON object of an event."""
-        for key in ("id", "model", "usage"):
-            if data.get(key):
-                self._data[key] = data[key]
-        try:
-            for choice in data.get("choices") or ():
-                self._add(choice)
-        except BackendError as error:
-            error.worked = bool(self._samples) or error.worked
-            raise
-        except _OTHER_FORM as error:
-            raise _another_form(f"{self._who} streamed", error) from None
-
-    def _add(self, choice: dict[str, Any]) -> None:
-        if choice.get("error"):
-            raise error_of_payload(choice["error"], self._who, secrets=self._secrets)
-        index = _index(choice)
-        if index >= self._request.n:
-            raise WrongField(f"a choice beyond the {self._request.n} that were asked for")
-        sample = self._samples.setdefault(index, _Growing(index))
-        before = sample.unseen
-        for chunk in sample.add(choice):
-            self._size += len(chunk.text) + _EACH
-            self._emit(Chunk(self._request.sample + index, chunk.text, chunk.kind))
-        self._size += sample.unseen - before
-        if self._size > TEXT:
-            raise too_long(self._who)
-
-    @property
-    def complete(self) -> bool:
-        """True if every sample has its finish reason."""
-        done = [each for each in self._samples.values() if each.finish is not None]
-        return len(done) == self._request.n
-
-    def response(self) -> Response:
-        """The whole answer. Raises ``MalformedResponse`` where the stream was cut off."""
-        if not self.complete:
-            begun = sum(len(each.text) for each in self._samples.values())
-            raise MalformedResponse(
-                f"{self._who} ended its stream without a finish reason, after {begun} pieces of "
-                "text: the answer was cut off",
-                status=200,
-            )
-        choices = [sample.choice() for sample in self._samples.values()]
-        return response_of(
-            {**self._data, "choices": choices}, self._request, self._who, self._secrets
-        )
+def _token(found: dict[str, Any]) -> TokenLogprob:
+    top = found.get("top_logprobs")
+    best = [_scored(each) for each in top] if isinstance(top, list) else ()
+    return TokenLogprob(*_scored(found, None), tuple(best))
 
 
-class _Growing:
-    """One sample of a stream."""
+def _scored(found: dict[str, Any], impossible: float | None = -math.inf) -> tuple[str, float]:
+    """A token and its log-probability; some servers write ``null`` for that of an *impossible* one.
 
-    __slots__ = (
-        "calls",
-        "finish",
-        "index",
-        "logprobs",
-        "reasoning",
-        "refusal",
-        "text",
-        "unseen",
+    JSON has no infinity.
+    """
+    value = found["logprob"]
+    value = impossible if value is None else value
+    return text_in(found["token"], "token"), number_in(value, "logprob")
+
+
+def _is_absent(logprobs: Any) -> bool:
+    return logprobs is None or (isinstance(logprobs, dict) and logprobs.get("content") is None)
+
+
+def _no_logprobs(who: str) -> BackendRefused:
+    return BackendRefused(
+        f"{who} gave no log-probabilities, which gen(logprobs=...) asks for: leave them out, or "
+        'choose a model that has them; without = ["logprobs"] in the settings of the backend has '
+        "them refused before a call",
+        status=200,
+        worked=True,
     )
 
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.text: list[str] = []
-        self.reasoning: list[str] = []
-        self.refusal: list[str] = []
-        self.calls: dict[int, dict[str, Any]] = {}
-        self.logprobs: list[Any] | None = None
-        self.finish: str | None = None
-        self.unseen = 0  # about how much it holds that no chunk tells: calls, log-probabilities
 
-    def add(self, choice: dict[str, Any]) -> Iterator[Chunk]:
-        """Take more of it; what of that is text."""
-        delta = choice.get("delta") or {}
-        reasoning = delta.get("reasoning_content") or delta.get("reasoning")
-        if isinstance(reasoning, str) and reasoning:
-            self.reasoning.append(reasoning)
-            yield Chunk(self.index, reasoning, "reasoning")
-        for into, text in (
-            (self.text, _content(delta.get("content"))),
-            (self.refusal, text_in(delta.get("refusal") or "", "refusal")),
-        ):
-            if text:
-                into.append(text)
-                yield Chunk(self.index, text)
-        for call in delta.get("tool_calls") or ():
-            self._call(call)
-        logprobs = choice.get("logprobs")
-        if isinstance(logprobs, dict) and logprobs.get("content") is not None:
-            self.logprobs = self.logprobs or []
-            self.logprobs += logprobs["content"]
-            self.unseen += sum(_EACH + 4 * len(each) for each in map(str, logprobs["content"]))
-        self.finish = choice.get("finish_reason") or self.finish
-
-    def _call(self, delta: dict[str, Any]) -> None:
-        index = count_in(delta.get("index"), "index of a tool call")
-        at = len(self.calls) if index is None else index
-        call = self.calls.setdefault(at, {"id": "", "function": {"name": "", "arguments": ""}})
-        call["id"] = call["id"] or delta.get("id") or ""
-        function = delta.get("function") or {}
-        call["function"]["name"] += text_in(function.get("name") or "", "name of a tool call")
-        arguments = function.get("arguments")
-        if arguments is not None and not isinstance(arguments, str):
-            arguments = json.dumps(arguments)
-        call["function"]["arguments"] += arguments or ""
-        self.unseen += len(arguments or "") + _EACH
-
-    def choice(self) -> dict[str, Any]:
-        """It as an answer that was not streamed has it."""
-        message = {
-            "content": "".join(self.text),
-            "refusal": "".join(self.refusal),
-            "reasoning_content": "".join(self.reasoning),
-            "tool_calls": [self.calls[at] for at in sorted(self.calls)],
-        }
-        logprobs = None if self.logprobs is None else {"content": self.logprobs}
-        return {
-            "index": self.index,
-            "message": message,
-            "finish_reason": self.finish,
-            "logprobs": logprobs,
-        }
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -54,11 +54,14 @@ _BLOCK = 16
 
 
 def body_of(
-    request: Request, model: str, server: ServerKind, *, stream: bool = False
+    request: Request, model: str, server: ServerKind, who: str = "", *, stream: bool = False
 ) -> list[bytes]:
-    """The pieces of the body that asks *server* for *request*. Raises ``Unsupported``."""
+    """The pieces of the body that asks *server* for *request*. Raises ``Unsupported``.
+
+    Messages have the fields that *who*, the server and model that are asked, gave them before.
+    """
     sampling, prompt = request.sampling, request.messages
-    messages = _messages(prompt)
+    messages = _messages(prompt, who)
     fields, before, after = _fields(sampling, model, server)
     more = dict[str, str]()
     if sampling.schema is not None and asks_for_any_object(sampling, b"".join(messages).decode()):
@@ -101,41 +104,43 @@ def cache_key(messages: Messages | None) -> str:
     return f"appl-{first.digest.hex()[:16]}" if first is not None else "appl"
 
 
-def _messages(messages: Messages | None) -> list[bytes]:
+def _messages(messages: Messages | None, who: str) -> list[bytes]:
     """The JSON list of *messages* in pieces, which are kept: the next request begins with them."""
     if messages is None:
         raise Unsupported("a chat needs a message: the prompt is empty")
+    key: object = (_KEY, who) if messages.provided else _KEY
     pieces = [b"]"]
     link: Messages | None = messages
     if messages.kept is None:  # it grows, and each version would be kept whole
-        pieces.append(_message(messages))
+        pieces.append(_message(messages, who))
         link = messages.parent
     while link is not None:
-        found: Any = link.cache.get(_KEY) or _kept(link)
+        found: Any = link.cache.get(key if link.provided else _KEY) or _kept(link, who)
         pieces.append(found[0])
         link = found[1]
     pieces.reverse()
     return pieces
 
 
-def _kept(link: Messages) -> tuple[bytes, Messages | None]:
+def _kept(link: Messages, who: str) -> tuple[bytes, Messages | None]:
     """The JSON of the message of *link*, or of the block that it ends, and the link before."""
-    pieces, at = [_message(link)], link.parent
+    key: object = (_KEY, who) if link.provided else _KEY
+    pieces, at = [_message(link, who)], link.parent
     if link.length % _BLOCK == 0:
         while at is not None and at.length % _BLOCK:
-            known: Any = at.cache.get(_KEY)
-            pieces.append(known[0] if known else _message(at))
+            known: Any = at.cache.get(key if at.provided else _KEY)
+            pieces.append(known[0] if known else _message(at, who))
             at = at.parent
     pieces.reverse()
-    kept = link.cache[_KEY] = b"".join(pieces), at
+    kept = link.cache[key] = b"".join(pieces), at
     return kept
 
 
-def _message(link: Messages) -> bytes:
+def _message(link: Messages, who: str) -> bytes:
     """The JSON of a message, after the bracket or comma that stands before it."""
     message, before = link.kept or link.message, "[" if link.parent is None else ","
     if not message.bare:
-        return _bytes(before + _json(message.as_dict()))
+        return _bytes(before + _json(message.as_dict(who)))
     # Most messages are no more than a role and a text, and there may be thousands of them.
     content = encode_basestring(message.content)
     return _bytes(f'{before}{{"role":"{message.role}","content":{content}}}')
@@ -289,4 +294,9 @@ def _is_strict(schema: Any) -> bool:
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-_bytes = partial(str.encode, errors="backslashreplace")  # a surrogate, as JSON escapes it
+def _bytes(text: str) -> bytes:
+    """*text* in UTF-8. A surrogate without its other half, which servers refuse, is replaced."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()

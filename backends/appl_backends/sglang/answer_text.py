@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from appl.backend import Chunk, Sample
-from appl.backend_check import PARTS, TEXT
+from appl.backend_check import PARTS, TEXT, count_of
 from appl.backend_http import excerpt, too_long
 from appl.errors import MalformedResponse
 from appl_backends.sglang import answers
 from appl_backends.sglang.tools import CALLED, Offer
+from appl_backends.stops import held
 
 THINK, THOUGHT = "<think>", "</think>"
 
@@ -61,10 +62,10 @@ class AnswerReader:
             return "", ""
         reasoning, text = self._apart(raw, ended=False)
         if self.offer is None:
-            return reasoning or "", text[: len(text) - _held(text, self.stop)]
+            return reasoning or "", text[: len(text) - held(text, self.stop)]
         style = self.offer.style
         text = style.content(text)
-        text = text[: len(text) - _held(text, [*self.stop, style.mark])]
+        text = text[: len(text) - held(text, [*self.stop, style.mark])]
         return reasoning or "", text.rstrip()  # before a call it is left out
 
     def _apart(self, raw: str, *, ended: bool) -> tuple[str | None, str]:
@@ -79,7 +80,7 @@ class AnswerReader:
             inner = start[len(THINK) :]
         thought, found, text = inner.partition(THOUGHT)
         if not found and not ended:
-            thought = thought[: len(thought) - _held(thought, [THOUGHT])]
+            thought = thought[: len(thought) - held(thought, [THOUGHT])]
         return thought.strip() or None, text.lstrip()
 
 
@@ -95,8 +96,11 @@ class GrowingAnswers:
         self._told = [["", ""] for _ in range(wanted)]
 
     def add(self, event: Any) -> Iterator[Chunk]:
-        """The chunks that *event* adds."""
-        index = self._index(event)
+        """The chunks that *event* adds. Raises ``BackendError`` for one that is no answer."""
+        if not isinstance(event, dict) or type(event.get("text")) is not str:
+            shown = excerpt(json.dumps(event))
+            raise MalformedResponse(f"{self._who} streamed what is no answer: {shown}")
+        index = self._index(event.get("index"))
         raw = self._raw[index] = self._joined(self._raw[index], event)
         if raw["meta_info"].get("finish_reason") is not None:
             return
@@ -112,57 +116,39 @@ class GrowingAnswers:
         found = [each for each in self._raw if each is not None]
         return answers.answers(found, len(self._raw), self._who)
 
-    def _index(self, event: Any) -> int:
-        index = event.get("index", 0) if isinstance(event, Mapping) else None
-        if type(index) is not int or not 0 <= index < len(self._raw):
-            raise self._no_answer(event)
-        meta, ids = event.get("meta_info"), event.get("output_ids", [])
-        if not isinstance(event.get("text"), str) or not isinstance(meta, dict):
-            raise self._no_answer(event)
-        lists = [meta.get(name) or [] for name in _LISTS]
-        if not all(isinstance(each, list) for each in (ids, *lists)):
-            raise self._no_answer(event)
-        if type(meta.get("completion_tokens", 0)) not in (int, type(None)):
-            raise self._no_answer(event)
-        return index
-
-    def _no_answer(self, event: Any) -> MalformedResponse:
-        shown = excerpt(json.dumps(event))
-        return MalformedResponse(f"{self._who} streamed what is no answer: {shown}")
+    def _index(self, index: Any) -> int:
+        """The number of the answer of an event, of which a single one is the first."""
+        if type(index) is int and 0 <= index < len(self._raw):
+            return index
+        if len(self._raw) > 1 and index is not None:
+            raise MalformedResponse(f"{self._who} streamed an answer of number {index!r:.40}")
+        return 0
 
     def _joined(self, before: dict[str, Any] | None, event: dict[str, Any]) -> dict[str, Any]:
-        if before is None or not (_adds(event) if self._deltas is None else self._deltas):
-            return event
-        meta = {**event["meta_info"]}
+        meta = event.get("meta_info")
+        meta = dict(meta) if isinstance(meta, dict) else {}
+        ids = listed(event.get("output_ids"))
+        adds = _adds(meta, ids) if self._deltas is None else self._deltas
+        if before is None or not adds:
+            return {"text": event["text"], "output_ids": ids, "meta_info": meta}
         for name in _LISTS:
             if name in meta:
-                meta[name] = [*(before["meta_info"].get(name) or ()), *(meta[name] or ())]
-        ids = [*before.get("output_ids", ()), *event.get("output_ids", ())]
-        if len(before["text"]) + len(event["text"]) > TEXT or len(ids) > PARTS:
+                meta[name] = [*listed(before["meta_info"].get(name)), *listed(meta[name])]
+        text, ids = before["text"] + event["text"], [*before["output_ids"], *ids]
+        if len(text) > TEXT or len(ids) > PARTS:
             raise too_long(self._who)
-        return {
-            **event,
-            "text": before["text"] + event["text"],
-            "output_ids": ids,
-            "meta_info": meta,
-        }
+        return {"text": text, "output_ids": ids, "meta_info": meta}
 
 
-def _adds(event: Mapping[str, Any]) -> bool:
-    """True if *event* holds fewer tokens than there are."""
-    counted = event["meta_info"].get("completion_tokens")
-    return counted is not None and len(event.get("output_ids", ())) < counted
+def _adds(meta: Mapping[str, Any], ids: Sequence[Any]) -> bool:
+    """True if an event holds fewer tokens than there are."""
+    counted = count_of(meta.get("completion_tokens"))
+    return counted is not None and len(ids) < counted
+
+
+def listed(value: Any) -> list[Any]:
+    """*value* if it is a list, else none."""
+    return value if isinstance(value, list) else []
 
 
 _LISTS = ("output_token_logprobs", "output_top_logprobs")
-
-
-def _held(text: str, marks: Sequence[str]) -> int:
-    """The length of the longest end of *text* that may be the beginning of one of *marks*."""
-    held = 0
-    for mark in marks:
-        for size in range(min(len(mark) - 1, len(text)), held, -1):
-            if text.endswith(mark[:size]):
-                held = size
-                break
-    return held

@@ -1,103 +1,128 @@
-"""Reads answers of the native interface as samples; half an answer is an error.
+"""Reads answers of the native interface as samples.
 
-Invariant: a sample comes from an answer that says how it ended.
+Invariant: an answer is its text. A count, an id, a score or an end that makes no sense is unknown,
+and refuses no text that is there; an answer that says nothing, without a reason, is an error.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from appl.backend import Sample, TokenLogprob, Usage
-from appl.backend_check import MOST, WrongField, counts_in, number_in, text_in
-from appl.backend_http import error_of_payload, excerpt
+from appl.backend_check import MOST, count_of, number_in, text_in
+from appl.backend_http import error_of_payload, excerpt, is_error
 from appl.errors import BackendUnavailable, MalformedResponse
+
+UNKNOWN = "unknown"
+"""The finish reason of an answer that is there and does not say why it ended."""
 
 
 def answers(found: Any, wanted: int, who: str) -> list[Mapping[str, Any]]:
-    """The *wanted* answers in what the server sent, each complete. Raises ``BackendError``."""
+    """The *wanted* answers in what the server sent, as :func:`read` gives them.
+
+    Raises ``BackendError``.
+    """
     listed = found if type(found) is list else [found]
     if len(listed) < wanted:
         raise MalformedResponse(f"{who} gave {len(listed)} answers where {wanted} were asked for")
-    for each in listed:
-        check(each, who)
-    return listed
+    return [read(each, who) for each in listed]
 
 
-def check(answer: Any, who: str) -> None:
-    """Refuse an *answer* that is none, was aborted, or does not say how it ended.
+def read(answer: Any, who: str) -> Mapping[str, Any]:
+    """*answer* with everything in it that is read later in its type, or missing.
 
-    What is read of it later has its type.
+    Raises ``BackendError`` for one that is none, or was aborted.
     """
-    try:
-        meta = answer["meta_info"]
-        ended = meta["finish_reason"]
-        kind, text, ids = ended["type"], answer["text"], answer["output_ids"]
-    except (KeyError, TypeError, IndexError):
-        raise _no_answer(answer, who) from None
+    if not isinstance(answer, dict) or "text" not in answer:
+        raise _no_answer(answer, who)
+    text, meta, ids = answer["text"], answer.get("meta_info"), answer.get("output_ids")
+    if type(text) is not str:
+        raise MalformedResponse(f"{who} gave an answer that is none: text must be a text")
+    meta = meta if isinstance(meta, dict) else {}
+    ended = meta.get("finish_reason")
+    ended = ended if isinstance(ended, dict) and type(ended.get("type")) is str else {}
+    kind = ended.get("type")
     if kind == "abort":
         if isinstance(ended.get("status_code"), int):
             raise error_of_payload({"error": ended}, who)
         said = excerpt(str(ended.get("message") or "it does not say why"))
         raise BackendUnavailable(f"{who} broke the answer off: {said}")
-    try:
-        if type(text) is not str or type(kind) is not str:
-            text_in(text, "text")
-            text_in(kind, "finish_reason")
-        if type(ids) is not list or not _INTEGERS.issuperset(map(type, ids)):
-            raise WrongField("output_ids must be a list of whole numbers")
-        if ids and not 0 <= min(ids) <= max(ids) <= MOST:
-            raise WrongField(f"a token id must be from 0 to {MOST}")
-        value = meta.get
-        counts_in(value("prompt_tokens"), value("completion_tokens"), value("cached_tokens"))
-        for name in _LISTS:
-            if (found := value(name)) and not isinstance(found, list):
-                raise WrongField(f"{name} must be a list")
-    except (WrongField, AttributeError, TypeError) as error:
-        said = str(error) if isinstance(error, WrongField) else "its form is another"
-        raise MalformedResponse(f"{who} gave an answer that is none: {said}") from None
+    if kind is None and not text:
+        raise MalformedResponse(f"{who} gave no text, and no reason for that: {_shown(answer)}")
+    text_in(text, "text")
+    if kind is not None and _are_ids(ids) and _are_known(meta):
+        return answer
+    known = {name: count_of(meta.get(name)) for name in _COUNTS}
+    lists = {name: meta[name] for name in _LISTS if isinstance(meta.get(name), list)}
+    return {
+        "text": text,
+        "output_ids": ids if _are_ids(ids) else [],
+        "meta_info": {**known, **lists, "finish_reason": ended or {"type": UNKNOWN}},
+    }
+
+
+def _are_ids(ids: Any) -> bool:
+    """True if *ids* are tokens."""
+    if type(ids) is not list or not _INTEGERS.issuperset(map(type, ids)):
+        return False
+    return not ids or 0 <= min(ids) <= max(ids) <= MOST
+
+
+def _are_known(meta: Mapping[str, Any]) -> bool:
+    for name in _COUNTS:
+        value = meta.get(name)
+        if value is not None and (type(value) is not int or not 0 <= value <= MOST):
+            return False
+    return all(meta.get(name) is None or type(meta[name]) is list for name in _LISTS)
 
 
 _INTEGERS = frozenset({int})
-_LISTS = ("output_token_logprobs", "output_top_logprobs")
+_COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
+_LISTS = ("output_token_logprobs", "output_top_logprobs", "input_token_logprobs")
 
 
 def _no_answer(answer: Any, who: str) -> Exception:
-    if isinstance(answer, Mapping) and "error" in answer:
+    if isinstance(answer, dict) and is_error(answer):
         return error_of_payload(answer, who)
-    missing = "an answer without a finish reason" if _is_half(answer) else "no answer"
-    return MalformedResponse(f"{who} gave {missing}: {_shown(answer)}")
+    return MalformedResponse(f"{who} gave no answer: {_shown(answer)}")
 
 
 def _shown(found: Any) -> str:
     return excerpt(json.dumps(found)) if found is not None else "nothing"
 
 
-def _is_half(answer: Any) -> bool:
-    return isinstance(answer, Mapping) and "text" in answer
-
-
 def sample(answer: Mapping[str, Any]) -> Sample:
-    """The sample in a complete *answer*. Raises ``MalformedResponse``."""
+    """The sample in an *answer* that was read."""
     meta = answer["meta_info"]
     logprobs = meta.get("output_token_logprobs")
+    kind = meta["finish_reason"]["type"]
     if logprobs is None:
-        return Sample(answer["text"], meta["finish_reason"]["type"])
-    try:
-        said = _logprobs(logprobs, meta.get("output_top_logprobs"))
-    except (TypeError, ValueError) as error:
-        reason = str(error) if isinstance(error, WrongField) else "their form is another"
-        raise MalformedResponse(f"the log-probabilities of an answer are none: {reason}") from None
-    return Sample(answer["text"], meta["finish_reason"]["type"], said)
+        return Sample(answer["text"], kind)
+    return Sample(answer["text"], kind, _logprobs(logprobs, meta.get("output_top_logprobs")))
 
 
-def _logprobs(found: Sequence[Any], tops: Sequence[Any] | None) -> tuple[TokenLogprob, ...]:
+def _logprobs(found: Sequence[Any], tops: Sequence[Any] | None) -> tuple[TokenLogprob, ...] | None:
+    """The tokens with their log-probabilities, ``None`` if these cannot be read."""
     several = tops or [None] * len(found)
-    return tuple(
-        TokenLogprob(*_token(text, value), tuple(_token(t, v) for v, _, t in top or ()))
-        for (value, _, text), top in zip(found, several, strict=False)
-    )
+    with contextlib.suppress(TypeError, ValueError):
+        return tuple(
+            [
+                TokenLogprob(
+                    *_token(text, value), tuple(_token(t, _least(v)) for v, _, t in top or ())
+                )
+                for (value, _, text), top in zip(found, several, strict=False)
+            ]
+        )
+    return None
+
+
+def _least(value: Any) -> Any:
+    """*value*, or what the server means by nothing: its JSON has no infinity."""
+    return -math.inf if value is None else value
 
 
 def _token(text: Any, value: Any) -> tuple[str, float]:
@@ -120,12 +145,13 @@ def usage(found: Sequence[Mapping[str, Any]]) -> Usage:
     """The tokens of several answers to one prompt."""
     if len(found) == 1:
         said = found[0]["meta_info"].get
-        return Usage(said("prompt_tokens"), said("completion_tokens") or 0, said("cached_tokens"))
+        return Usage(said("prompt_tokens"), said("completion_tokens"), said("cached_tokens"))
     metas = [each["meta_info"] for each in found]
+    made = [meta.get("completion_tokens") for meta in metas]
     cached = [meta.get("cached_tokens") for meta in metas]
     return Usage(
         metas[0].get("prompt_tokens"),
-        sum(meta.get("completion_tokens") or 0 for meta in metas),
+        None if None in made else sum(made),
         None if None in cached else min(cached),
     )
 

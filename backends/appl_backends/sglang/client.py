@@ -28,6 +28,7 @@ from appl.backend import (
     Sample,
     Sampling,
     Usage,
+    check_provider_fields,
 )
 from appl.errors import (
     BackendError,
@@ -47,6 +48,7 @@ from appl_backends.sglang.answer_text import AnswerReader, GrowingAnswers
 from appl_backends.sglang.heads import FixedHead
 from appl_backends.sglang.probe import ServerFacts, server_at
 from appl_backends.sglang.server_setup import Ready, check_tokenizer, load
+from appl_backends.sglang.template import NOBODY, TAKEN
 from appl_backends.sglang.tokens import TokenRun, begun
 from appl_backends.sglang.tools import Offer, offer_of
 from appl_backends.sglang.wire import STOP_S, Wire
@@ -373,6 +375,8 @@ class SGLang:
         messages = request.messages
         if messages is not None and messages.needs:
             self._check_images(request, server)
+        if messages is not None and messages.provided:
+            check_provider_fields(self.profile, messages, TAKEN)
 
     def _check_images(self, request: Request, server: ServerFacts) -> None:
         if server.images is False:
@@ -393,10 +397,12 @@ class SGLang:
         else:
             samples = [reader.sample(each, index) for index, each in enumerate(listed)]
         for each, sample in zip(listed, samples, strict=True):
-            if sample.text == each["text"]:
+            if sample.text == each["text"] and each["output_ids"]:
                 ids, is_cut = answers.generated(each)
                 ready.prompts.answered(request.messages, sample.text, ids, cut=is_cut)
-        return Response(tuple(samples), answers.usage(listed), ready.server.model, cost=0)
+        said, model = request.messages, ready.server.model
+        shed = said.shed_for(NOBODY) if said is not None else ()
+        return Response(tuple(samples), answers.usage(listed), model, cost=0, shed=shed)
 
     async def _choose(self, ready: Ready, request: Request, prompt: TokenRun) -> Response:
         """The choice that is most probable as the whole answer, its end included."""

@@ -89,9 +89,15 @@ def load_template(folder: Path, given: str | None = None) -> ChatTemplate:
     )
 
 
+TAKEN = frozenset({"reasoning_content"})
+"""Fields of a message besides the usual ones that templates use."""
+NOBODY = ""
+"""The provider whose fields templates take: those of the user alone."""
+
+
 def as_data(message: Message) -> dict[str, Any]:
     """*message* as templates take it: arguments of tool calls are data, media are parts."""
-    found = message.as_dict()
+    found = message.as_dict(NOBODY)
     if message.media:
         found["content"] = [_part(part) for part in message.parts]
     for call in found.get("tool_calls", ()):

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Coroutine
 from typing import Any
 from urllib.parse import urlsplit
 
 from appl.backend_check import read_json
 from appl.backend_http import (
-    Lines,
     address,
     asked_of,
     check_url,
     error_of_payload,
     host_of,
+    is_error,
     not_json,
 )
 from appl.errors import BackendError, BackendTimeout, ConfigError, MalformedResponse
 from appl_backends.http.client import Body, HttpClient
+from appl_backends.http.events import EventParser, opened, whole
 
 PROBE_S = 30.0
 """Seconds in which a server must say what it is: these questions need no model."""
@@ -105,32 +106,36 @@ class Wire:
         # Without a limit: each event may hold the whole text again, and the text has a limit.
         head, most = self._heads.get(("POST", path)) or self._head("POST", path), sys.maxsize
         async with self._http.stream(head, body, self.who, most) as (kind, pieces):
-            async for line in _lines(pieces, self.who):
-                if line[:1] == b"<":
-                    raise self._not_json(line, kind)
-                if not line.startswith(b"data:"):
-                    continue
-                data = line[5:].strip()
-                if data == b"[DONE]":
-                    return
-                yield self._event(data)
+            is_stream, pieces = await opened(kind, pieces)
+            if not is_stream:  # it did not stream, or it is no answer
+                for each in self._whole(await whole(pieces, self.who), kind):
+                    yield each
+                return
+            events = EventParser(self.who)
+            async for piece in pieces:
+                for _, data in events.feed(piece):
+                    if data.startswith("[DONE]"):
+                        return
+                    yield self._event(data)
             raise MalformedResponse(f"{self.who} ended its stream before the answer was complete")
+
+    def _whole(self, body: bytes, kind: str) -> list[Any]:
+        """The answers in a *body* that is not streamed, each of which is all there is of it."""
+        found = self._event(body, kind)
+        return found if isinstance(found, list) else [found]
 
     async def aclose(self) -> None:
         """Leave the connections."""
         await self._http.aclose()
 
-    def _event(self, data: bytes) -> Any:
+    def _event(self, data: bytes | str, kind: str = "") -> Any:
         try:
             found = read_json(data)
         except ValueError:
-            raise self._not_json(data) from None
-        if isinstance(found, Mapping) and "error" in found:
+            raise not_json(data, self.who, content_type=kind, secrets=self._secrets) from None
+        if isinstance(found, dict) and "text" not in found and is_error(found):
             raise error_of_payload(found, self.who, secrets=self._secrets)
         return found
-
-    def _not_json(self, data: bytes, kind: str = "") -> MalformedResponse:
-        return not_json(data, self.who, content_type=kind, secrets=self._secrets)
 
     def _head(self, method: str, path: str) -> bytes:
         """The beginning of a request, which is kept."""
@@ -139,14 +144,3 @@ class Wire:
         head = self._http.head(method, self._http.path + path, headers)
         self._heads[method, path] = head
         return head
-
-
-async def _lines(pieces: AsyncIterator[bytes], who: str) -> AsyncIterator[bytes]:
-    """The lines of a body that are not empty."""
-    lines = Lines(who)
-    async for piece in pieces:
-        for line in lines.feed(piece):
-            if line.strip():
-                yield line
-    if rest := lines.rest().strip():
-        yield rest

@@ -1,0 +1,242 @@
+"""The samples of a streamed answer, put together from its events.
+
+Invariant: a stream gives what the same answer gives that is not streamed; one that breaks off
+before its end is no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from appl.backend import Chunk, Emit, Request, Response
+from appl.backend_check import TEXT, count_of, text_in
+from appl.backend_http import error_of_payload, is_error, not_json, too_long
+from appl.errors import BackendError, MalformedResponse
+from appl_backends.http.events import Event
+from appl_backends.openai.answer import (
+    MESSAGE_FIELDS,
+    OTHER_FORM,
+    REASONING,
+    another_form,
+    content_text,
+    filter_for,
+    json_in,
+    response_of,
+)
+from appl_backends.openai.calls import CallAssembler, merge, put_together
+from appl_backends.stops import TextFilter
+
+_EACH = 32
+"""What a piece counts for besides its characters: many small ones take memory, too."""
+_KNOWN = MESSAGE_FIELDS.union(REASONING)
+
+
+class Assembly:
+    """The answer to *request*, from the events that *who* streams; *emit* gets its text."""
+
+    def __init__(self, request: Request, emit: Emit, who: str, secrets: tuple[str, ...]) -> None:
+        self._request, self._emit, self._who, self._secrets = request, emit, who, secrets
+        self._samples: dict[int, _GrowingSample] = {}
+        self._data: dict[str, Any] = {}
+        self._size = 0
+        self._ended = False
+
+    def take(self, event: Event) -> bool:
+        """Add *event*, and pass on its text; true if it was the last one."""
+        kind, text = event
+        if text.startswith("[DONE]"):
+            self._ended = True
+            return True
+        try:
+            data = json_in(text, self._who, self._secrets)
+            if not isinstance(data, dict):
+                raise not_json(text, self._who, secrets=self._secrets)
+            if kind == "error" or is_error(data):
+                raise error_of_payload(data, self._who, secrets=self._secrets)
+        except BackendError as error:
+            error.worked = bool(self._samples) or error.worked  # it had begun to answer
+            raise
+        self.take_data(data)
+        return False
+
+    def take_rest(self, events: Iterator[Event]) -> None:
+        """Add what the end of the stream cut off: the last event, if that is whole."""
+        for event in events:
+            try:
+                self.take(event)
+            except MalformedResponse:
+                return
+
+    def take_data(self, data: dict[str, Any]) -> None:
+        """Add the JSON object of an event."""
+        for key in ("id", "model", "usage", "error"):
+            if data.get(key):
+                self._data[key] = data[key]
+        try:
+            for at, choice in enumerate(data.get("choices") or ()):
+                self._add(at, choice)
+        except BackendError as error:
+            error.worked = bool(self._samples) or error.worked
+            raise
+        except OTHER_FORM as error:
+            raise another_form(f"{self._who} streamed", error) from None
+
+    def _add(self, at: int, choice: dict[str, Any]) -> None:
+        if choice.get("error"):
+            raise error_of_payload(choice["error"], self._who, secrets=self._secrets)
+        sample = self._sample(choice.get("index"), at)
+        if sample is None:
+            return
+        before = sample.unseen
+        for chunk in sample.add(choice):
+            self._size += len(chunk.text) + _EACH
+            self._emit(chunk)
+        self._size += sample.unseen - before
+        if self._size > TEXT:
+            raise too_long(self._who)
+
+    def _sample(self, index: Any, at: int) -> _GrowingSample | None:
+        """The sample that a choice belongs to; ``None`` for one that nobody has asked for."""
+        found = count_of(index)
+        key = at if found is None else found
+        sample = self._samples.get(key)
+        if sample is None and len(self._samples) < self._request.n:
+            taken = {each.number for each in self._samples.values()}
+            free = (number for number in range(self._request.n) if number not in taken)
+            number = key if key < self._request.n and key not in taken else next(free)
+            filter = filter_for(self._request)
+            sample = self._samples[key] = _GrowingSample(number, self._request.sample, filter)
+        return sample
+
+    @property
+    def complete(self) -> bool:
+        """True if the stream has ended, or every sample has its finish reason."""
+        if self._ended:
+            return True
+        done = [each for each in self._samples.values() if each.has_finish]
+        return len(done) == self._request.n
+
+    def response(self) -> Response:
+        """The whole answer. Raises ``MalformedResponse`` where the stream was cut off."""
+        if not self.complete:
+            begun = sum(len(each.text) for each in self._samples.values())
+            raise MalformedResponse(
+                f"{self._who} ended its stream without a finish reason, after {begun} pieces of "
+                "text: the answer was cut off",
+                status=200,
+            )
+        samples = sorted(self._samples.values(), key=lambda sample: sample.number)
+        for chunk in (chunk for sample in samples for chunk in sample.close()):
+            self._emit(chunk)
+        choices = [sample.choice() for sample in samples]
+        return response_of(
+            {**self._data, "choices": choices}, self._request, self._who, self._secrets
+        )
+
+
+class _GrowingSample:
+    """One sample of a stream: *number* of those that were asked for, from *first* on."""
+
+    __slots__ = (
+        "calls",
+        "filter",
+        "finish",
+        "has_logprobs",
+        "logprobs",
+        "more",
+        "number",
+        "place",
+        "reasoning",
+        "text",
+        "unseen",
+    )
+
+    def __init__(self, number: int, first: int, filter: TextFilter | None) -> None:
+        self.number, self.place, self.filter = number, first + number, filter
+        self.text: list[str] = []
+        self.reasoning: dict[str, list[str]] = {}
+        self.calls = CallAssembler()
+        self.logprobs: list[Any] = []
+        self.has_logprobs = False
+        self.more: dict[str, Any] = {}
+        self.finish: Any = None
+        self.unseen = 0  # about how much it holds that no chunk tells: calls, log-probabilities
+
+    @property
+    def has_finish(self) -> bool:
+        """True if it has a word for why it ended."""
+        return isinstance(self.finish, str)
+
+    def add(self, choice: dict[str, Any]) -> Iterator[Chunk]:
+        """Take more of it; returns the part of that which is text."""
+        delta = self._delta(choice)
+        thought = ""
+        for name in REASONING:
+            if isinstance(text := delta.get(name), str) and text:
+                self.reasoning.setdefault(name, []).append(text)
+                thought = thought or text
+        if thought:
+            yield Chunk(self.place, thought, "reasoning")
+        for text in (
+            content_text(delta.get("content")),
+            text_in(delta.get("refusal") or "", "refusal"),
+        ):
+            if text:
+                self.text.append(text)
+                shown = text if self.filter is None else self.filter.feed(text)
+                if shown:
+                    yield Chunk(self.place, shown)
+        self._add_calls(delta)
+        if merge(self.more, delta, _KNOWN):
+            self.unseen += len(str(delta))
+        self._add_logprobs(choice.get("logprobs"))
+        self.finish = choice.get("finish_reason") or self.finish
+
+    def _delta(self, choice: dict[str, Any]) -> dict[str, Any]:
+        """What is new: some servers send a whole message, or a text, in place of it."""
+        delta = choice.get("delta")
+        if isinstance(delta, dict) and delta:
+            return delta
+        message = choice.get("message")
+        if not isinstance(message, dict):
+            return {"content": choice.get("text")}
+        said, so_far = content_text(message.get("content")), "".join(self.text)
+        self.unseen += len(so_far) >> 4  # to compare texts takes time, which has to have an end
+        rest = said[len(so_far) :] if said.startswith(so_far) else said
+        known = {*self.reasoning, *(("tool_calls", "function_call") if self.calls else ())}
+        return {k: v for k, v in message.items() if k not in known} | {"content": rest}
+
+    def _add_calls(self, delta: dict[str, Any]) -> None:
+        for call in delta.get("tool_calls") or ():
+            self.unseen += self.calls.add(call) + _EACH
+        if isinstance(legacy := delta.get("function_call"), dict):
+            self.unseen += self.calls.add({"index": 0, "function": legacy}) + _EACH
+
+    def _add_logprobs(self, logprobs: Any) -> None:
+        content = logprobs.get("content") if isinstance(logprobs, dict) else None
+        if isinstance(content, list):
+            self.has_logprobs = True
+            self.logprobs += content
+            self.unseen += sum(_EACH + 4 * len(each) for each in map(str, content))
+
+    def close(self) -> Iterator[Chunk]:
+        """The text that was held back."""
+        if self.filter is not None and (rest := self.filter.close()):
+            yield Chunk(self.place, rest)
+
+    def choice(self) -> dict[str, Any]:
+        """It as an answer that was not streamed has it."""
+        message = {
+            **put_together(self.more),
+            **{name: "".join(pieces) for name, pieces in self.reasoning.items()},
+            "content": "".join(self.text),
+            "tool_calls": self.calls.calls(),
+        }
+        logprobs = {"content": self.logprobs} if self.has_logprobs else None
+        return {
+            "index": self.number,
+            "message": message,
+            "finish_reason": self.finish,
+            "logprobs": logprobs,
+        }
