@@ -38,7 +38,7 @@ from appl.price_table import row_of, seller_at
 from appl.prompt import Messages
 from appl.prompt.secret import conceal, is_likely
 from appl_backends.guard import alone, guard_clients, question
-from appl_backends.openai.answer import response_of
+from appl_backends.openai.answer import ChatReader
 from appl_backends.openai.body import OPTIONS, asks_for_any_object, strictly
 from appl_backends.openai.streamed import Assembly
 
@@ -170,14 +170,14 @@ class LiteLLM:
         )
         if raw and _is_cut(raw[-1]):  # litellm would say "stop"
             raise _cut(f"{who} answered")
-        response = response_of(answer.model_dump(), request, who, self._secrets)
+        response = ChatReader(request, who, self._secrets).response(answer.model_dump())
         return self._priced(response, request.model, partial(_cost, litellm, answer))
 
     async def _streamed(self, litellm: Any, request: Request, emit: Emit, who: str) -> Response:
         stream = await litellm.acompletion(
             **self._arguments(request), stream=True, stream_options={"include_usage": True}
         )
-        assembly = Assembly(request, emit, who, self._secrets)
+        assembly = Assembly(ChatReader(request, who, self._secrets), emit)
         async for chunk in stream:
             assembly.take_data(chunk.model_dump())
         if getattr(stream, "received_finish_reason", "") is None:  # litellm would say "stop"

@@ -22,16 +22,18 @@ def held(text: str, marks: Sequence[str]) -> int:
 class TextFilter:
     """The text of an answer without a repetition of *begun*, up to the first of the *stop* texts.
 
-    *begun* is the beginning of the answer, which the prompt holds already; a server that cannot go
-    on from there may repeat it. ``skipped`` is the number of characters that were left out before
-    the text, ``stopped`` is true if a stop text was found.
+    *begun* is the beginning of the answer, which the prompt holds already; a server that was told
+    to go on may repeat all of it, or its last line. ``skipped`` is the number of characters that
+    were left out before the text, ``stopped`` is true if a stop text was found.
     """
 
-    __slots__ = ("_begun", "_buffer", "_stop", "skipped", "stopped")
+    __slots__ = ("_beginnings", "_buffer", "_stop", "skipped", "stopped")
 
     def __init__(self, stop: Sequence[str] = (), begun: str = "") -> None:
-        self._stop, self._begun = stop, begun.strip()
-        self._buffer = ""
+        whole = begun.strip()
+        lines = (whole, whole.rpartition("\n")[2].strip())
+        self._beginnings = [each for each in dict.fromkeys(lines) if each]
+        self._stop, self._buffer = stop, ""
         self.skipped, self.stopped = 0, False
 
     def feed(self, piece: str) -> str:
@@ -39,9 +41,9 @@ class TextFilter:
         if self.stopped:
             return ""
         self._buffer += piece
-        if self._begun:
+        if self._beginnings:
             start = self._buffer.lstrip()
-            if len(start) < len(self._begun) and self._begun.startswith(start):
+            if any(len(start) < len(b) and b.startswith(start) for b in self._beginnings):
                 return ""  # it may be repeating
             self._skip(start)
         return self._certain(last=False)
@@ -50,15 +52,17 @@ class TextFilter:
         """End the answer; returns the rest of its text."""
         if self.stopped:
             return ""
-        if self._begun:
+        if self._beginnings:
             self._skip(self._buffer.lstrip())
         return self._certain(last=True)
 
     def _skip(self, start: str) -> None:
-        if start.startswith(self._begun):
-            rest = start[len(self._begun) :]
-            self.skipped, self._buffer = len(self._buffer) - len(rest), rest
-        self._begun = ""
+        for beginning in self._beginnings:
+            if start.startswith(beginning):
+                rest = start[len(beginning) :]
+                self.skipped, self._buffer = len(self._buffer) - len(rest), rest
+                break
+        self._beginnings = []
 
     def _certain(self, *, last: bool) -> str:
         text = self._buffer

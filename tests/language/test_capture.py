@@ -243,8 +243,8 @@ def test_given_messages_may_have_the_form_of_chat_completion_servers():
 
 
 def test_a_wrong_message_is_refused_before_any_call():
-    with running(Echo()) as seen, pytest.raises(InvalidOption, match="no field 'cache_control'"):
-        gen(messages=[{"role": "user", "content": "x", "cache_control": {"type": "ephemeral"}}])
+    with running(Echo()) as seen, pytest.raises(InvalidOption, match="no field 'contents'"):
+        gen(messages=[{"role": "user", "content": "x", "contents": "y"}])
     assert not seen.requests
 
 

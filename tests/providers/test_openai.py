@@ -162,7 +162,7 @@ async def test_a_choice_gets_the_type_that_strict_mode_wants() -> None:
 
 
 async def test_constraints_are_said_in_the_words_of_each_server() -> None:
-    with FaultServer() as server:
+    with FaultServer(answer=lambda question: "aaa") as server:
         vllm = await sent(server, request(regex="a+"), server="vllm")
         sglang = await sent(server, request(grammar="root ::= x"), server="sglang")
         llama = await sent(server, request(grammar="root ::= x"), server="llama.cpp")
@@ -178,6 +178,9 @@ async def test_an_answer_that_is_begun_is_continued_where_the_server_can() -> No
     assert vllm["continue_final_message"] is True and vllm["add_generation_prompt"] is False
     assert sglang["continue_final_message"] is True and "add_generation_prompt" not in sglang
     assert "continue_final_message" not in other
+    assert (
+        other["messages"][-1]["role"] == "user" and "Continue" in other["messages"][-1]["content"]
+    )
 
 
 async def test_conversations_with_one_beginning_have_one_cache_key() -> None:

@@ -30,7 +30,7 @@ from appl.testing import Fake, Fault, FaultServer, Policy, Retries, running
 from appl_backends.embedded import WEIGHTS
 from appl_backends.http.events import EventParser
 from appl_backends.openai import OpenAI
-from appl_backends.openai.answer import json_in, response_of
+from appl_backends.openai.answer import ChatReader, json_in
 from appl_backends.openai.streamed import Assembly
 from appl_backends.sglang import SGLang
 from appl_backends.sglang.probe import probe, tokens_of
@@ -64,7 +64,7 @@ def verdict(made: Callable[[], Response], asked: Request) -> str:
 def streamed(events: bytes, asked: Request) -> Response:
     """The answer in the bytes of a stream, cut into pieces."""
     chunks: list[Chunk] = []
-    found, assembly = EventParser("server"), Assembly(asked, chunks.append, "server", ())
+    found, assembly = EventParser("server"), Assembly(ChatReader(asked, "server"), chunks.append)
     for at in range(0, len(events), 1 << 16):
         if any([assembly.take(event) for event in found.feed(events[at : at + (1 << 16)])]):
             break
@@ -84,7 +84,10 @@ def parsed(size: int) -> int:
     before, asked, seen = counted["parsed"], request("q"), set()
     for body in (*mutated(CHAT), *damaged(written(CHAT), 1, size)):
         seen.add(
-            verdict(lambda body=body: response_of(json_in(body, "server"), asked, "server"), asked)
+            verdict(
+                lambda body=body: ChatReader(asked, "server").response(json_in(body, "server")),
+                asked,
+            )
         )
     events = sse([written(event) for event in EVENTS])
     for body in (*streams_with_one_wrong_event(), *damaged(events, 2, size)):
@@ -117,7 +120,8 @@ def test_an_answer_that_is_nested_deeply_is_malformed() -> None:
         body = b'{"choices": ' + b"[" * depth + b"]" * depth + b"}"
         assert (
             verdict(
-                lambda body=body: response_of(json_in(body, "x"), request("q"), "x"), request("q")
+                lambda body=body: ChatReader(request("q"), "x").response(json_in(body, "x")),
+                request("q"),
             )
             == "MalformedResponse"
         )

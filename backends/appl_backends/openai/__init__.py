@@ -17,11 +17,11 @@ from appl.backend_http import STREAM_BYTES, asked_of, check_url, host_of
 from appl.errors import ModelNotFound
 from appl.prompt.secret import conceal
 from appl_backends.http.events import EventParser, begins_events, opened, whole
-from appl_backends.openai.answer import json_in, response_of
-from appl_backends.openai.body import OPTIONS, body_of
+from appl_backends.openai.answer import ChatReader, json_in
+from appl_backends.openai.body import OPTIONS, body_of, is_begun
 from appl_backends.openai.connection import Endpoint, ServerConnection
 from appl_backends.openai.prices import Prices
-from appl_backends.openai.servers import Kind, server_for
+from appl_backends.openai.servers import Kind, server_for, tell_of_seed
 from appl_backends.openai.settings import ServerSettings
 from appl_backends.openai.streamed import Assembly
 
@@ -112,34 +112,40 @@ class OpenAI:
         known = self._connection.chats.get(model)
         who = self._who(model) if known is None else known.who
         body = body_of(request, model, self._server, who, stream=streamed)
-        chat = known or await self._chat(model)
-        if emit is None or not streamed:
-            data = await chat.http.exchange(chat.head, body, chat.who, _json_or_events)
-            if type(data) is _Events:  # it streams, whatever it is asked for
-                response = await self._assembled(request, _one(data), chat.who, _nowhere)
-            else:
-                response = response_of(data, request, chat.who, self._secrets)
+        prompt = request.messages
+        begun = prompt is not None and prompt.outline.role == "assistant"
+        reader = ChatReader(request, who, self._secrets, self._begun(request) if begun else None)
+        http, head, _ = known or await self._chat(model)
+        if emit is not None and streamed:
+            async with http.stream(head, body, who, STREAM_BYTES) as (kind, pieces):
+                response = await self._streamed(reader, kind, pieces, emit)
         else:
-            response = await self._streamed(request, body, chat, emit)
+            data = await http.exchange(head, body, who, _json_or_events)
+            if type(data) is _Events:  # it streams, whatever it is asked for
+                response = await self._streamed(reader, _Events.kind, _one(data), _nowhere)
+            else:
+                response = reader.response(data)
+        if request.sampling.seed is not None and not self._server.heeds_seed:
+            tell_of_seed(who)
         if request.messages is not None and request.messages.provided:
             response = dataclasses.replace(response, shed=request.messages.shed_for(who))
         return self._priced(response, model) if self._has_prices else response
 
-    async def _streamed(
-        self, request: Request, body: list[bytes], chat: Endpoint, emit: Emit
-    ) -> Response:
-        http, head, who = chat
-        async with http.stream(head, body, who, STREAM_BYTES) as (content_type, pieces):
-            is_stream, body_pieces = await opened(content_type, pieces)
-            if is_stream:
-                return await self._assembled(request, body_pieces, who, emit)
-            data = json_in(await whole(body_pieces, who), who, self._secrets, content_type)
-            return response_of(data, request, who, self._secrets)
+    def _begun(self, request: Request) -> str | None:
+        """The text that the server was told to go on from, if it cannot do so by itself."""
+        prompt = request.messages
+        told = is_begun(prompt) and "prefill" not in self._server.features
+        return prompt.message.content if told and prompt is not None else None
 
-    async def _assembled(
-        self, request: Request, pieces: AsyncIterator[bytes], who: str, emit: Emit
+    async def _streamed(
+        self, reader: ChatReader, kind: str, pieces: AsyncIterator[bytes], emit: Emit
     ) -> Response:
-        events, assembly = EventParser(who), Assembly(request, emit, who, self._secrets)
+        """The answer in a body of this *kind* that may be a stream."""
+        is_stream, pieces = await opened(kind, pieces)
+        if not is_stream:
+            body = await whole(pieces, reader.who)
+            return reader.response(json_in(body, reader.who, self._secrets, kind))
+        events, assembly = EventParser(reader.who), Assembly(reader, emit)
         async for piece in pieces:
             if any([assembly.take(event) for event in events.feed(piece)]):
                 break
@@ -187,6 +193,8 @@ class OpenAI:
 
 class _Events(bytes):
     """A body that is a stream of events."""
+
+    kind = "text/event-stream"
 
 
 def _json_or_events(body: bytes) -> Any:

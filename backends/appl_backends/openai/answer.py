@@ -8,13 +8,22 @@ for that, is an error.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-from appl.backend import Request, Response, Sample, TokenLogprob, Usage
-from appl.backend_check import WrongField, checked, count_of, number_in, read_json, text_in
+from appl.backend import Request, Response, Sample, Sampling, TokenLogprob, Usage
+from appl.backend_check import (
+    MOST,
+    WrongField,
+    checked,
+    count_of,
+    number_in,
+    read_json,
+    text_in,
+)
 from appl.backend_http import error_of_payload, is_error, not_json
 from appl.errors import BackendError, BackendRefused, BackendUnavailable, MalformedResponse
 from appl.price import millionths
@@ -65,45 +74,103 @@ def json_in(
         raise not_json(body, who, content_type=content_type, secrets=secrets) from None
 
 
-def response_of(data: Any, request: Request, who: str, secrets: tuple[str, ...] = ()) -> Response:
-    """The answer to *request* in the JSON *data*, which came with status 200.
+class ChatReader(NamedTuple):
+    """Reads the answers of *who* to one request.
 
-    Raises ``BackendError``, with what was paid for.
+    *secrets* are taken out of errors. The server was told to go on from *begun*, if that is given.
     """
-    if isinstance(data, list) and len(data) == 1:  # as Google wraps its errors
-        data = data[0]
-    if not isinstance(data, dict):
-        raise not_json("" if data is None else json.dumps(data), who, secrets=secrets)
-    try:
-        choices = data.get("choices")
-        if not isinstance(choices, list) or len(choices) < request.n:
-            raise _too_few(data, request.n, who, secrets)
-        ordered = choices[:1] if request.n == 1 else sorted(choices[: request.n], key=_order)
-        samples = tuple([_sample(choice, data, request, who, secrets) for choice in ordered])
-        usage, cost = usage_of(data.get("usage"))
-        return checked(Response(samples, usage, _text(data.get("model")), cost=cost))
-    except BackendError as error:
-        _note_usage(error, data)
-        raise
-    except OTHER_FORM as error:
-        malformed = another_form(f"{who} answered 200 with", error)
-    _note_usage(malformed, data)
-    raise malformed
 
+    request: Request
+    who: str
+    secrets: tuple[str, ...] = ()
+    begun: str | None = None
 
-def _too_few(data: dict[str, Any], wanted: int, who: str, secrets: tuple[str, ...]) -> BackendError:
-    if is_error(data):
-        return error_of_payload(data, who, secrets=secrets)
-    choices = data.get("choices")
-    if isinstance(choices, list) and choices:
-        return BackendRefused(
-            f"{who} answered with {len(choices)} of {wanted} samples, so it does not heed n: write "
-            'without = ["n"] into the settings of its backend, and each sample is asked for by '
-            "itself",
-            status=200,
-            worked=True,
-        )
-    return MalformedResponse(f"{who} answered 200 with none of {wanted} choices", status=200)
+    def response(self, data: Any) -> Response:
+        """The answer in the JSON *data*, which came with status 200.
+
+        Raises ``BackendError``, with what was paid for.
+        """
+        wanted = self.request.n
+        if isinstance(data, list) and len(data) == 1:  # as Google wraps its errors
+            data = data[0]
+        if not isinstance(data, dict):
+            body = "" if data is None else json.dumps(data)
+            raise not_json(body, self.who, secrets=self.secrets)
+        try:
+            choices = data.get("choices")
+            if not isinstance(choices, list) or len(choices) < wanted:
+                raise self._too_few(data)
+            ordered = choices[:1] if wanted == 1 else sorted(choices[:wanted], key=_order)
+            samples = tuple([self._sample(choice, data) for choice in ordered])
+            usage, cost = usage_of(data.get("usage"))
+            model = data.get("model")
+            return checked(Response(samples, usage, model if type(model) is str else "", cost=cost))
+        except BackendError as error:
+            _note_usage(error, data)
+            raise
+        except OTHER_FORM as error:
+            malformed = another_form(f"{self.who} answered 200 with", error)
+        _note_usage(malformed, data)
+        raise malformed
+
+    def error(self, payload: Any) -> BackendError:
+        """The error that *payload* tells of."""
+        return error_of_payload(payload, self.who, secrets=self.secrets)
+
+    def filter(self) -> TextFilter | None:
+        """A filter for the text of one sample, where it may need one."""
+        stop, begun = self.request.sampling.stop, self.begun
+        return TextFilter(stop, begun or "") if stop or begun else None
+
+    def _too_few(self, data: dict[str, Any]) -> BackendError:
+        if is_error(data):
+            return self.error(data)
+        choices, wanted = data.get("choices"), self.request.n
+        if isinstance(choices, list) and choices:
+            return BackendRefused(
+                f"{self.who} answered with {len(choices)} of {wanted} samples, so it does not heed "
+                'n: write without = ["n"] into the settings of its backend, and each sample is '
+                "asked for by itself",
+                status=200,
+                worked=True,
+            )
+        text = f"{self.who} answered 200 with none of {wanted} choices"
+        return MalformedResponse(text, status=200)
+
+    def _sample(self, choice: dict[str, Any], data: dict[str, Any]) -> Sample:
+        if choice.get("error"):
+            raise self.error(choice["error"])
+        message = choice.get("message")
+        if type(message) is not dict:
+            message = _message_elsewhere(choice)
+        calls: tuple[ToolCall, ...] = ()
+        if message.get("tool_calls") or message.get("function_call"):
+            calls = calls_of(message, data.get("id"), _known_ids(self.request))
+        text = message.get("content")
+        if type(text) is not str or message.get("refusal"):
+            text = content_text(text) + text_in(message.get("refusal") or "", "refusal")
+        finish = choice.get("finish_reason")
+        if finish != "stop" or calls:
+            if data.get("error") and _is_failure(finish):
+                raise self.error(data)
+            finish = _finish(finish, text, bool(calls), self.who)
+        reasoning = message.get("reasoning_content") or message.get("reasoning") or None
+        if type(reasoning) is not str:
+            reasoning = None
+        logprobs, sampling = choice.get("logprobs"), self.request.sampling
+        scored = None if logprobs is None else _logprobs(logprobs)
+        if scored is None and text and sampling.logprobs is not None and _is_absent(logprobs):
+            raise _no_logprobs(self.who)
+        provided = None
+        if calls or not message.keys() <= MESSAGE_FIELDS or type(message.get("content")) is list:
+            provided = _provided(message, calls, self.who)
+        if sampling.stop or self.begun:
+            filter = TextFilter(sampling.stop, self.begun or "")
+            text, scored = _filtered(text, scored, filter)
+            finish = "stop" if filter.stopped else finish
+        if sampling.regex is not None and finish == "stop":
+            _check_regex(sampling, text, self.who)
+        return Sample(text, finish, scored, calls, reasoning, provided)
 
 
 def _note_usage(error: BackendError, data: dict[str, Any]) -> None:
@@ -123,51 +190,10 @@ def _order(choice: dict[str, Any]) -> int:
     return count_of(choice.get("index")) or 0
 
 
-def _sample(
-    choice: dict[str, Any],
-    data: dict[str, Any],
-    request: Request,
-    who: str,
-    secrets: tuple[str, ...],
-) -> Sample:
-    if choice.get("error"):
-        raise error_of_payload(choice["error"], who, secrets=secrets)
-    message = _message(choice)
-    if message.get("tool_calls") or message.get("function_call"):
-        calls = calls_of(message, _text(data.get("id")), _known_ids(request))
-    else:
-        calls = ()
-    text = message.get("content")
-    if type(text) is not str or message.get("refusal"):
-        text = content_text(text) + text_in(message.get("refusal") or "", "refusal")
-    finish = choice.get("finish_reason")
-    if finish != "stop" or calls:
-        if data.get("error") and _is_failure(finish):
-            raise error_of_payload(data, who, secrets=secrets)
-        finish = _finish(finish, text, bool(calls), who)
-    reasoning = _text(message.get("reasoning_content")) or _text(message.get("reasoning")) or None
-    logprobs = choice.get("logprobs")
-    scored = None if logprobs is None else _logprobs(logprobs)
-    if scored is None and text and request.sampling.logprobs is not None and _is_absent(logprobs):
-        raise _no_logprobs(who)
-    provided = None
-    if calls or not message.keys() <= MESSAGE_FIELDS or type(message.get("content")) is list:
-        provided = _provided(message, calls, who)
-    filter = filter_for(request)
-    if filter is not None:
-        text, scored = _filtered(text, scored, filter)
-        finish = "stop" if filter.stopped else finish
-    return Sample(text, finish, scored, calls, reasoning, provided)
-
-
-def _message(choice: dict[str, Any]) -> dict[str, Any]:
-    """The message of a *choice*, which a few servers put where another interface has it."""
-    message = choice.get("message")
-    if not isinstance(message, dict):
-        message = choice.get("delta")
-    if not isinstance(message, dict):
-        message = {"content": choice["text"]}
-    return message
+def _message_elsewhere(choice: dict[str, Any]) -> dict[str, Any]:
+    """The message of a *choice* that has it where another interface, or a stream, does."""
+    delta = choice.get("delta")
+    return delta if isinstance(delta, dict) else {"content": choice["text"]}
 
 
 def _known_ids(request: Request) -> Iterator[str]:
@@ -203,18 +229,32 @@ def _finish(reason: Any, text: str, calls: bool, who: str) -> str:
     return known
 
 
+def _check_regex(sampling: Sampling, text: str, who: str) -> None:
+    """Refuse a *text* that does not match: not every server heeds what it is asked for.
+
+    A pattern with what the engine here does not know, which is linear in the text, is not checked.
+    """
+    core = importlib.import_module("pydantic_core")
+    pattern = f"^(?s:{sampling.regex})$"
+    try:
+        validator = core.SchemaValidator(core.core_schema.str_schema(pattern=pattern))
+    except core.SchemaError:
+        return
+    if not validator.isinstance_python(sampling.begun + text):
+        raise BackendRefused(
+            f"{who} answered with a text that does not match gen(regex=...), so it does not heed "
+            'it: write without = ["regex"] into the settings of its backend',
+            status=200,
+            worked=True,
+        )
+
+
 def content_text(content: Any) -> str:
     """The text of a message, which some servers send as a list of parts."""
     if isinstance(content, list):
         parts = (part.get("text") if isinstance(part, dict) else part for part in content)
         return "".join(text_in(part or "", "text") for part in parts)
     return text_in(content or "", "content")
-
-
-def filter_for(request: Request) -> TextFilter | None:
-    """The filter of the answers to *request*, where they may need one."""
-    sampling = request.sampling
-    return TextFilter(sampling.stop) if sampling.stop else None
 
 
 def _filtered(
@@ -281,12 +321,12 @@ def usage_of(usage: Any) -> tuple[Usage, int | None]:
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
     if cached is None:
         cached = usage.get("prompt_cache_hit_tokens", usage.get("cached_tokens"))
-    used = Usage(
-        count_of(usage.get("prompt_tokens")),
-        count_of(usage.get("completion_tokens")),
-        count_of(cached),
-    )
-    return used, _cost(usage.get("cost"))
+    counts = [usage.get("prompt_tokens"), usage.get("completion_tokens"), cached]
+    for at, value in enumerate(counts):
+        if value is not None and (type(value) is not int or not 0 <= value <= MOST):
+            counts[at] = count_of(value)
+    cost = usage.get("cost")
+    return Usage(*counts), None if cost is None else _cost(cost)
 
 
 def _cost(cost: Any) -> int | None:
@@ -337,7 +377,3 @@ def _no_logprobs(who: str) -> BackendRefused:
         status=200,
         worked=True,
     )
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

@@ -16,7 +16,7 @@ from typing import Any
 from appl.backend import Request, Sampling
 from appl.errors import Unsupported
 from appl.prompt import Messages
-from appl_backends.openai.servers import ServerKind
+from appl_backends.openai.servers import PREFIXED, ServerKind
 
 OPTIONS = frozenset(
     {
@@ -64,6 +64,8 @@ def body_of(
     messages = _messages(prompt, who)
     fields, before, after = _fields(sampling, model, server)
     more = dict[str, str]()
+    if prompt is not None and prompt.outline.role == "assistant" and is_begun(prompt):
+        messages, more = _going_on(messages, prompt, sampling, server, who)
     if sampling.schema is not None and asks_for_any_object(sampling, b"".join(messages).decode()):
         more["response_format"] = '{"type":"json_object"}'
     if request.n > 1:
@@ -75,8 +77,6 @@ def body_of(
         more["stream"], more["stream_options"] = "true", '{"include_usage":true}'
     if server.takes_cache_key:
         more["prompt_cache_key"] = _json(cache_key(prompt))
-    if prompt is not None and prompt.outline.role == "assistant":
-        more |= _continued(server)
     for name, value in sampling.extra:
         more |= _table(value) if name == "extra_body" else {name: _json(value)}
     if more:
@@ -210,12 +210,44 @@ def _tool_choice(choice: str) -> str:
     return _json({"type": "function", "function": {"name": choice}})
 
 
-def _continued(server: ServerKind) -> dict[str, str]:
-    """The fields that make a server continue the assistant's message that ends the prompt."""
+def is_begun(prompt: Messages | None) -> bool:
+    """True if *prompt* ends with text of the assistant, from which the answer is to go on."""
+    if prompt is None or prompt.outline.role != "assistant" or prompt.outline.tool_calls:
+        return False
+    return prompt.size > 0
+
+
+GO_ON = (
+    "Continue your last message exactly where it ends. Write only what comes next, and repeat "
+    "nothing of it."
+)
+"""The instruction in place of a continuation, for servers that begin a new message."""
+_GO_ON = f',{{"role":"user","content":{json.dumps(GO_ON)}}}]'.encode()
+
+
+def _going_on(
+    messages: list[bytes], prompt: Messages, sampling: Sampling, server: ServerKind, who: str
+) -> tuple[list[bytes], dict[str, str]]:
+    """*messages* and further fields for an answer that goes on from text of the assistant."""
     if "prefill" not in server.features:
-        return {}
-    go_on = {"continue_final_message": "true"}
-    return go_on if server.kind == "sglang" else {**go_on, "add_generation_prompt": "false"}
+        check_begun(sampling, who)
+        return [*messages[:-1], _GO_ON], {}
+    if server.kind in PREFIXED:
+        before = _messages(prompt.parent, who)[:-1] if prompt.parent is not None else []
+        last = _json({**prompt.message.as_dict(who), "prefix": True})
+        messages = [*before, _bytes(f"{',' if before else '['}{last}]")]
+    return messages, {name: _json(value) for name, value in server.continuing.items()}
+
+
+def check_begun(sampling: Sampling, who: str) -> None:
+    """Refuse a form for an answer that goes on from begun text: it would be that of the rest."""
+    for name, option in (("schema", "response_format"), ("regex",) * 2, ("grammar",) * 2):
+        if getattr(sampling, name) is not None:
+            raise Unsupported(
+                f"{who} begins a new message where the prompt ends with text of the assistant, so "
+                f"gen({option}=...) cannot apply to both: say that text as the user, or choose a "
+                "server that continues it (features = ['prefill'])"
+            )
 
 
 def _table(value: object) -> dict[str, str]:

@@ -122,7 +122,7 @@ class _Call:
         return {**put_together(self.more), "id": self.id, "function": function}
 
 
-def calls_of(message: dict[str, Any], answer: str, known: Iterable[str]) -> tuple[ToolCall, ...]:
+def calls_of(message: dict[str, Any], answer: Any, known: Iterable[str]) -> tuple[ToolCall, ...]:
     """The calls of a whole *message*, each with an id of its own that is not among the *known*.
 
     *answer* is the id of the answer. Raises ``WrongField`` for a call of no tool.
@@ -134,8 +134,8 @@ def calls_of(message: dict[str, Any], answer: str, known: Iterable[str]) -> tupl
         return ()
     if not isinstance(listed, list):
         raise WrongField(f"tool_calls must be a list, got {type(listed).__name__}")
-    taken = set(known)
-    return tuple(_unique(each, at, answer, taken) for at, each in enumerate(listed))
+    taken, answer = set(known), _text(answer)
+    return tuple([_unique(each, at, answer, taken) for at, each in enumerate(listed)])
 
 
 def _unique(call: Any, at: int, answer: str, taken: set[str]) -> ToolCall:

@@ -6,6 +6,7 @@ Invariant: a feature is listed where the server documents it; ``[backends.…] f
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +15,9 @@ from typing import Literal
 from appl.backend_http import host_of
 from appl.errors import ConfigError, nearest
 
-Kind = Literal["openai", "azure", "vllm", "sglang", "llama.cpp", "ollama", "other"]
+Kind = Literal[
+    "openai", "azure", "vllm", "sglang", "llama.cpp", "ollama", "mistral", "deepseek", "other"
+]
 
 _HOSTED = frozenset(
     {
@@ -48,17 +51,23 @@ _LOCAL = frozenset(
         "prefill",
     }
 )
+_COMMON = frozenset({"seed", "logprobs", "schema", "stream", "tools", "images", "reasoning"})
 FEATURES: dict[str, frozenset[str]] = {
     "openai": _HOSTED,
     "azure": _HOSTED,
     "vllm": _LOCAL | {"audio"},
     "sglang": _LOCAL,
-    "llama.cpp": _LOCAL - {"n", "regex", "prefill", "stop_tokens"},
-    "ollama": frozenset({"seed", "schema", "stream", "tools", "images", "reasoning"}),
-    "other": frozenset(
-        {"seed", "schema", "schema_object", "stream", "tools", "images", "reasoning"}
-    ),
+    "llama.cpp": _LOCAL - {"n", "regex", "stop_tokens"},
+    "ollama": _COMMON,
+    "mistral": _COMMON | {"schema_object", "prefill"},
+    "deepseek": _COMMON | {"schema_object"},
+    "other": _COMMON | {"schema_object"},
 }
+PREFIXED = ("mistral", "deepseek")
+"""Servers that go on with a message of the assistant that has the field ``prefix``.
+
+Sources: Mistral's "Chat completions", ``prefix``; DeepSeek's "Chat Prefix Completion (Beta)".
+"""
 _KNOWN = frozenset().union(*FEATURES.values())
 
 
@@ -75,9 +84,33 @@ class ServerKind:
         return "max_completion_tokens" if self.takes_cache_key else "max_tokens"
 
     @cached_property
+    def continuing(self) -> dict[str, object]:
+        """The fields of a request that make it go on with a message of the assistant."""
+        if self.kind in ("llama.cpp", *PREFIXED):
+            return {}  # the first does so by itself, the others by a field of the message
+        go_on: dict[str, object] = {"continue_final_message": True}
+        return go_on if self.kind == "sglang" else {**go_on, "add_generation_prompt": False}
+
+    @property
+    def heeds_seed(self) -> bool:
+        """True if the same seed gives the same answer, and is not a wish."""
+        return self.kind in ("vllm", "sglang", "llama.cpp", "ollama")
+
+    @cached_property
     def takes_cache_key(self) -> bool:
         """True if requests with one key are sent to the machine that has their prefix."""
         return self.kind in ("openai", "azure")
+
+
+_told: set[str] = set()
+
+
+def tell_of_seed(who: str) -> None:
+    """Say once on standard error that *who* may ignore a seed."""
+    if who not in _told:
+        _told.add(who)
+        line = f"appl: {who} may ignore gen(seed=...): the same seed may give another answer"
+        print(line, file=sys.stderr, flush=True)
 
 
 def server_for(
@@ -85,6 +118,8 @@ def server_for(
 ) -> ServerKind:
     """The server of *kind*, or what *base_url* suggests. Raises ``ConfigError``."""
     name = kind or _guessed(base_url)
+    if name == "deepseek" and "/beta" in (base_url or ""):
+        features = (*features, "prefill")
     if name not in FEATURES:
         known = ", ".join(FEATURES)
         raise ConfigError(f"server must be one of {known}, got {name!r}{nearest(name, FEATURES)}")
@@ -98,6 +133,10 @@ def _guessed(base_url: str | None) -> str:
         return "openai"
     if host.endswith(".openai.azure.com"):
         return "azure"
+    if host == "api.mistral.ai":
+        return "mistral"
+    if host == "api.deepseek.com":
+        return "deepseek"
     return "ollama" if host.endswith(":11434") else "other"
 
 

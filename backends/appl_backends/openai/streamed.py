@@ -9,20 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from appl.backend import Chunk, Emit, Request, Response
+from appl.backend import Chunk, Emit, Response
 from appl.backend_check import TEXT, count_of, text_in
-from appl.backend_http import error_of_payload, is_error, not_json, too_long
+from appl.backend_http import is_error, not_json, too_long
 from appl.errors import BackendError, MalformedResponse
 from appl_backends.http.events import Event
 from appl_backends.openai.answer import (
     MESSAGE_FIELDS,
     OTHER_FORM,
     REASONING,
+    ChatReader,
     another_form,
     content_text,
-    filter_for,
     json_in,
-    response_of,
 )
 from appl_backends.openai.calls import CallAssembler, merge, put_together
 from appl_backends.stops import TextFilter
@@ -33,10 +32,10 @@ _KNOWN = MESSAGE_FIELDS.union(REASONING)
 
 
 class Assembly:
-    """The answer to *request*, from the events that *who* streams; *emit* gets its text."""
+    """The answer that *reader* reads, from the events of a stream; *emit* gets its text."""
 
-    def __init__(self, request: Request, emit: Emit, who: str, secrets: tuple[str, ...]) -> None:
-        self._request, self._emit, self._who, self._secrets = request, emit, who, secrets
+    def __init__(self, reader: ChatReader, emit: Emit) -> None:
+        self._reader, self._emit, self._wanted = reader, emit, reader.request.n
         self._samples: dict[int, _GrowingSample] = {}
         self._data: dict[str, Any] = {}
         self._size = 0
@@ -48,12 +47,13 @@ class Assembly:
         if text.startswith("[DONE]"):
             self._ended = True
             return True
+        _, who, secrets, _ = self._reader
         try:
-            data = json_in(text, self._who, self._secrets)
+            data = json_in(text, who, secrets)
             if not isinstance(data, dict):
-                raise not_json(text, self._who, secrets=self._secrets)
+                raise not_json(text, who, secrets=secrets)
             if kind == "error" or is_error(data):
-                raise error_of_payload(data, self._who, secrets=self._secrets)
+                raise self._reader.error(data)
         except BackendError as error:
             error.worked = bool(self._samples) or error.worked  # it had begun to answer
             raise
@@ -80,11 +80,11 @@ class Assembly:
             error.worked = bool(self._samples) or error.worked
             raise
         except OTHER_FORM as error:
-            raise another_form(f"{self._who} streamed", error) from None
+            raise another_form(f"{self._reader.who} streamed", error) from None
 
     def _add(self, at: int, choice: dict[str, Any]) -> None:
         if choice.get("error"):
-            raise error_of_payload(choice["error"], self._who, secrets=self._secrets)
+            raise self._reader.error(choice["error"])
         sample = self._sample(choice.get("index"), at)
         if sample is None:
             return
@@ -94,19 +94,19 @@ class Assembly:
             self._emit(chunk)
         self._size += sample.unseen - before
         if self._size > TEXT:
-            raise too_long(self._who)
+            raise too_long(self._reader.who)
 
     def _sample(self, index: Any, at: int) -> _GrowingSample | None:
         """The sample that a choice belongs to; ``None`` for one that nobody has asked for."""
         found = count_of(index)
         key = at if found is None else found
         sample = self._samples.get(key)
-        if sample is None and len(self._samples) < self._request.n:
+        if sample is None and len(self._samples) < self._wanted:
             taken = {each.number for each in self._samples.values()}
-            free = (number for number in range(self._request.n) if number not in taken)
-            number = key if key < self._request.n and key not in taken else next(free)
-            filter = filter_for(self._request)
-            sample = self._samples[key] = _GrowingSample(number, self._request.sample, filter)
+            free = (number for number in range(self._wanted) if number not in taken)
+            number = key if key < self._wanted and key not in taken else next(free)
+            first, filter = self._reader.request.sample, self._reader.filter()
+            sample = self._samples[key] = _GrowingSample(number, first, filter)
         return sample
 
     @property
@@ -115,24 +115,22 @@ class Assembly:
         if self._ended:
             return True
         done = [each for each in self._samples.values() if each.has_finish]
-        return len(done) == self._request.n
+        return len(done) == self._wanted
 
     def response(self) -> Response:
         """The whole answer. Raises ``MalformedResponse`` where the stream was cut off."""
         if not self.complete:
             begun = sum(len(each.text) for each in self._samples.values())
             raise MalformedResponse(
-                f"{self._who} ended its stream without a finish reason, after {begun} pieces of "
-                "text: the answer was cut off",
+                f"{self._reader.who} ended its stream without a finish reason, after {begun} "
+                "pieces of text: the answer was cut off",
                 status=200,
             )
         samples = sorted(self._samples.values(), key=lambda sample: sample.number)
         for chunk in (chunk for sample in samples for chunk in sample.close()):
             self._emit(chunk)
         choices = [sample.choice() for sample in samples]
-        return response_of(
-            {**self._data, "choices": choices}, self._request, self._who, self._secrets
-        )
+        return self._reader.response({**self._data, "choices": choices})
 
 
 class _GrowingSample:

@@ -54,30 +54,32 @@ def read(answer: Any, who: str) -> Mapping[str, Any]:
     if kind is None and not text:
         raise MalformedResponse(f"{who} gave no text, and no reason for that: {_shown(answer)}")
     text_in(text, "text")
-    if kind is not None and _are_ids(ids) and _are_known(meta):
+    if kind is not None and _are_right(ids, meta):
         return answer
     known = {name: count_of(meta.get(name)) for name in _COUNTS}
     lists = {name: meta[name] for name in _LISTS if isinstance(meta.get(name), list)}
     return {
         "text": text,
-        "output_ids": ids if _are_ids(ids) else [],
+        "output_ids": ids if _are_right(ids, {}) else [],
         "meta_info": {**known, **lists, "finish_reason": ended or {"type": UNKNOWN}},
     }
 
 
-def _are_ids(ids: Any) -> bool:
-    """True if *ids* are tokens."""
+def _are_right(ids: Any, meta: Mapping[str, Any]) -> bool:
+    """True if *ids* are tokens, and the counts and lists in *meta* are such."""
     if type(ids) is not list or not _INTEGERS.issuperset(map(type, ids)):
         return False
-    return not ids or 0 <= min(ids) <= max(ids) <= MOST
-
-
-def _are_known(meta: Mapping[str, Any]) -> bool:
+    if ids and not 0 <= min(ids) <= max(ids) <= MOST:
+        return False
     for name in _COUNTS:
         value = meta.get(name)
         if value is not None and (type(value) is not int or not 0 <= value <= MOST):
             return False
-    return all(meta.get(name) is None or type(meta[name]) is list for name in _LISTS)
+    for name in _LISTS:
+        value = meta.get(name)
+        if value is not None and type(value) is not list:
+            return False
+    return True
 
 
 _INTEGERS = frozenset({int})

@@ -401,7 +401,7 @@ class SGLang:
                 ids, is_cut = answers.generated(each)
                 ready.prompts.answered(request.messages, sample.text, ids, cut=is_cut)
         said, model = request.messages, ready.server.model
-        shed = said.shed_for(NOBODY) if said is not None else ()
+        shed = said.shed_for(NOBODY) if said is not None and said.provided else ()
         return Response(tuple(samples), answers.usage(listed), model, cost=0, shed=shed)
 
     async def _choose(self, ready: Ready, request: Request, prompt: TokenRun) -> Response:
