@@ -133,7 +133,7 @@ class Fake:
     into the pieces in which they are streamed.
     """
 
-    features: frozenset[str] = frozenset({"n", "prefill", "seed", "stream", "tools"})
+    features: frozenset[str] = frozenset({"logprobs", "n", "prefill", "seed", "stream", "tools"})
 
     def __init__(
         self,

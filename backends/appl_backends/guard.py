@@ -6,10 +6,11 @@ process asks by itself through the same library.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
@@ -17,20 +18,23 @@ from typing import Any
 from appl.backend_check import ANSWER_BYTES, read_json
 from appl.backend_http import ERROR_BYTES, STREAM_BYTES, not_json, redirected, too_long
 from appl.errors import BackendError, MalformedResponse
+from appl_backends.http.events import EventParser
+from appl_backends.sensible import sensible
 
 
 class Question:
     """A question on its way to *who*; ``error`` is why its answer was refused.
 
     *secrets* are sent with it, and are taken out of what is said of its answer. With *reads*, JSON
-    is read before the library gets it. ``over`` says that nobody waits any more, ``status`` is that
-    of the last error.
+    is read before the library gets it, and loses what that would refuse it for. ``over`` says that
+    nobody waits any more, ``status`` is that of the last error; ``ended`` is true if a stream has
+    come to its end mark.
     """
 
     def __init__(self, who: str, secrets: Sequence[str], reads: bool) -> None:
         self.who, self.secrets, self.reads = who, secrets, reads
         self.error: BackendError | None = None
-        self.over = False
+        self.over = self.ended = False
         self.status: int | None = None
 
     def refuse(self, error: BackendError) -> BackendError:
@@ -159,9 +163,10 @@ def _refusal(response: Any, asked: Question) -> BackendError | None:
 
 def _bounded(response: Any, asked: Question, base: str) -> Any:
     """The body of *response*, which ends with an error where it becomes too long."""
-    streams = "event-stream" in response.headers.get("content-type", "")
+    streams = "event-stream" in response.headers.get("content-type", "").lower()
     library: Any = sys.modules[type(response).__module__.partition(".")[0]]
-    kind = type("BoundedStream", (_Bounded, getattr(library, base)), {})
+    bounded = _BoundedEvents if streams and asked.reads else _Bounded
+    kind = type("BoundedStream", (bounded, getattr(library, base)), {})
     return kind(response.stream, STREAM_BYTES if streams else ANSWER_BYTES, asked)
 
 
@@ -173,8 +178,12 @@ async def _read(response: Any, asked: Question, stream: bool) -> None:
         return
     body = await response.aread()
     try:
-        if is_json and not isinstance(read_json(body), dict | list):
-            raise ValueError
+        if is_json:
+            data = read_json(body)
+            if not isinstance(data, dict | list):
+                raise ValueError
+            if (found := sensible(data)) is not data:
+                response._content = json.dumps(found).encode()
     except ValueError:
         raise asked.refuse(
             not_json(body, asked.who, content_type=kind, secrets=asked.secrets)
@@ -267,3 +276,37 @@ class _Bounded:
 
     def close(self) -> None:
         self._inner.close()
+
+
+class _BoundedEvents(_Bounded):
+    """A stream of events, by the published rule and without what a library would refuse it for."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        parser = EventParser(self._asked.who)
+        try:
+            async for piece in super().__aiter__():
+                for event in parser.feed(piece):
+                    yield self._written(*event)
+        except BackendError as error:
+            raise self._asked.refuse(error) from None
+        for kind, data in parser.rest():
+            with suppress(MalformedResponse):  # half an event is none
+                yield self._written(kind, data)
+
+    def _written(self, kind: str, data: str) -> bytes:
+        """An event as the library gets it. Raises ``MalformedResponse`` if it is no JSON."""
+        if data.startswith("[DONE]"):
+            self._asked.ended = True
+            return b"data: [DONE]\n\n"
+        self._asked.ended = self._asked.ended or kind in _LAST
+        try:
+            found = sensible(read_json(data))
+        except ValueError:
+            asked = self._asked
+            raise not_json(data, asked.who, secrets=asked.secrets) from None
+        head = f"event: {kind}\n" if kind else ""
+        return f"{head}data: {json.dumps(found)}\n\n".encode()
+
+
+_LAST = frozenset({"message_stop", "response.completed"})
+"""The types of the last events of streams of Anthropic and of OpenAI's Responses."""

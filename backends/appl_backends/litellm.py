@@ -37,7 +37,7 @@ from appl.price import Price, millionths
 from appl.price_table import row_of, seller_at
 from appl.prompt import Messages
 from appl.prompt.secret import conceal, is_likely
-from appl_backends.guard import alone, guard_clients, question
+from appl_backends.guard import Question, alone, guard_clients, question
 from appl_backends.openai.answer import ChatReader
 from appl_backends.openai.body import OPTIONS, asks_for_any_object, strictly
 from appl_backends.openai.streamed import Assembly
@@ -137,7 +137,7 @@ class LiteLLM:
             with question(who, self._secrets, reads=True) as asked:
                 if emit is None:
                     return await self._whole(litellm, request, who)
-                return await self._streamed(litellm, request, emit, who)
+                return await self._streamed(litellm, request, emit, asked)
         except BackendError as error:
             failed = error
         except Exception as error:
@@ -168,20 +168,28 @@ class LiteLLM:
             **self._arguments(request),
             logger_fn=lambda details: raw.append(details.get("original_response")),
         )
-        if raw and _is_cut(raw[-1]):  # litellm would say "stop"
-            raise _cut(f"{who} answered")
-        response = ChatReader(request, who, self._secrets).response(answer.model_dump())
+        data = answer.model_dump()
+        if raw and _is_without_end(raw[-1]):  # litellm would say "stop"
+            data = _without_end(data)
+        response = ChatReader(request, who, self._secrets).response(data)
         return self._priced(response, request.model, partial(_cost, litellm, answer))
 
-    async def _streamed(self, litellm: Any, request: Request, emit: Emit, who: str) -> Response:
+    async def _streamed(
+        self, litellm: Any, request: Request, emit: Emit, asked: Question
+    ) -> Response:
         stream = await litellm.acompletion(
             **self._arguments(request), stream=True, stream_options={"include_usage": True}
         )
-        assembly = Assembly(ChatReader(request, who, self._secrets), emit)
+        assembly = Assembly(ChatReader(request, asked.who, self._secrets), emit)
         async for chunk in stream:
             assembly.take_data(chunk.model_dump())
         if getattr(stream, "received_finish_reason", "") is None:  # litellm would say "stop"
-            raise _cut(f"{who} ended its stream")
+            if not asked.ended:
+                raise MalformedResponse(
+                    f"{asked.who} ended its stream without a finish reason: the answer was cut off",
+                    status=200,
+                )
+            assembly.forget_ends()
         response = assembly.response()
         return self._priced(response, request.model, partial(_stream_cost, litellm, response))
 
@@ -334,7 +342,7 @@ _ENDS = (("choices", "finish_reason"), ("candidates", "finishReason"))
 """Where providers say how each answer ended: OpenAI's and those like it, and Google."""
 
 
-def _is_cut(raw: object) -> bool:
+def _is_without_end(raw: object) -> bool:
     """True if a provider's answer, as text, lacks the reason why it ended."""
     try:
         data = read_json(raw) if isinstance(raw, str) else None
@@ -353,8 +361,9 @@ def _is_cut(raw: object) -> bool:
     )
 
 
-def _cut(what: str) -> MalformedResponse:
-    return MalformedResponse(f"{what} without a finish reason: the answer was cut off", status=200)
+def _without_end(data: dict[str, Any]) -> dict[str, Any]:
+    """*data* as an answer that does not say why it ended."""
+    return {**data, "choices": [{**each, "finish_reason": None} for each in data["choices"]]}
 
 
 _OWN_INTERFACE = frozenset(

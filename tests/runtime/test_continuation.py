@@ -57,7 +57,7 @@ class Repeater(Writer):
     def __init__(self, limit: int | Limit, manner: Manner, seed: int = 0) -> None:
         self.manner, self.dice = manner, random.Random(seed)
         self.chatty = manner is with_prose
-        super().__init__(limit, features={"stream"})
+        super().__init__(limit, features={"stream", "logprobs"})
 
     def said(self, request: Request) -> Response:
         whole, *rest = [message.content for message in request.messages]
@@ -228,7 +228,7 @@ def test_without_prefill_the_last_words_are_asked_for() -> None:
 def test_a_continuation_that_repeats_nothing_is_joined_as_it_is_with_a_warning() -> None:
     told: list[str] = []
     answers = [cut("The quick brown fox jumps", 15), Response((Sample(" fox jumps.", "stop"),))]
-    backend = Scripted(answers, features=())
+    backend = Scripted(answers, features=("logprobs",))
     with Run(backend) as run:
         run.reporter.tell = told.append
         assert gen(messages="x", max_relay_rounds=1) == "The quick brown fox jumps."
@@ -238,7 +238,7 @@ def test_a_continuation_that_repeats_nothing_is_joined_as_it_is_with_a_warning()
 def test_a_continuation_that_repeats_few_words_is_joined_at_them() -> None:
     told: list[str] = []
     answers = [cut("Numbers: 11, 12, 13, 14, 15, 16", 28), cut("15, 16", 99)]
-    with Run(Scripted(answers, features=())) as run:
+    with Run(Scripted(answers, features=("logprobs",))) as run:
         run.reporter.tell = told.append
         assert gen(messages="x", max_relay_rounds=1) == "Numbers: 11, 12, 13, 14, 15, 16"
     assert not told
@@ -288,7 +288,7 @@ def test_a_new_word_is_never_taken_for_a_repeated_one(
 def test_a_continuation_that_was_cut_while_it_repeated_adds_nothing() -> None:
     said = "The quick brown fox jumps over"
     answers = [Response((Sample(said, "length"),)), Response((Sample("The quick bro", "length"),))]
-    with running(Scripted(answers, features=())) as backend:
+    with running(Scripted(answers, features=("logprobs",))) as backend:
         assert gen(messages="x", max_relay_rounds=5) == said and len(backend.requests) == 2
 
 

@@ -125,7 +125,7 @@ LIMITS = {
 }
 """The limits of each option that is a number."""
 
-FEATURES = ("regex", "grammar", "tools", "stop_tokens")
+FEATURES = ("regex", "grammar", "tools", "stop_tokens", "logprobs")
 """The options that only a backend with the feature of the same name can answer."""
 
 

@@ -148,7 +148,7 @@ class ChatReader(NamedTuple):
             calls = calls_of(message, data.get("id"), _known_ids(self.request))
         text = message.get("content")
         if type(text) is not str or message.get("refusal"):
-            text = content_text(text) + text_in(message.get("refusal") or "", "refusal")
+            text = content_text(text) + refusal_in(message)
         finish = choice.get("finish_reason")
         if finish != "stop" or calls:
             if data.get("error") and _is_failure(finish):
@@ -227,6 +227,12 @@ def _finish(reason: Any, text: str, calls: bool, who: str) -> str:
         why = f"the finish reason {reason!r:.40}" if word else "no finish reason"
         raise MalformedResponse(f"{who} answered with no text and {why}", status=200)
     return known
+
+
+def refusal_in(message: dict[str, Any]) -> str:
+    """The text with which the model refuses to answer, which stands apart; empty without one."""
+    refusal = message.get("refusal")
+    return refusal if isinstance(refusal, str) else ""
 
 
 def _check_regex(sampling: Sampling, text: str, who: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from appl.backend import Chunk, Emit, Response
-from appl.backend_check import TEXT, count_of, text_in
+from appl.backend_check import MOST, TEXT
 from appl.backend_http import is_error, not_json, too_long
 from appl.errors import BackendError, MalformedResponse
 from appl_backends.http.events import Event
@@ -22,6 +22,7 @@ from appl_backends.openai.answer import (
     another_form,
     content_text,
     json_in,
+    refusal_in,
 )
 from appl_backends.openai.calls import CallAssembler, merge, put_together
 from appl_backends.stops import TextFilter
@@ -39,7 +40,7 @@ class Assembly:
         self._samples: dict[int, _GrowingSample] = {}
         self._data: dict[str, Any] = {}
         self._size = 0
-        self._ended = False
+        self._ended = self._has_first = False
 
     def take(self, event: Event) -> bool:
         """Add *event*, and pass on its text; true if it was the last one."""
@@ -98,8 +99,13 @@ class Assembly:
 
     def _sample(self, index: Any, at: int) -> _GrowingSample | None:
         """The sample that a choice belongs to; ``None`` for one that nobody has asked for."""
-        found = count_of(index)
+        found = index if type(index) is int and 0 <= index <= MOST else None
         key = at if found is None else found
+        if self._wanted == 1:  # whatever its number is, but for one beside that of number 0
+            self._has_first = self._has_first or found == 0
+            if at or (found and self._has_first):
+                return None
+            key = 0
         sample = self._samples.get(key)
         if sample is None and len(self._samples) < self._wanted:
             taken = {each.number for each in self._samples.values()}
@@ -108,6 +114,12 @@ class Assembly:
             first, filter = self._reader.request.sample, self._reader.filter()
             sample = self._samples[key] = _GrowingSample(number, first, filter)
         return sample
+
+    def forget_ends(self) -> None:
+        """End the stream: its samples do not say why they ended."""
+        self._ended = True
+        for sample in self._samples.values():
+            sample.finish = None
 
     @property
     def complete(self) -> bool:
@@ -178,7 +190,7 @@ class _GrowingSample:
             yield Chunk(self.place, thought, "reasoning")
         for text in (
             content_text(delta.get("content")),
-            text_in(delta.get("refusal") or "", "refusal"),
+            refusal_in(delta),
         ):
             if text:
                 self.text.append(text)
