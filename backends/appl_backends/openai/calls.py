@@ -65,7 +65,7 @@ class CallAssembler:
             found = self._by_index.get(index)
             if found is not None and id and found.id and id != found.id:
                 return self._by_id.get(id)  # a server that has the index 0 for all calls
-        if found is None or id or not name or not found.is_whole:
+        if found is None or id or not name or not found.name or not found.is_whole:
             return found
         # Without an id, another name, or the same one with arguments after whole ones.
         return found if name == found.name and arguments in ("", found.arguments) else None
