@@ -12,6 +12,7 @@ from typing import Any
 
 from appl.backend import Chunk, Response, Sample, TokenLogprob, Usage
 from appl.errors import MalformedResponse
+from appl.late import late_import
 from appl.prompt.message import ToolCall
 
 MOST = (1 << 63) - 1
@@ -124,6 +125,19 @@ def _is_deep(value: Any) -> bool:
         if not level:
             return False
     return True
+
+
+def matches(pattern: str, text: str) -> bool | None:
+    """True if the whole *text* matches the regular expression *pattern*, false if it does not.
+
+    It takes time in proportion to the text. ``None`` if the pattern has what needs more.
+    """
+    core = late_import("pydantic_core")  # 25 ms that a program without a pattern must not cost
+    try:
+        schema = core.core_schema.str_schema(pattern=f"^(?s:{pattern})$")
+        return bool(core.SchemaValidator(schema).isinstance_python(text))
+    except core.SchemaError:
+        return None
 
 
 def check_response(response: object, who: str) -> None:

@@ -36,7 +36,7 @@ MAY = {
     "version": ["late"],
     "prompt": ["errors", "fallback"],
     "backend": ["prompt", "errors", "late"],
-    "backend_check": ["prompt", "backend", "errors"],
+    "backend_check": ["prompt", "backend", "errors", "late"],
     "backend_http": ["prompt", "backend_check", "errors"],
     "price": ["prompt", "backend", "errors"],
     "price_table": ["price", "backend_http"],

@@ -30,7 +30,7 @@ _OWN = frozenset(
     }
 )  # attributes of a generation itself; those that wait say so
 _SAID = ("gen", "select", "call", "map", "program", "prompt", "message")
-_ROLES = {
+ROLES = {
     **{"SystemRole": "system", "UserRole": "user", "AIRole": "assistant", "ToolRole": "tool"},
     **{"SystemMessage": "system", "UserMessage": "user", "AIMessage": "assistant"},
     "ToolMessage": "tool",
@@ -127,7 +127,7 @@ class _Builder:
         """Role and constant parts of the message that *node* makes; empty if it makes none."""
         if not isinstance(node, ast.Call) or self.callees.kind(node.func) != "message":
             return "", ()
-        role = _ROLES.get(self.callees.name(node.func), "")
+        role = ROLES.get(self.callees.name(node.func), "")
         content = node.args[0] if node.args else None
         if isinstance(content, ast.Constant) and isinstance(content.value, str):
             return role, (content.value,)
@@ -307,7 +307,7 @@ class _Builder:
             role = isinstance(call, ast.Call) and self.callees.kind(call.func) == "role"
             ours = ours and role
             if role and isinstance(call, ast.Call):
-                self.role = _ROLES.get(self.callees.name(call.func), self.role)
+                self.role = ROLES.get(self.callees.name(call.func), self.role)
             if item.optional_vars is not None:
                 self.bind(item.optional_vars, manager)
         label = ", ".join(_code(item.context_expr) for item in node.items)

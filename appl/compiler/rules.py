@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 
 from appl.compiler.bindings import survey
 from appl.compiler.callee import OTHERS, Callees, constant_options
+from appl.compiler.graph import ROLES
 from appl.compiler.ir import OPS, Graph, GraphRegion, Node
 from appl.compiler.lost_text import (
     Caller,
@@ -668,6 +669,58 @@ def _is_set(subject: Subject, node: ast.expr) -> bool:
     return name in ("set", "frozenset") and subject.callees.names.is_builtin(name)
 
 
+def begun_form(subject: Subject) -> Iterator[LintFinding]:
+    """An answer in a form goes on from text of the assistant, which few servers can do."""
+    for block in ast.walk(subject.found.node):
+        if not isinstance(block, ast.With | ast.AsyncWith):
+            continue
+        roles = (_role_of(subject, item.context_expr) for item in block.items)
+        begun = False
+        for statement in block.body if "assistant" in roles else ():
+            for part in _in_order(statement):
+                if isinstance(part, ast.Call):
+                    found = _form_of(subject, part) if begun else ""
+                    if found:
+                        yield subject.at(
+                            "begun-form",
+                            part,
+                            f"the {found} of this answer would have to go on from text of the "
+                            "assistant; servers that begin a new message there refuse it",
+                            "say that text as the user, or the form in words",
+                        )
+                else:
+                    begun = True
+
+
+def _role_of(subject: Subject, entered: ast.expr) -> str:
+    """The role that a ``with`` enters by *entered*; empty if it is none."""
+    if not isinstance(entered, ast.Call) or subject.callees.kind(entered.func) != "role":
+        return ""
+    return ROLES.get(subject.callees.name(entered.func), "")
+
+
+def _in_order(statement: ast.stmt) -> Iterator[ast.expr]:
+    """The texts that *statement* says, and its calls, in their order."""
+    value = statement.value if isinstance(statement, ast.Expr | ast.Assign) else None
+    parts = value.values if isinstance(value, ast.JoinedStr) else [value]
+    for part in parts:
+        if isinstance(part, ast.Constant) and isinstance(part.value, str) and part.value.strip():
+            yield part
+        elif part is not None:
+            yield from _calls(part)
+
+
+def _form_of(subject: Subject, call: ast.Call) -> str:
+    """The option of a ``gen`` that gives its answer a form; empty without one."""
+    if subject.callees.kind(call.func) != "gen":
+        return ""
+    named = (option.arg for option in call.keywords)
+    return next((name for name in named if name in _FORMS), "") or ""
+
+
+_FORMS = ("response_format", "regex", "grammar")
+
+
 def _imported(tree: ast.Module) -> dict[str, str]:
     """The dotted names that the imports of a file's top level stand for, by local name."""
     found: dict[str, str] = {}
@@ -713,6 +766,7 @@ _ALL: dict[str, Rule] = {
     "undeclared-input": undeclared_input,
     "blocking-call": blocking_call,
     "set-order": set_order,
+    "begun-form": begun_form,
 }
 RULES = {name: (rule.__doc__ or "").strip().rstrip(".") for name, rule in _ALL.items()}
 

@@ -82,6 +82,11 @@ SPEAKS = {
         f"f'Text: {{doc}}'\n'{LONG}'\nreturn gen()",
         f"f'Short: {{doc}} {LONG}'\n'{LONG}'\nreturn gen()",
     ],
+    "begun-form": [
+        "with AIRole():\n    f'Age: {gen(response_format=int)}'",
+        "with AIRole():\n    'Age:'\n    gen(regex='[0-9]+')",
+        "with AIRole():\n    'Age:'\n    x = gen(grammar='g')\n    f'{x}'",
+    ],
     "empty-prompt": [
         '"""Answer."""\nreturn gen()',
         "prompt = f'Answer {doc}'\nreturn gen()",
@@ -138,6 +143,9 @@ SPEAKS = {
 }
 
 SILENT = [
+    "with AIRole():\n    f'Age: {gen(stop=chr(10))}'\nreturn records()",
+    "with AIRole():\n    gen(response_format=int)\nreturn records()",
+    "with AIRole():\n    f'{gen(response_format=int)} years'\nreturn records()",
     "return [str(turn(q)) for q in qs]",
     "return [beside(q) for q in qs]",
     "return pmap(think, qs)",
