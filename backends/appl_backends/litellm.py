@@ -39,7 +39,15 @@ from appl.prompt import Messages
 from appl.prompt.secret import conceal, is_likely
 from appl_backends.guard import Question, alone, guard_clients, question
 from appl_backends.openai.answer import ChatReader
-from appl_backends.openai.body import OPTIONS, asks_for_any_object, strictly
+from appl_backends.openai.body import (
+    GO_ON,
+    OPTIONS,
+    asks_for_any_object,
+    check_begun,
+    is_begun,
+    strictly,
+)
+from appl_backends.openai.servers import PREFIXED
 from appl_backends.openai.streamed import Assembly
 
 FEATURES = frozenset(
@@ -136,8 +144,11 @@ class LiteLLM:
         try:
             with question(who, self._secrets, reads=True) as asked:
                 if emit is None:
-                    return await self._whole(litellm, request, who)
-                return await self._streamed(litellm, request, emit, asked)
+                    response = await self._whole(litellm, request, who)
+                else:
+                    response = await self._streamed(litellm, request, emit, asked)
+            shed = request.messages.shed_for(who) if request.messages is not None else ()
+            return dataclasses.replace(response, shed=shed) if shed else response
         except BackendError as error:
             failed = error
         except Exception as error:
@@ -164,25 +175,30 @@ class LiteLLM:
 
     async def _whole(self, litellm: Any, request: Request, who: str) -> Response:
         raw: list[Any] = []
+        begun = _told_to_go_on(litellm, request, who)
         answer = await litellm.acompletion(
-            **self._arguments(request),
+            **self._arguments(request, who, begun),
             logger_fn=lambda details: raw.append(details.get("original_response")),
         )
-        data = answer.model_dump()
+        data = _with_own_fields(answer.model_dump(), "message", request.model)
         if raw and _is_without_end(raw[-1]):  # litellm would say "stop"
             data = _without_end(data)
-        response = ChatReader(request, who, self._secrets).response(data)
+        response = ChatReader(request, who, self._secrets, begun).response(data)
         return self._priced(response, request.model, partial(_cost, litellm, answer))
 
     async def _streamed(
         self, litellm: Any, request: Request, emit: Emit, asked: Question
     ) -> Response:
+        begun = _told_to_go_on(litellm, request, asked.who)
         stream = await litellm.acompletion(
-            **self._arguments(request), stream=True, stream_options={"include_usage": True}
+            **self._arguments(request, asked.who, begun),
+            stream=True,
+            stream_options={"include_usage": True},
         )
-        assembly = Assembly(ChatReader(request, asked.who, self._secrets), emit)
+        assembly = Assembly(ChatReader(request, asked.who, self._secrets, begun), emit)
         async for chunk in stream:
-            assembly.take_data(chunk.model_dump())
+            data = _with_own_fields(chunk.model_dump(), "delta", request.model)
+            assembly.take_data(data)
         if getattr(stream, "received_finish_reason", "") is None:  # litellm would say "stop"
             if not asked.ended:
                 raise MalformedResponse(
@@ -206,12 +222,17 @@ class LiteLLM:
         cost = computed(model)
         return dataclasses.replace(response, cost=millionths(cost)) if cost else response
 
-    def _arguments(self, request: Request) -> dict[str, Any]:
+    def _arguments(self, request: Request, who: str, begun: str | None) -> dict[str, Any]:
         sampling = request.sampling
         marked = self._cache_marks and "claude" in request.model.lower()
+        messages = messages_of(request.messages, who, marks=marked)
+        if begun is not None:
+            messages.append({"role": "user", "content": GO_ON})
+        elif is_begun(request.messages) and request.model.startswith(PREFIXED):
+            messages[-1] = {**messages[-1], "prefix": True}
         found: dict[str, Any] = {
             "model": request.model,
-            "messages": messages_of(request.messages, marks=marked),
+            "messages": messages,
             "num_retries": 0,
             "max_retries": 0,
             "drop_params": False,
@@ -226,16 +247,54 @@ class LiteLLM:
         return found
 
 
-def messages_of(messages: Messages | None, *, marks: bool) -> list[dict[str, Any]]:
+_APART = "provider_specific_fields"
+
+
+def _with_own_fields(data: dict[str, Any], name: str, model: str) -> dict[str, Any]:
+    """*data* with the provider's own fields in their place in each message, or delta, *name*.
+
+    litellm sets them apart, and sends them so; only the interfaces that it translates read them
+    there.
+    """
+    if model.partition("/")[0] in _OWN_INTERFACE:
+        return data
+    for choice in data.get("choices") or ():
+        message = choice.get(name)
+        apart = message.pop(_APART, None) if isinstance(message, dict) else None
+        for key, value in (apart or {}).items():
+            message.setdefault(key, value)
+    return data
+
+
+def _told_to_go_on(litellm: Any, request: Request, who: str) -> str | None:
+    """The text of the assistant that the model is told to go on from, as it cannot by itself.
+
+    ``None`` where there is none. Raises ``Unsupported`` for an answer in a form.
+    """
+    prompt = request.messages
+    if prompt is None or not is_begun(prompt):
+        return None
+    try:
+        info = litellm.get_model_info(request.model)
+    except Exception:  # a model that its table does not have
+        info = {}
+    if info.get("supports_assistant_prefill"):
+        return None
+    check_begun(request.sampling, who)
+    return prompt.message.content
+
+
+def messages_of(messages: Messages | None, who: str = "", *, marks: bool) -> list[dict[str, Any]]:
     """The messages as litellm takes them; with *marks*, the ends of shared prefixes are marked.
 
-    Marked are the last of the system's messages at the front, and the last message before the new
-    one: what is new is said by the calls that share the rest. Raises ``Unsupported``.
+    They have the fields that *who*, the provider and model that are asked, gave them. Marked are
+    the last of the system's messages at the front, and the last message before the new one: what is
+    new is said by the calls that share the rest. Raises ``Unsupported``.
     """
     if messages is None:
         raise Unsupported("a chat needs a message: the prompt is empty")
     links = messages.links()
-    found = [link.message.as_dict() for link in links]
+    found = [link.message.as_dict(who) for link in links]
     if marks:
         roles = [link.outline.role for link in links]
         front = next((at for at, role in enumerate(roles) if role != "system"), len(roles))
