@@ -305,6 +305,14 @@ async def test_azure_is_asked_by_deployment_and_version() -> None:
     assert ask.headers["api-key"] == KEY and backend.profile.features >= {"n", "schema"}
 
 
+async def test_an_address_may_end_with_the_name_of_the_question() -> None:
+    with FaultServer() as server:
+        async with closing(OpenAI(base_url=f"{server.openai_url}/chat/completions/")) as backend:
+            await backend.complete(request())
+            assert await backend.list_models() == [server.model]
+    assert server.asks[0].path == "/v1/chat/completions"
+
+
 async def test_a_server_with_one_model_need_not_be_told_which() -> None:
     with FaultServer(model="only") as server:
         body = await sent(server, request(model=""))

@@ -10,6 +10,7 @@ import dataclasses
 import os
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from appl.backend import Chunk, Emit, Profile, Request, Response, check_media
 from appl.backend_check import read_json
@@ -68,6 +69,7 @@ class OpenAI:
         conceal(f"azure_ad_token of {name}", azure_ad_token)
         check_url(base_url, "base_url")
         check_url(azure_endpoint, "azure_endpoint")
+        is_known, base_url = _is_known(base_url), _base_of(base_url)
         self._settings = ServerSettings(
             base_url,
             api_key,
@@ -78,7 +80,7 @@ class OpenAI:
             azure_ad_token,
             api_version,
             connect,
-            _is_known(base_url),
+            is_known,
         )
         kind = server or ("azure" if self._settings.is_azure else None)
         self._server = server_for(kind, base_url or azure_endpoint, features, without)
@@ -213,6 +215,15 @@ def _nowhere(chunk: Chunk) -> None:
 
 async def _one(piece: bytes) -> AsyncIterator[bytes]:
     yield piece
+
+
+def _base_of(url: str | None) -> str | None:
+    """*url* without the name of the question, which is put behind it."""
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    path = parts.path.rstrip("/").removesuffix("/chat/completions")
+    return url if path == parts.path.rstrip("/") else parts._replace(path=path).geturl()
 
 
 def _is_known(url: str | None) -> bool:
