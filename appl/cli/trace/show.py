@@ -248,6 +248,9 @@ def _whole(call: RecordedCall, plain: bool) -> Iterator[str]:
             yield term_safe(f"  tried    {_attempt(attempt)}")
     if call.cuts or call.shown:
         yield f"  streamed {_chunks(call)}"
+    if call.response is not None and call.response.shed:
+        shed = ", ".join(call.response.shed)
+        yield term_safe(f"  not sent {shed}: another provider gave these fields")
     if call.masked:
         yield term_safe(f"  masked   {', '.join(call.masked)}")
     for message, spans in zip(call.messages or (), call.spans(), strict=True):
@@ -338,8 +341,9 @@ def _speaker(message: Message) -> str:
     """The role of a message, with its name and the call that it answers."""
     of = f", answers {message.tool_call_id}" if message.tool_call_id else ""
     failed = ", failed" if message.has_error else ""
-    name = f" {message.name}" if message.name else ""
-    return term_safe(f"{message.role}{name}{of}{failed}")
+    name, given = f" {message.name}" if message.name else "", message.provider_fields
+    more = f", with {', '.join(given.names)}" if given is not None else ""
+    return term_safe(f"{message.role}{name}{of}{failed}{more}")
 
 
 def _sampling(call: RecordedCall) -> str:

@@ -179,6 +179,7 @@ class RecordedCall(RecordedStep):
             "usage": asdict(response.usage) if response else None,
             "cost": response.cost if response else None,
             "reused": response.reused if response else 0,
+            "shed": list(response.shed) if response else [],
             "scores": list(response.scores) if response and response.scores else None,
             "choice_method": response.choice_method if response else None,
             "error": error_data(self.error),
