@@ -16,7 +16,14 @@ from functools import partial
 from typing import Any
 
 from appl.backend_check import ANSWER_BYTES, read_json
-from appl.backend_http import ERROR_BYTES, STREAM_BYTES, not_json, redirected, too_long
+from appl.backend_http import (
+    ERROR_BYTES,
+    STREAM_BYTES,
+    error_of_payload,
+    not_json,
+    redirected,
+    too_long,
+)
 from appl.errors import BackendError, MalformedResponse
 from appl_backends.http.events import EventParser
 from appl_backends.sensible import sensible
@@ -182,6 +189,7 @@ async def _read(response: Any, asked: Question, stream: bool) -> None:
             data = read_json(body)
             if not isinstance(data, dict | list):
                 raise ValueError
+            _check_error(data, asked)
             if (found := sensible(data)) is not data:
                 response._content = json.dumps(found).encode()
     except ValueError:
@@ -190,6 +198,17 @@ async def _read(response: Any, asked: Question, stream: bool) -> None:
         ) from None
 
 
+def _check_error(data: Any, asked: Question) -> None:
+    """Raise the error that *data*, which came with status 200, tells of in place of an answer."""
+    if isinstance(data, list) and len(data) == 1:  # as Google wraps its errors
+        data = data[0]
+    if not isinstance(data, dict) or any(data.get(name) for name in _ANSWERS):
+        return
+    if data.get("error") or data.get("detail") or "error" in (data.get("type"), data.get("object")):
+        raise asked.refuse(error_of_payload(data, asked.who, secrets=asked.secrets))
+
+
+_ANSWERS = ("choices", "candidates", "content", "output")
 _JSON = re.compile(r"json|html|^$|text/plain")
 _PLAIN = ("", "identity")
 _OF_BODY = ("content-length", "content-encoding", "transfer-encoding", "location", "x-should-retry")
@@ -299,11 +318,13 @@ class _BoundedEvents(_Bounded):
             self._asked.ended = True
             return b"data: [DONE]\n\n"
         self._asked.ended = self._asked.ended or kind in _LAST
+        asked = self._asked
         try:
-            found = sensible(read_json(data))
+            found = read_json(data)
         except ValueError:
-            asked = self._asked
             raise not_json(data, asked.who, secrets=asked.secrets) from None
+        _check_error({"type": kind, **found} if kind == "error" else found, asked)
+        found = sensible(found)
         head = f"event: {kind}\n" if kind else ""
         return f"{head}data: {json.dumps(found)}\n\n".encode()
 
