@@ -56,6 +56,7 @@ PARTS = {
     "canaries": "kills and faults",
     "controls": "kills and faults",
     "tapes": "properties",
+    "wire": "properties",
     "audit": "kills and faults",
     "kills": "kills and faults",
     "faults": "kills and faults",

@@ -45,10 +45,10 @@ from appl_backends.openai.body import (
     asks_for_any_object,
     check_begun,
     is_begun,
-    strictly,
 )
 from appl_backends.openai.servers import PREFIXED
 from appl_backends.openai.streamed import Assembly
+from appl_backends.openai.strict_schema import AZURE, CLAUDE, OPENAI, strict_schema
 
 FEATURES = frozenset(
     {
@@ -224,7 +224,7 @@ class LiteLLM:
 
     def _arguments(self, request: Request, who: str, begun: str | None) -> dict[str, Any]:
         sampling = request.sampling
-        marked = self._cache_marks and "claude" in request.model.lower()
+        marked = self._cache_marks and _is_claude(request.model)
         messages = messages_of(request.messages, who, marks=marked)
         if begun is not None:
             messages.append({"role": "user", "content": GO_ON})
@@ -242,9 +242,34 @@ class LiteLLM:
         }
         if asks_for_any_object(sampling, str(found["messages"])):
             found["response_format"] = {"type": "json_object"}
+        elif sampling.schema is not None:
+            found |= self._constrained(sampling.schema, request.model, found["messages"])
         if request.n > 1:
             found["n"] = request.n
         return found
+
+    def _constrained(
+        self, wanted: str, model: str, messages: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        """The fields that make the answer one of the schema *wanted*.
+
+        litellm forwards every schema to Anthropic as a strict one, after it has closed its objects
+        and taken away its definitions: one that Anthropic does not take is asked for in words.
+        """
+        provider = self._common.get("custom_llm_provider") or model.partition("/")[0]
+        subset = CLAUDE if _is_claude(model) else AZURE if provider == "azure" else OPENAI
+        schema, strict = strict_schema(wanted, subset)
+        if subset is CLAUDE and not strict:
+            return {"messages": [*messages, {"role": "user", "content": _IN_WORDS + schema}]}
+        named = {"name": "answer", "schema": json.loads(schema), "strict": strict}
+        return {"response_format": {"type": "json_schema", "json_schema": named}}
+
+
+_IN_WORDS = "Answer with JSON that fits this JSON schema, and with nothing else:\n"
+
+
+def _is_claude(model: str) -> bool:
+    return "claude" in model.lower()
 
 
 _APART = "provider_specific_fields"
@@ -329,10 +354,6 @@ def _given(sampling: Sampling) -> Iterator[tuple[str, Any]]:
         yield "tool_choice", choice
     elif choice is not None:
         yield "tool_choice", {"type": "function", "function": {"name": choice}}
-    if sampling.schema is not None:
-        schema, strict = strictly(sampling.schema)
-        named = {"name": "answer", "schema": json.loads(schema), "strict": strict}
-        yield "response_format", {"type": "json_schema", "json_schema": named}
 
 
 # -- the library

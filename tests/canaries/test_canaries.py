@@ -22,10 +22,11 @@ from appl.cli.failure import text
 from appl.config import load
 from appl.errors import CallCancelled
 from appl.runtime.run import Run
-from appl.testing.faults import FAULTS, Fault, FaultServer
+from appl.testing.faults import FAULTS, Fault
 from appl_backends.embedded import WEIGHTS
 from tests.ctl.live import eventually, recorded
 from tests.sessions import open_run
+from tests.wire.servers import FaultServer
 
 from .cage import (
     DATABASE,

@@ -11,7 +11,7 @@ from appl import gen, init, record
 from appl.compat.servers import read
 from appl.config import followed, load
 from appl.errors import ConfigError
-from appl.testing import FaultServer
+from tests.wire.servers import FaultServer
 
 PUBLIC_KEY, PRIVATE_KEY = "sk-public-0123456789", "sk-private-0123456789"
 

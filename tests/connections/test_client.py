@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from appl.errors import BackendError, BackendRefused, BackendUnavailable, ConfigError
-from appl.testing import FaultServer
 from appl_backends.http.client import HttpClient
 from appl_backends.openai import OpenAI
 from tests.providers.asking import KEY, request, using
+from tests.wire.servers import FaultServer
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter

@@ -9,11 +9,11 @@ from typing import Any
 
 from appl import gen, ppl
 from appl.backend import Backend, Emit, Profile, Request, Response
-from appl.testing import FaultServer
 from appl_backends.embedded import WEIGHTS
 from appl_backends.litellm import LiteLLM
 from appl_backends.openai import OpenAI
 from appl_backends.sglang import SGLang
+from tests.wire.servers import FaultServer
 
 CLIENTS: dict[str, Callable[[FaultServer], Backend]] = {
     "openai": lambda server: OpenAI(base_url=server.openai_url, model=server.model),

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from appl.errors import BackendError
-from appl.testing import FAULTS, Fault, FaultServer
+from appl.testing import FAULTS, Fault
 from appl_backends.embedded import WEIGHTS
 from tests.faults.storm import CLIENTS
 from tests.providers.asking import closing, names, request
+from tests.wire.servers import FaultServer
 
 FAILING = [fault for fault in FAULTS if fault.ends != "hang"]
 HANGING = [fault for fault in FAULTS if fault.ends == "hang"]

@@ -10,8 +10,9 @@ from typing import Any
 import openai
 import pytest
 
-from appl.testing import FAULTS, Fault, FaultServer, drawn
+from appl.testing import FAULTS, Fault, drawn
 from appl.testing.faults import Ask
+from tests.wire.servers import FaultServer
 
 
 def post(server: FaultServer, path: str, body: Any) -> tuple[http.client.HTTPResponse, bytes]:

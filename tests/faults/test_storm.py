@@ -16,12 +16,13 @@ from appl.errors import BackendError
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
 from appl.session import replayed
-from appl.testing import FAULTS, Circuit, Deadlines, Fault, FaultServer, Policy, Retries, drawn
+from appl.testing import FAULTS, Circuit, Deadlines, Fault, Policy, Retries, drawn
 from appl.tracing import Recorder, profile_data
 from appl_backends.embedded import WEIGHTS
 from appl_backends.openai import OpenAI
 from tests.drawn import counts
 from tests.faults.storm import CLIENTS, Counted, outcomes, several
+from tests.wire.servers import FaultServer
 
 PATIENT = Policy(
     retries=Retries(attempts=100, base_s=0.001, cap_s=0.01, share=1000.0, spare=1_000_000),

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from appl.testing import FaultServer
 from appl.testing.faults import Fault, echo
 from appl.tracing import Trace
+from tests.wire.servers import FaultServer
 
 ROOT = Path(__file__).parents[2]
 MODEL, KEY = "gpt-5-mini", "sk-of-a-newcomer-4711"

@@ -22,11 +22,12 @@ from appl.errors import BudgetExceeded
 from appl.price import FREE, Free, Overridden, Price, money, total
 from appl.runtime.event import CallEnded
 from appl.runtime.scheduling.accounts import Account, Amounts
-from appl.testing import Allowance, FaultServer, Late, Policy, VirtualClock, running
+from appl.testing import Allowance, Late, Policy, VirtualClock, running
 from appl.tracing import Trace
 from appl.tracing.explaining import tally
 from appl.tracing.explaining.costs import UsageSum, of
 from appl.tracing.format.totals import Totals
+from tests.wire.servers import FaultServer
 
 costs = st.lists(st.none() | st.integers(0, 10**9), max_size=20)
 

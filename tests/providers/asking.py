@@ -11,7 +11,8 @@ from typing import Any
 from appl.backend import Request, Sampling
 from appl.prompt import Message, Messages
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.testing import Fault, FaultServer, running
+from appl.testing import Fault, running
+from tests.wire.servers import FaultServer
 
 KEY = "sk-canary-0123456789abcdef"
 JSON = {"Content-Type": "application/json"}

@@ -23,9 +23,10 @@ from appl.errors import (
     Unsupported,
 )
 from appl.prompt import Message, Messages, ToolCall
-from appl.testing.faults import FAULTS, Fault, FaultServer
+from appl.testing.faults import FAULTS, Fault
 from appl_backends.litellm import LiteLLM, messages_of
 from tests.providers.asking import JSON, KEY, STREAM, chat, closing, names, request, says
+from tests.wire.servers import FaultServer
 
 TOOL = '{"description":"add","name":"add","parameters":{"type":"object"}}'
 CLAUDE = "anthropic/claude-sonnet-4-5"

@@ -17,9 +17,9 @@ from appl.cli import main
 from appl.config import load
 from appl.errors import ApplError, ModelNotFound
 from appl.session import nameable, predicted, replayed, rerun, resumed
-from appl.testing import FaultServer
 from appl.testing.faults import Fault
 from tests.sessions import open_run
+from tests.wire.servers import FaultServer
 
 KEY = "sk-of-the-test-4711"
 REFUSED = Fault("wrong", 404, {}, b'{"error": {"message": "no such model or key"}}')

@@ -8,9 +8,9 @@ import pytest
 
 from appl import gen, ppl, select
 from appl.errors import BackendRefused
-from appl.testing import FaultServer
 from appl_backends.openai import OpenAI
 from tests.providers.asking import chat, says, using
+from tests.wire.servers import FaultServer
 
 
 @ppl

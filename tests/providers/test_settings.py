@@ -13,9 +13,10 @@ from appl.config import load
 from appl.errors import BackendRefused, ConfigError
 from appl.session import check, replayed
 from appl.session.backend_setup import choose, make_backend
-from appl.testing.faults import FAULTS, Fault, FaultServer
+from appl.testing.faults import FAULTS, Fault
 from appl.tracing import Trace
 from tests.sessions import open_run
+from tests.wire.servers import FaultServer
 
 
 @ppl

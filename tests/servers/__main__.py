@@ -17,11 +17,11 @@ from datetime import UTC, datetime
 from itertools import chain, count, islice
 from pathlib import Path
 
-from appl.testing import FaultServer
 from tests.servers import matrix
 from tests.servers.asked import Found, found_in, found_of_slow
 from tests.servers.matrix import PROTOCOLS, Case, Protocol
 from tests.servers.test_hostile_servers import parsed
+from tests.wire.servers import FaultServer
 
 EACH_RUN = 1000
 CLIENTS = {"openai": 1.0, "sglang": 1.0, "litellm": 1 / 3}

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from appl.testing import FaultServer
 from tests.servers.mutations import damaged, mutated, written
 from tests.servers.right import CHAT, EVENTS, NATIVE, sse
+from tests.wire.servers import FaultServer
 
 STATUSES = (100, 101, 102, 103, 200, 201, 202, 203, 204, 205, 206, 226, 299, 300, 304, 305, 306, 399,
             400, 401, 402, 403, 404, 405, 407, 408, 409, 410, 411, 413, 414, 415, 416, 417, 418, 421,
@@ -296,6 +296,7 @@ class RawServer(FaultServer):
         if method == "GET" or path in ("/abort_request", "/tokenize"):
             super()._asked(link, method, path, headers, body)
             return
+        self.look_at(path, headers, body)
         case = next(self.left, None)
         self.answered[path] += 1
         if case is None:

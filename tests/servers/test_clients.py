@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from appl.testing import FaultServer
 from appl_backends.sglang.server_process import Child, LaunchFailed
 from tests.test_imports import ROOT, sources
+from tests.wire.servers import FaultServer
 
 LIBRARIES = frozenset(
     {"aiohttp", "http.client", "httpx", "httpx2", "openai", "litellm", "requests", "urllib.request",

@@ -26,7 +26,7 @@ from appl.backend import Chunk, Request, Response, Sample, Usage
 from appl.backend_check import check_response, checked
 from appl.backend_http import errors_of_http
 from appl.errors import BackendError, BackendRefused, BackendTimeout, MalformedResponse
-from appl.testing import Fake, Fault, FaultServer, Policy, Retries, running
+from appl.testing import Fake, Fault, Policy, Retries, running
 from appl_backends.embedded import WEIGHTS
 from appl_backends.http.events import EventParser
 from appl_backends.openai import OpenAI
@@ -40,6 +40,7 @@ from tests.faults.storm import CLIENTS
 from tests.providers.asking import JSON, KEY, STREAM, closing, request
 from tests.servers.mutations import damaged, mutated, written
 from tests.servers.right import CHAT, EVENTS, FACTS, NATIVE, sse
+from tests.wire.servers import FaultServer
 
 HEADERS = (
     {}, {"Retry-After": "9" * 400}, {"Retry-After": "-1"}, {"Retry-After": "nan"},

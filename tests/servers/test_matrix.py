@@ -9,11 +9,11 @@ import random
 
 import pytest
 
-from appl.testing import FaultServer
 from tests.drawn import counts
 from tests.servers import matrix
 from tests.servers.asked import Found, found_in, found_of_slow
 from tests.servers.matrix import PROTOCOLS, Case, Protocol
+from tests.wire.servers import FaultServer
 
 SHARE = {"openai": 0.15, "sglang": 0.15, "litellm": 0.03}
 """How many of all cases the long tests ask: litellm takes the longest for each."""

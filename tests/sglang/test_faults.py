@@ -7,8 +7,9 @@ import pytest
 from appl.backend import Request, Sampling
 from appl.errors import BackendError
 from appl.prompt import Message, Messages
-from appl.testing.faults import FAULTS, FaultServer
+from appl.testing.faults import FAULTS
 from appl_backends.sglang import SGLang
+from tests.wire.servers import FaultServer
 
 WEIGHTS = Path(__file__).parents[2] / "backends" / "appl_backends" / "embedded" / "weights"
 ENDING = [fault for fault in FAULTS if fault.ends != "hang"]

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from appl.testing import FaultServer
 from appl_backends.sglang.probe import FRESH_S, ServerFacts, server_at
 from appl_backends.sglang.wire import Wire
+from tests.wire.servers import FaultServer
 
 
 def wire_to(server: FaultServer, key: str | None = None) -> Wire:

@@ -17,10 +17,11 @@ from appl.errors import (
     ModelNotFound,
     PromptTooLong,
 )
-from appl.testing import Fault, FaultServer
+from appl.testing import Fault
 from appl_backends.embedded import WEIGHTS
 from tests.faults.storm import CLIENTS
 from tests.providers.asking import JSON, STREAM, closing, request
+from tests.wire.servers import FaultServer
 
 WORDS: list[tuple[Any, type[BackendError], str]] = [
     ({"detail": "Model overloaded, retry later"}, BackendBusy, "overloaded"),

@@ -14,10 +14,11 @@ import appl
 from appl import AIRole, gen, gen_with_tools, ppl
 from appl.errors import BackendRefused, InvalidOption, Unsupported
 from appl.runtime.run import Run
-from appl.testing import Fault, FaultServer, Policy, Retries
+from appl.testing import Fault, Policy, Retries
 from appl.tracing import Appender, Recorder, Resumer, Trace, profile_data
 from appl_backends.openai import OpenAI
 from tests.providers.asking import JSON, STREAM, using
+from tests.wire.servers import FaultServer
 
 SIGNATURE = "CpcBAdHtim9_wZ+/" * 20 + "=="
 SIGNED = {"google": {"thought_signature": SIGNATURE}}
@@ -195,7 +196,8 @@ def test_the_user_may_give_fields_and_they_are_sent() -> None:
     def ask() -> str:
         return str(gen(messages=given))
 
-    with FaultServer([whole(SAYS)]) as server, using(backend(server)):
+    own = ["cache_control", "format"]
+    with FaultServer([whole(SAYS)], fields=own) as server, using(backend(server)):
         ask()
     sent = server.asks[0].data["messages"]
     assert sent[0]["content"] == [part, {"type": "text", "text": " and short"}]

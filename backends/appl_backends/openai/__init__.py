@@ -22,7 +22,7 @@ from appl_backends.openai.answer import ChatReader, json_in
 from appl_backends.openai.body import OPTIONS, body_of, is_begun
 from appl_backends.openai.connection import Endpoint, ServerConnection
 from appl_backends.openai.prices import Prices
-from appl_backends.openai.servers import Kind, server_for, tell_of_seed
+from appl_backends.openai.servers import LOCAL_OPTIONS, Kind, server_for, tell_of_seed
 from appl_backends.openai.settings import ServerSettings
 from appl_backends.openai.streamed import Assembly
 
@@ -89,8 +89,9 @@ class OpenAI:
         self._has_prices = bool(prices or self._settings.seller)
         self._connection = ServerConnection(self._settings)
         self._only: str | None = None
+        options = OPTIONS - (LOCAL_OPTIONS - self._server.fields)
         self._profile = Profile(
-            name, self._server.features, OPTIONS, tuple(models), model, concurrency
+            name, self._server.features, options, tuple(models), model, concurrency
         )
 
     @property
@@ -109,6 +110,7 @@ class OpenAI:
         """Answer *request*; with *emit*, also pass on text as it comes."""
         if request.messages is not None and request.messages.needs:
             check_media(self._profile, request.messages)
+            self._server.check_media(request.messages)
         model = request.model or await self._default_model()
         streamed = emit is not None and "stream" in self._server.features
         known = self._connection.chats.get(model)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -17,6 +16,7 @@ from appl.backend import Request, Sampling
 from appl.errors import Unsupported
 from appl.prompt import Messages
 from appl_backends.openai.servers import PREFIXED, ServerKind
+from appl_backends.openai.strict_schema import strict_schema
 
 OPTIONS = frozenset(
     {
@@ -187,17 +187,14 @@ def _given(sampling: Sampling, server: ServerKind) -> Iterator[tuple[str, str]]:
 def _constraint(sampling: Sampling, server: ServerKind) -> Iterator[tuple[str, str]]:
     """The constraint on the answer, as *server* names it."""
     if sampling.schema is not None:
-        schema, strict = strictly(sampling.schema)
+        schema, strict = strict_schema(sampling.schema, server.strict_subset)
         named = f'{{"name":"answer","schema":{schema},"strict":{_json(strict)}}}'
         yield "response_format", f'{{"type":"json_schema","json_schema":{named}}}'
     for name in ("regex", "grammar"):
         text = getattr(sampling, name)
-        if text is None:
-            continue
-        if server.kind == "vllm":
-            yield "structured_outputs", _json({name: text})
-        else:
-            yield ("ebnf" if name == "grammar" and server.kind == "sglang" else name), _json(text)
+        if text is not None:
+            field = server.constraint_field(name)
+            yield field, _json({name: text} if field == "structured_outputs" else text)
 
 
 def _tool(text: str) -> str:
@@ -254,73 +251,6 @@ def _table(value: object) -> dict[str, str]:
     if not isinstance(value, dict):
         raise Unsupported(f"extra_body takes a table of fields, got {value!r:.80}")
     return {str(name): _json(given) for name, given in value.items()}
-
-
-@lru_cache(maxsize=256)
-def strictly(schema: str) -> tuple[str, bool]:
-    """The text of *schema* for OpenAI's strict mode, and whether that mode takes it.
-
-    It wants every object closed, all fields required, and a type everywhere: that of the values is
-    added to an ``enum``. Source: OpenAI's guide "Structured model outputs", "Supported schemas".
-    """
-    value = _with_types(json.loads(schema))
-    strict = value.get("type") == "object" and "anyOf" not in value and _is_strict(value)
-    return (_json(value), True) if strict else (schema, False)
-
-
-_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
-
-
-def _with_types(schema: Any) -> Any:
-    """*schema* with the type of its values beside every ``enum`` and ``const`` that has none."""
-    if not isinstance(schema, dict):
-        return schema
-    found = dict(schema)
-    for name in _NAMED:
-        if name in found:
-            found[name] = {key: _with_types(each) for key, each in found[name].items()}
-    if "anyOf" in found:
-        found["anyOf"] = [_with_types(each) for each in found["anyOf"]]
-    if "items" in found:
-        found["items"] = _with_types(found["items"])
-    values = found.get("enum", [found["const"]] if "const" in found else [])
-    types = {_TYPES.get(type(each), "") for each in values}
-    if len(types) == 1 and "type" not in found:
-        found["type"] = types.pop()
-    return found
-
-
-_LOOSE = frozenset(
-    {
-        "allOf",
-        "if",
-        "maxLength",
-        "maxProperties",
-        "minLength",
-        "minProperties",
-        "not",
-        "patternProperties",
-        "prefixItems",
-    }
-)
-_NAMED = ("properties", "$defs", "definitions")
-
-
-def _is_strict(schema: Any) -> bool:
-    if not isinstance(schema, dict) or schema.keys() & _LOOSE:
-        return False
-    if schema.get("type") == "object" or "properties" in schema:
-        named = schema.get("properties", {})
-        if schema.get("additionalProperties") is not False:
-            return False
-        if set(named) != set(schema.get("required", ())):
-            return False
-    elif not schema.keys() & {"type", "anyOf", "$ref"}:
-        return False  # any value at all, or values of several types
-    inner = [each for name in _NAMED for each in schema.get(name, {}).values()]
-    inner += schema.get("anyOf", [])
-    inner += [schema["items"]] if "items" in schema else []
-    return all(map(_is_strict, inner))
 
 
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

@@ -13,7 +13,9 @@ from functools import cached_property
 from typing import Literal
 
 from appl.backend_http import host_of
-from appl.errors import ConfigError, nearest
+from appl.errors import ConfigError, Unsupported, nearest
+from appl.prompt import Messages
+from appl_backends.openai.strict_schema import AZURE, LOCAL, OPENAI, Subset
 
 Kind = Literal[
     "openai", "azure", "vllm", "sglang", "llama.cpp", "ollama", "mistral", "deepseek", "other"
@@ -70,6 +72,16 @@ Sources: Mistral's "Chat completions", ``prefix``; DeepSeek's "Chat Prefix Compl
 """
 _KNOWN = frozenset().union(*FEATURES.values())
 
+LOCAL_OPTIONS = frozenset({"chat_template_kwargs", "min_p", "repetition_penalty", "top_k"})
+"""The options that OpenAI does not have: it refuses them, and some servers pass over them."""
+
+_TAKES: dict[str, frozenset[str]] = {
+    "vllm": LOCAL_OPTIONS,
+    "sglang": LOCAL_OPTIONS,
+    "llama.cpp": LOCAL_OPTIONS - {"repetition_penalty"},
+    "other": LOCAL_OPTIONS,
+}
+
 
 @dataclass(frozen=True)
 class ServerKind:
@@ -100,6 +112,45 @@ class ServerKind:
     def takes_cache_key(self) -> bool:
         """True if requests with one key are sent to the machine that has their prefix."""
         return self.kind in ("openai", "azure")
+
+    @cached_property
+    def fields(self) -> frozenset[str]:
+        """The fields of a request that it takes, besides those that OpenAI has."""
+        found = set(_TAKES.get(self.kind, ()))
+        found |= {self.constraint_field(name) for name in self.features & {"regex", "grammar"}}
+        if "stop_tokens" in self.features:
+            found.add("stop_token_ids")
+        if "prefill" in self.features:
+            found |= self.continuing.keys()
+        return frozenset(found)
+
+    def check_media(self, messages: Messages) -> None:
+        """Raise ``Unsupported`` for images and sounds where OpenAI takes text only.
+
+        https://platform.openai.com/docs/api-reference/chat/create
+        """
+        if self.kind not in ("openai", "azure"):
+            return
+        for link in messages.links():
+            if link.message.media and link.message.role != "user":
+                raise Unsupported(
+                    f"{self.kind} takes images and sounds in the user's messages only, and there "
+                    f"is one in a message of the role {link.message.role!r}; give it to the user "
+                    "(with UserRole(): …)"
+                )
+
+    def constraint_field(self, feature: str) -> str:
+        """The field for a ``regex`` or a ``grammar``."""
+        if self.kind == "vllm":
+            return "structured_outputs"
+        return "ebnf" if (self.kind, feature) == ("sglang", "grammar") else feature
+
+    @cached_property
+    def strict_subset(self) -> Subset:
+        """The schemas that it takes as strict; few publish it, and those follow OpenAI."""
+        if self.kind in ("vllm", "sglang", "llama.cpp", "ollama"):
+            return LOCAL
+        return AZURE if self.kind == "azure" else OPENAI
 
 
 _told: set[str] = set()
