@@ -88,7 +88,11 @@ def number_in(value: Any, name: str) -> float:
 
 
 def read_json(body: bytes | str) -> Any:
-    """The JSON value in *body*. Raises ``ValueError`` if it is none, too deep or too large."""
+    """The JSON value in *body*. Raises ``ValueError`` if it is none, too deep or too large.
+
+    A whole number of more digits than Python reads is infinite, as ``1e999`` is: an answer is not
+    lost because its count of tokens makes no sense.
+    """
     data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
     levels = data.count(b"[") + data.count(b"{")
     if len(data) > ANSWER_BYTES or (len(data) > PARTS and levels + data.count(b",") > PARTS):
@@ -102,13 +106,29 @@ def read_json(body: bytes | str) -> Any:
             plain = end == len(body)
         if not plain:  # spaces follow, or what is no JSON
             value = json.loads(body)
-    except (ValueError, RecursionError):
-        value = _NOTHING
+    except (ValueError, RecursionError) as error:
+        # Python's limit on the digits of a number is no JSONDecodeError.
+        value = _with_long_numbers(body) if type(error) is ValueError else _NOTHING
     if value is _NOTHING:  # raised here, as the errors above would keep the text
         raise ValueError("no JSON, or JSON that is nested too deeply")
     if levels > LEVELS and _is_deep(value):
         raise ValueError(f"JSON that is nested more than {LEVELS} levels deep")
     return value
+
+
+def _with_long_numbers(body: bytes | str) -> Any:
+    """The JSON value in *body*, in which a number has too many digits for Python."""
+    try:
+        return json.loads(body, parse_int=_whole)
+    except (ValueError, RecursionError):
+        return _NOTHING
+
+
+def _whole(digits: str) -> float:
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
 
 
 _NOTHING: Any = object()

@@ -295,5 +295,5 @@ def json_or_text(raw: str) -> object:
     """*raw* as JSON, or as text if it is no JSON."""
     try:
         return json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return raw

@@ -7,6 +7,7 @@ documents and nothing else.
 from __future__ import annotations
 
 import math
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -285,9 +286,9 @@ def _report(given: Options, reply: object, sentence: str) -> None:
 
 
 def _concurrency(values: list[str]) -> int:
-    if len(values) != 1 or not values[0].isdecimal() or not int(values[0]):
+    if len(values) != 1 or not re.fullmatch("[0-9]{1,18}", values[0]) or not int(values[0]):
         got = " ".join(values)
-        raise UsageError(f"write appl ctl set concurrency N, a number from 1 on, got {got!r}")
+        raise UsageError(f"write appl ctl set concurrency N, a number from 1 on, got {got!r:.80}")
     return int(values[0])
 
 

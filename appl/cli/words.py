@@ -65,7 +65,7 @@ def _functions(file: Path) -> list[tuple[str, list[str]]]:
     """The public functions of *file*, each with the names of its parameters."""
     try:
         tree = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError):
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     made: Any = (ast.FunctionDef, ast.AsyncFunctionDef)
     functions = [node for node in tree.body if isinstance(node, made) and node.name[0] != "_"]

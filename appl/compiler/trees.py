@@ -28,6 +28,13 @@ def expression_tree(text: str) -> ast.expr:
 
 
 def _parsed(text: str, file: str, mode: str) -> Any:
+    try:
+        return _tree(text, file, mode)
+    except (RecursionError, MemoryError):  # what Python raises for thousands of brackets or signs
+        raise SyntaxError("it is nested too deeply", (file, 1, 1, "")) from None
+
+
+def _tree(text: str, file: str, mode: str) -> Any:
     with _PARSING:
         for _ in range(_TRIES):
             try:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from appl.config.readers import shown
 from appl.errors import ConfigError, nearest
 
 USUAL = ("small", "large")
@@ -52,7 +53,7 @@ def alias_from(key: str, raw: object) -> Alias:
         name = key.rpartition(".")[2]
         raise ConfigError(
             f'{key} must name a model, as in {name} = "backend/model" or '
-            f'{name} = {{model = "backend/model", temperature = 0.2}}, got {raw!r}'
+            f'{name} = {{model = "backend/model", temperature = 0.2}}, got {shown(raw)}'
         )
     own = ("model", "prefer")
     options = {str(name): _plain(value) for name, value in raw.items() if name not in own}
@@ -62,16 +63,18 @@ def alias_from(key: str, raw: object) -> Alias:
     if "prefer" in raw:
         raise ConfigError(f'{key}: prefer is for lists, as in model = ["a/small", "b/small"]')
     if model is not None and (not isinstance(model, str) or not model.strip()):
-        raise ConfigError(f"{key}: model must be a text that is not empty, got {model!r}")
+        raise ConfigError(f"{key}: model must be a text that is not empty, got {shown(model)}")
     return Alias(model, options)
 
 
 def _list(key: str, models: list[Any], options: dict[str, object], prefer: object) -> Alias:
     if not models or not all(isinstance(model, str) and model.strip() for model in models):
-        raise ConfigError(f"{key} must list models, each a text that is not empty, got {models!r}")
+        raise ConfigError(
+            f"{key} must list models, each a text that is not empty, got {shown(models)}"
+        )
     if not isinstance(prefer, str) or prefer not in RULES:
         raise ConfigError(
-            f"{key}: prefer must be one of {', '.join(RULES)}, got {prefer!r}"
+            f"{key}: prefer must be one of {', '.join(RULES)}, got {shown(prefer)}"
             f"{nearest(str(prefer), RULES)}"
         )
     return Alias(models[0], options, tuple(models[1:]), prefer)

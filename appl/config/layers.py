@@ -17,7 +17,7 @@ from appl.config import schedule
 from appl.config.aliases import Alias, alias_from
 from appl.config.files import SettingsFile, find_file
 from appl.config.layout import SCHEDULE, TOP, check_known, of_today
-from appl.config.readers import Unshown
+from appl.config.readers import Unshown, shown
 from appl.config.trust import require_approval
 from appl.config.values import KEYS, Config, SecretSetting
 from appl.errors import ConfigError
@@ -67,7 +67,7 @@ class _Layers:
         try:
             self.values[key] = KEYS[key].read(raw)
         except ValueError as error:
-            got = "" if isinstance(error, Unshown) else f", got {raw!r}"
+            got = "" if isinstance(error, Unshown) else f", got {shown(raw)}"
             raise ConfigError(f"{written or f'{origin}: {key}'} must be {error}{got}") from None
         self.origins[key] = origin
 

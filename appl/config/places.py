@@ -24,7 +24,7 @@ def place_of(origin: str, *keys: str) -> str:
     If the innermost key is not in the file, the line is that of the key around it.
     """
     try:
-        text = Path(origin).read_text("utf-8")
+        text = Path(origin).read_text("utf-8-sig")
     except (OSError, ValueError):  # an origin that is no file
         return origin
     found = line_of(text, Path(origin).suffix, *keys)
@@ -50,7 +50,7 @@ def _lines(text: str, suffix: str) -> Iterator[tuple[tuple[str, ...], int]]:
             yield from _of_yaml(late_import("yaml").compose(text), ())
         elif suffix == ".toml":
             yield from _of_toml(text)
-    except (ValueError, ImportError, RecursionError):
+    except Exception:  # of YAML, which reads JSON too, but for tabs and some escapes
         return
 
 

@@ -6,6 +6,7 @@ expects.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,12 +17,23 @@ from appl.errors import nearest
 
 _ON = ("on", "true", "yes", "1")
 _OFF = ("off", "false", "no", "0")
+_SHOWN = 200
+_LONGEST_NAME = 255  # bytes of a file's name
 _LENGTH = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?\s*[smhdw]")
 _SIZE = re.compile(r"[0-9]{1,12}(\.[0-9]{1,3})?\s*[kmgt]?i?b?", re.IGNORECASE)
 
 
 class Unshown(ValueError):
     """The value is wrong and may hold a key, so it is not shown."""
+
+
+def shown(raw: object) -> str:
+    """*raw* as a message shows it, cut to a readable length."""
+    try:
+        text = repr(raw)
+    except (ValueError, RecursionError):  # a number of thousands of digits; a value in itself
+        return f"a {type(raw).__name__}"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def text(raw: object) -> str:
@@ -43,7 +55,7 @@ def number(raw: object) -> float:
     """A number of at least 0."""
     try:
         value = float(raw) if isinstance(raw, int | float | str) else -1.0
-    except ValueError:
+    except (ValueError, OverflowError):
         value = -1.0
     if isinstance(raw, bool) or not 0 <= value < float("inf"):
         raise ValueError("a number of at least 0")
@@ -60,10 +72,10 @@ def positive(raw: object) -> float:
 
 def whole(raw: object) -> int:
     """A whole number of at least 0."""
-    shown = raw.strip() if isinstance(raw, str) else str(raw)
-    if isinstance(raw, bool | float) or not re.fullmatch(r"[0-9]{1,18}", shown):
+    text = raw.strip() if isinstance(raw, str) else shown(raw)
+    if isinstance(raw, bool | float) or not re.fullmatch(r"[0-9]{1,18}", text):
         raise ValueError("a whole number of at least 0")
-    return int(shown)
+    return int(text)
 
 
 def count(raw: object) -> int:
@@ -79,7 +91,7 @@ def count(raw: object) -> int:
 
 def switch(raw: object) -> bool:
     """A switch: true for on, false for off. Raises ``ValueError`` for anything else."""
-    word = str(raw).strip().lower()
+    word = raw.strip().lower() if isinstance(raw, str) else shown(raw).lower()
     if word in _ON or word in _OFF:
         return word in _ON
     raise ValueError("on or off")
@@ -94,15 +106,18 @@ def length(raw: object) -> str:
 
 def size(raw: object) -> str:
     """A number of bytes, as it was written."""
-    shown = raw.strip() if isinstance(raw, str) else str(raw)
-    if isinstance(raw, bool | float) or not _SIZE.fullmatch(shown):
+    text = raw.strip() if isinstance(raw, str) else shown(raw)
+    if isinstance(raw, bool | float) or not _SIZE.fullmatch(text):
         raise ValueError("a size, as in 500MB or 2GB")
-    return shown
+    return text
 
 
 def url(raw: object) -> str:
     """The address of a server, without a key in it."""
-    parts = urlsplit(raw) if isinstance(raw, str) else None
+    try:
+        parts = urlsplit(raw) if isinstance(raw, str) else None
+    except ValueError:
+        parts = None
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("a URL, as in http://localhost:4318")
     if parts.username or parts.password or parts.query:
@@ -112,16 +127,25 @@ def url(raw: object) -> str:
 
 def path(raw: object) -> Path:
     """A path; ``~`` is the home folder."""
-    return Path(text(str(raw) if isinstance(raw, Path) else raw)).expanduser()
+    found = text(str(raw) if isinstance(raw, Path) else raw)
+    try:
+        expanded = Path(found).expanduser()
+        longest = max(len(os.fsencode(part)) for part in expanded.parts)
+    except (ValueError, RuntimeError):  # half of a surrogate pair; a user who is not known
+        longest = _LONGEST_NAME + 1
+    if longest > _LONGEST_NAME or "\0" in found:
+        raise ValueError("a path of this system")
+    return expanded
 
 
 def one_of(*words: str) -> Callable[[object], str]:
     """Return a reader that accepts one of *words*."""
 
     def chosen(raw: object) -> str:
-        if raw not in words:
-            raise ValueError(" or ".join(repr(word) for word in words) + nearest(str(raw), words))
-        return str(raw)
+        if not isinstance(raw, str) or raw not in words:
+            near = nearest(raw, words) if isinstance(raw, str) else ""
+            raise ValueError(" or ".join(repr(word) for word in words) + near)
+        return raw
 
     return chosen
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from appl.config.readers import Key, count, number, one_of, positive, switch
+from appl.config.readers import Key, count, number, one_of, positive, shown, switch
 from appl.errors import ConfigError, nearest
 
 
@@ -122,4 +122,4 @@ def _value(key: str, reader: Any, raw: object, origin: str) -> object:
     try:
         return reader(raw)
     except ValueError as error:
-        raise ConfigError(f"{origin}: {key} must be {error}, got {raw!r}") from None
+        raise ConfigError(f"{origin}: {key} must be {error}, got {shown(raw)}") from None

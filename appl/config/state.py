@@ -6,12 +6,14 @@ Invariant: a folder inside of a project, or one that others may write to, is nev
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from appl.errors import ConfigError
 
@@ -34,6 +36,15 @@ def read_private(name: str) -> bytes | None:
             return (state_folder() / name).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
+
+
+def read_table(name: str) -> dict[str, Any]:
+    """The table in the file *name* of the user's state, or an empty one. Raises ``ConfigError``."""
+    try:
+        known = json.loads(read_private(name) or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    return known if isinstance(known, dict) else {}
 
 
 def private_identity(name: str) -> tuple[object, ...] | None:

@@ -21,7 +21,7 @@ from appl.config.classes import RestrictedSetting, needs
 from appl.config.files import SettingsFile
 from appl.config.layout import of_today
 from appl.config.places import line_of
-from appl.config.state import private_names, read_private, remove_private, write_private
+from appl.config.state import private_names, read_private, read_table, remove_private, write_private
 from appl.config.values import SECRET_PARTS
 from appl.errors import ConfigError
 from appl.prompt.key_shapes import without_keys
@@ -98,8 +98,8 @@ def forget(folder: Path) -> list[str]:
 
 def _entries() -> Iterator[tuple[str, Mapping[str, Any]]]:
     for name in private_names(_FOLDER):
-        entry = json.loads(read_private(name) or b"{}")
-        if "file" in entry:
+        entry = read_table(name)
+        if isinstance(entry.get("file"), str) and isinstance(entry.get("digest"), str):
             yield name, entry
 
 

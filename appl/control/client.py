@@ -19,6 +19,7 @@ from appl.control.peer import is_mine
 from appl.errors import ControlError, nearest
 
 PATIENCE_S = 5.0
+_LATEST = 1e12  # seconds since the epoch that can be the beginning of a run
 _HINT = "`appl ctl` lists them"
 
 
@@ -98,9 +99,11 @@ def live_runs(patience_s: float = 1.0) -> list[LiveRun]:
 
 
 def _described(about: object) -> dict[str, object]:
-    if not isinstance(about, dict) or not isinstance(about.get("began"), int | float):
-        raise ControlError("what answers there is no run", "protocol")
-    return about
+    if isinstance(about, dict):
+        began = about.get("began")
+        if isinstance(began, int | float) and abs(began) < _LATEST:
+            return about
+    raise ControlError("what answers there is no run", "protocol")
 
 
 def find(name: str | None = None) -> LiveRun:
@@ -136,6 +139,6 @@ def _matching(name: str, runs: Iterable[LiveRun]) -> list[LiveRun]:
     if name == "last":
         return runs[-1:]
     if name.isdigit():
-        return [live for live in runs if live.about.get("pid") == int(name)]
+        return [live for live in runs if str(live.about.get("pid")) == name]
     begun = [live for live in runs if live.name.startswith(name)]
     return begun or [live for live in runs if live.name.partition("-")[2].startswith(name)]

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-from appl.errors import InvalidOption
+from appl.errors import InvalidOption, TraceCorrupt
 from appl.runtime.concurrency import clock
 from appl.runtime.concurrency.fiber import in_coroutine
 from appl.runtime.frame import here
@@ -30,20 +30,32 @@ def _observe(kind: str, live: Callable[[], object]) -> Any:
     return frame.run.outside.observe(frame.address, kind, live)
 
 
+def _read(kind: str, live: Callable[[], object], reads: Callable[[Any], T]) -> T:
+    """What is observed, as *reads* makes it; a record may hold anything."""
+    value = _observe(kind, live)
+    try:
+        return reads(value)
+    except (TypeError, ValueError, AttributeError, OverflowError, OSError):
+        raise TraceCorrupt(f"a recorded {kind}() is none: {value!r:.80}") from None
+
+
 def now() -> datetime.datetime:
     """The time, in UTC."""
-    stamp = _observe("now", lambda: time.time_ns() // 1000)
+    return _read("now", lambda: time.time_ns() // 1000, _moment)
+
+
+def _moment(stamp: Any) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(stamp / 1e6, datetime.UTC)
 
 
 def random() -> float:
     """A number in [0, 1)."""
-    return float(_observe("random", dice.random))
+    return _read("random", dice.random, float)
 
 
 def uuid() -> uuids.UUID:
     """A random UUID."""
-    return uuids.UUID(_observe("uuid", lambda: str(uuids.uuid4())))
+    return _read("uuid", lambda: str(uuids.uuid4()), uuids.UUID)
 
 
 def input(prompt: str = "") -> str:

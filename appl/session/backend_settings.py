@@ -10,7 +10,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
 from appl.backend import installed, named
@@ -126,7 +126,7 @@ def _kinds(factory: Callable[..., object]) -> dict[str, object]:
 
 
 def _check_value(where: str, value: object, kind: object) -> None:
-    if not isinstance(value, SecretSetting) and not _fits(value, kind):
+    if not _fits(value, kind):
         wanted = kind.__name__ if isinstance(kind, type) else _MODULE.sub("", str(kind))
         raise ConfigError(f"{where} must be {wanted}, got {value!r:.80}")
 
@@ -137,8 +137,14 @@ def _fits(value: object, kind: object) -> bool:
         return value in get_args(kind)
     if get_origin(kind) in (Union, types.UnionType):
         return any(_fits(value, option) for option in get_args(kind))
+    if isinstance(value, SecretSetting):
+        return True
     if get_origin(kind) is Mapping:
-        return isinstance(value, Mapping)
+        *_, inner = get_args(kind)
+        return isinstance(value, Mapping) and all(_fits(each, inner) for each in value.values())
+    if get_origin(kind) is Sequence:
+        (inner,) = get_args(kind)
+        return isinstance(value, list | tuple) and all(_fits(each, inner) for each in value)
     if kind in _NUMBERS:
         return isinstance(value, _NUMBERS[kind]) and not isinstance(value, bool)
     return kind not in (str, bool, types.NoneType) or isinstance(value, kind)

@@ -167,8 +167,8 @@ def make_backend(
         arguments.setdefault("name", choice.backend)
     try:
         backend = load(name, arguments)
-    except TypeError as error:
-        if not arguments:
+    except (TypeError, InvalidOption) as error:
+        if not config.settings_of(choice.backend):
             raise
         raise ConfigError(f"[backends.{choice.backend}]: {error}") from error
     _check_model(backend.profile, choice, config.models)

@@ -216,7 +216,9 @@ def _aliases(config: Config) -> Iterator[NameableModel]:
 def _of_backends(config: Config) -> Iterator[NameableModel]:
     for backend in sorted(backends(config)):
         table = config.backends.get(backend, {})
-        models = [table.get("model"), *(table.get("models") or ())]
+        listed = table.get("models")
+        written = [table.get("model"), *(listed if isinstance(listed, list | tuple) else ())]
+        models = [model if isinstance(model, str) else None for model in written]
         models = ["embedded"] if backend == EMBEDDED else models
         origin = "settings" if table else "backend"
         place = Location(backend, None)

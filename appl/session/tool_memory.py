@@ -10,9 +10,8 @@ import os
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
-from appl.config.state import read_private, write_private
+from appl.config.state import read_table, write_private
 from appl.errors import ConfigError
 from appl.runtime.tools.offers import Digests
 
@@ -40,15 +39,6 @@ class StoredToolMemory:
         except ConfigError:
             return None
         return before if isinstance(before, dict) else None
-
-
-def read_table(name: str) -> dict[str, Any]:
-    """The table in the file *name* of the user's state, or an empty one. Raises ``ConfigError``."""
-    try:
-        known = json.loads(read_private(name) or b"{}")
-    except ValueError:
-        return {}
-    return known if isinstance(known, dict) else {}
 
 
 def name_of(what: str, home: Path) -> str:

@@ -12,9 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from appl.config.state import write_private
+from appl.config.state import read_table, write_private
 from appl.errors import ConfigError
-from appl.session.tool_memory import read_table
 
 if TYPE_CHECKING:
     from appl.runtime.scheduling.turn_forecast import KindHistory

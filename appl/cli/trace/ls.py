@@ -82,7 +82,7 @@ def _moment(option: str, text: str | None, now: datetime) -> datetime | None:
         return None
     try:
         return moment(text, now)
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         raise UsageError(f"{option} must be {error}, got {text!r}") from None
 
 

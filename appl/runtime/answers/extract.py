@@ -46,7 +46,7 @@ def _containers(text: str, kinds: frozenset[str]) -> Iterator[str]:
     while (begun := _BEGUN.search(text, at)) is not None:
         try:
             _, at = _decoder.raw_decode(text, begun.start())
-        except (JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             return
         if _OPENED[begun[0][0]] in kinds:
             yield text[begun.start() : at]
@@ -89,6 +89,8 @@ def problem(text: str, kinds: frozenset[str]) -> str:
         return f"the JSON in it cannot be read ({error.msg} at character {error.pos})"
     except RecursionError:
         return "the JSON in it is nested too deeply"
+    except ValueError:  # Python's limit on the digits of an integer
+        return "the JSON in it holds a number with thousands of digits"
     return "the JSON in it is not of the form that was asked for"
 
 

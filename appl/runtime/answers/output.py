@@ -90,7 +90,11 @@ class TypedAnswer(MultiCall):
 
     def step(self, round: list[Call | MultiCall]) -> None:
         samples = [each.sample for each in self._open]
-        if self.shape.calls_code or sum(len(sample.text) for sample in samples) > _LONG:
+        if (
+            self.shape.calls_code
+            or self.shape.is_slow
+            or sum(len(sample.text) for sample in samples) > _LONG
+        ):
             self._read_elsewhere(samples)
         else:
             self._take(self._read_all(samples))

@@ -12,7 +12,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from json import JSONDecodeError, JSONDecoder
+from json import JSONDecoder
 from typing import Any, Final
 
 from appl.late import late_import
@@ -52,7 +52,7 @@ def _json(text: str, shape: Shape, wrapped: bool) -> tuple[Any, bool]:
         return _scalar(text, kinds)
     try:
         return _decoder.raw_decode(text, start)[0], True
-    except (JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # cut, or a number of thousands of digits
         pass
     return _begun(text[start:]), False
 
@@ -182,7 +182,10 @@ def _items(kind: object, value: list[object], whole: bool) -> object:
     rest = range(len(done), len(value))
     made = [*done, *(_build(kinds[i], value[i], whole or i != last) for i in rest)]
     found = [each for each in made if each is not _MISSING]
-    return found if origin not in (tuple, set, frozenset) else origin(found)
+    try:
+        return found if origin not in (tuple, set, frozenset) else origin(found)
+    except TypeError:  # an item of a set that cannot be in one
+        return _MISSING
 
 
 def _alike(kinds: list[object], complete: list[object]) -> list[Any]:
@@ -196,12 +199,11 @@ def _alike(kinds: list[object], complete: list[object]) -> list[Any]:
 def _validated(kind: object, value: object) -> Any:
     """*value* as *kind*, if it already is one."""
     try:
-        return _adapter(kind).validate_json(json.dumps(value))
+        return _shape(kind).object_of(json.dumps(value))
     except Exception:  # validators of the user's see unfinished data here
         return _MISSING
 
 
 @lru_cache(maxsize=512)
-def _adapter(kind: object) -> Any:
-    shape = ByType(kind)
-    return shape.adapter
+def _shape(kind: object) -> Shape:
+    return ByType(kind)

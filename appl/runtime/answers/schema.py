@@ -1,14 +1,16 @@
 """JSON Schema: validation of values, with errors in words that a model understands.
 
 Invariant: a schema that cannot be checked as it is written is refused when its checker is made, and
-nothing is ever fetched. A ``pattern`` is matched in time linear in the text, whoever wrote it.
+nothing is ever fetched. A ``pattern`` is matched in time linear in the text, whoever wrote it, and
+no value takes a time that grows exponentially with its depth.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from appl.errors import InvalidOption
@@ -38,15 +40,19 @@ class Checker:
         nowhere = referencing.Registry()
         _check_references(schema, referencing, nowhere)
         _check_patterns(schema)
-        linear = jsonschema.validators.extend(kind, _linear(kind, jsonschema.ValidationError))
-        self._validator = linear(schema, registry=nowhere)
+        self._validator = _bounded()(schema, registry=nowhere)
 
     def errors(self, value: object) -> str | None:
         """The problems of *value*, in one line; ``None`` when it fits."""
+        _references_of.found = {}
         try:
             found = list(itertools.islice(self._validator.iter_errors(value), _MOST))
         except RecursionError:
             return "it is nested too deeply"
+        except (ArithmeticError, ValueError):  # `multipleOf`, of a number such as 1e999
+            return "a number in it is too large"
+        finally:
+            _references_of.found = {}
         return "; ".join(map(_problem, found)) or None
 
 
@@ -127,9 +133,67 @@ def _parts(schema: object) -> Iterator[Mapping[str, Any]]:
             yield from _parts(inner)
 
 
+# -- keywords whose time is bounded
+
+
+class _Found(threading.local):
+    """The errors that a thread's present check has found, by reference and value."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[int, str, int], list[Any]] = {}
+
+
+_references_of = _Found()
+
+
+@functools.lru_cache(1)
+def _bounded() -> Any:
+    """The validator of draft 2020-12 with the keywords of this module."""
+    jsonschema = late_import("jsonschema")
+    kind, wrong = jsonschema.Draft202012Validator, jsonschema.ValidationError
+    references = {name: _once(kind.VALIDATORS[name], name, wrong) for name in _REFERENCES}
+    return jsonschema.validators.extend(kind, {**_linear(kind, wrong), **references})
+
+
+_REFERENCES = ("$ref", "$dynamicRef")
+
+
+def _once(keyword: Callable[..., Iterator[Any]], name: str, wrong: Any) -> Any:
+    """*keyword*, a reference, followed only once for each value.
+
+    Otherwise a schema whose alternatives refer to itself takes twice the time for each level of the
+    value. The errors are copied, because those who pass them on write their path into them.
+    """
+
+    def reference(validator: object, to: str, value: object, schema: object) -> Iterator[Any]:
+        key = id(schema), name, id(value)
+        found = _references_of.found.get(key)
+        if found is None:
+            every = itertools.islice(keyword(validator, to, value, schema), _MOST)
+            found = _references_of.found[key] = [wrong.create_from(error) for error in every]
+        yield from map(wrong.create_from, found)
+
+    return reference
+
+
+def _same(value: object) -> object:
+    """A key that two values share exactly if they are equal as JSON."""
+    if isinstance(value, bool):
+        return bool, value  # True is no 1
+    if isinstance(value, list):
+        return list, *map(_same, value)
+    if isinstance(value, dict):
+        return dict, frozenset((name, _same(item)) for name, item in value.items())
+    return value
+
+
 def _linear(kind: Any, wrong: Any) -> dict[str, Any]:
-    """The keywords of *kind* that match patterns, with the engine of this module."""
+    """Keywords of *kind* whose time is linear: patterns by this module's engine, and sets."""
     additional = kind.VALIDATORS["additionalProperties"]
+
+    def unique_items(validator: object, on: object, value: Any, schema: object) -> Iterator[object]:
+        if on and isinstance(value, list) and len({_same(item) for item in value}) < len(value):
+            yield wrong(f"{value!r} has non-unique elements")
 
     def pattern(validator: object, wanted: str, value: object, schema: object) -> Iterator[object]:
         if isinstance(value, str) and not _is_in(wanted, value):
@@ -151,6 +215,7 @@ def _linear(kind: Any, wrong: Any) -> dict[str, Any]:
         yield from additional(validator, rule, value, {"properties": known})
 
     return {
+        "uniqueItems": unique_items,
         "pattern": pattern,
         "patternProperties": pattern_properties,
         "additionalProperties": additional_properties,

@@ -16,7 +16,7 @@ from typing import Any
 
 from appl.errors import InvalidOption
 from appl.late import late_import
-from appl.runtime.answers import extract
+from appl.runtime.answers import extract, nesting
 from appl.runtime.answers.schema import Checker
 from appl.runtime.answers.typed_dicts import with_typed_dicts
 
@@ -32,8 +32,10 @@ class Shape:
     """The form of an answer. ``schema`` describes it as JSON, ``None`` when any text will do.
 
     ``name`` is how the user would write it. ``calls_code`` is true when reading may run functions
-    of the user's, such as validators.
+    of the user's, such as validators; ``is_slow`` when reading may take seconds.
     """
+
+    is_slow = False
 
     def __init__(self, name: str, schema: dict[str, Any] | None, calls_code: bool = False) -> None:
         self.name, self.schema, self.calls_code = name, schema, calls_code
@@ -82,13 +84,23 @@ class BySchema(Shape):
 
     def object_of(self, source: str) -> object:
         try:
-            value = json.loads(source)
+            value = json.loads(source, parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
-            raise Mismatch(f"the JSON in it cannot be read ({error})") from None
+            raise Mismatch(f"the JSON in it cannot be read ({_reason(error)})") from None
         wrong = self._check.errors(value)
         if wrong is not None:
             raise Mismatch(wrong)
         return value
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return "a number has thousands of digits" if "digits" in str(error) else str(error)
 
 
 class ByType(Shape):
@@ -102,13 +114,22 @@ class ByType(Shape):
             schema = self.adapter.json_schema()
         except pydantic.errors.PydanticInvalidForJsonSchema as error:
             raise _refused(kind, f"it has no JSON form ({error.message})") from None
-        super().__init__(_shown(kind), schema, _calls_code(self.adapter.core_schema))
+        core = self.adapter.core_schema
+        super().__init__(_shown(kind), schema, _calls_code(core))
+        self._levels = nesting.most_levels(nesting.branching(core))
+        self.is_slow = self._levels > 0
 
     def object_of(self, source: str) -> object:
+        if self._levels and nesting.levels_of(source) > self._levels:
+            raise Mismatch(nesting.too_deep(self._levels))
         try:
             return self.adapter.validate_json(source)
         except ValueError as error:
             raise Mismatch(_in_words(error)) from None
+        except ArithmeticError as error:  # of a validator of the user's, for a number beyond floats
+            raise Mismatch(f"{type(error).__name__}: {error}") from None
+        except RecursionError:
+            raise Mismatch("it is nested too deeply") from None
 
 
 def _adapter(pydantic: Any, kind: object) -> Any:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from appl.errors import InvalidOption
+from appl.errors import InvalidOption, TraceCorrupt
 from appl.prompt import Message
 from appl.runtime.concurrency.fiber import Hub, strand_here
 from appl.runtime.concurrency.parallel import beside, name_of
@@ -81,7 +81,10 @@ class ObserveTask(EffectTask):
         if isinstance(recorded, BaseException):
             return Error(_as_raised(recorded))
         self._text = recorded.content
-        return Value(decode(self._text))
+        try:
+            return Value(decode(self._text))
+        except ValueError as error:
+            return Error(TraceCorrupt(f"{self.address}: no recorded result can be read: {error}"))
 
 
 def _recordable(address: str, value: object) -> str:

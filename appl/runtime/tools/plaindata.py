@@ -46,7 +46,10 @@ def encode(value: object, other: Callable[[object, str], object] | None = None) 
 
 def decode(text: str) -> object:
     """The value that was given to ``encode``. Raises ``ValueError``."""
-    return json.loads(text, object_hook=_untagged)
+    try:
+        return json.loads(text, object_hook=_untagged)
+    except (TypeError, RecursionError) as error:  # what a tag holds; nesting
+        raise ValueError(str(error)) from None
 
 
 def hint(value: object) -> str:

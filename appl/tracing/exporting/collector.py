@@ -86,7 +86,10 @@ Post = Callable[[str, Mapping[str, str], bytes, float], CollectorAnswer]
 
 def endpoint(given: str) -> str:
     """The URL for the base *given*, with OTLP's path added. Raises ``ConfigError``."""
-    parts = urlsplit(given)
+    try:
+        parts = urlsplit(given)
+    except ValueError:
+        parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(
             f"an OTLP endpoint is a URL, as in http://localhost:4318, got {given!r:.99}"

@@ -87,7 +87,7 @@ def _revived(
     try:
         data = json.loads(stored[1])
         return RunRow.from_data(path, data) if isinstance(data, dict) else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -68,7 +68,7 @@ def removals(rows: Iterable[RunRow], retention: Retention, now: datetime) -> lis
 def _reason(
     row: RunRow, retention: Retention, now: datetime, newer: int, together: int
 ) -> str | None:
-    if retention.age is not None and _older(row, now - retention.age):
+    if retention.age is not None and _older(row, now, retention.age):
         return f"older than {_words(retention.age)}"
     if retention.runs is not None and newer >= retention.runs:
         return f"{newer} newer runs are kept"
@@ -77,10 +77,10 @@ def _reason(
     return None
 
 
-def _older(row: RunRow, than: datetime) -> bool:
+def _older(row: RunRow, now: datetime, age: timedelta) -> bool:
     try:
-        return datetime.fromisoformat(row.began) < than
-    except ValueError:
+        return datetime.fromisoformat(row.began) < now - age
+    except (ValueError, TypeError, OverflowError):  # no time, one without a zone, or before year 1
         return False
 
 

@@ -78,10 +78,10 @@ class RunFilter:
             return True
         try:
             began = datetime.fromisoformat(row.began)
-        except ValueError:
+            since, until = self.since, self.until
+            return (since is None or began >= since) and (until is None or began < until)
+        except (ValueError, TypeError):  # no time, or one without a zone
             return False
-        since, until = self.since, self.until
-        return (since is None or began >= since) and (until is None or began < until)
 
     def _named(self, row: RunRow) -> bool:
         names = " ".join((row.name, row.program, *row.models)).casefold()
@@ -101,11 +101,11 @@ def moment(text: str, now: datetime) -> datetime:
 
     A date may have a time behind it. It is in UTC unless it names a zone. Raises ``ValueError``.
     """
-    if _LENGTH.fullmatch(text.strip()):
-        return now - length(text)
     try:
+        if _LENGTH.fullmatch(text.strip()):
+            return now - length(text)
         found = datetime.fromisoformat(text.strip())
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ValueError("a length of time (30m, 2h, 3d, 1w) or a date (2026-01-31)") from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
@@ -113,9 +113,12 @@ def moment(text: str, now: datetime) -> datetime:
 def length(text: str) -> timedelta:
     """A length of time, as ``30m``, ``12h``, ``3d`` or ``2w``. Raises ``ValueError``."""
     match = _LENGTH.fullmatch(text.strip())
-    if match is None or len(match[1]) > 9:
-        raise ValueError("a length of time, as in 12h, 30d or 8w")
-    return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
+    try:
+        if match is not None:
+            return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
+    except OverflowError:  # of millions of years
+        pass
+    raise ValueError("a length of time, as in 12h, 30d or 8w")
 
 
 def size(text: str) -> int:

@@ -244,7 +244,9 @@ class Veil:
     def _options(self, canonical: Any, record: Record) -> str:
         try:
             options = json.loads(canonical)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
+            return "{}"
+        if not isinstance(options, dict):
             return "{}"
         kept = {name: value for name, value in options.items() if name in _PARAMETERS}
         if kept == options:

@@ -85,7 +85,11 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Http
 
     def do_GET(self) -> None:
-        target = urlsplit(self.path)
+        try:
+            target = urlsplit(self.path)
+        except ValueError:
+            self._refuse(400, "this is no address")
+            return
         _, _, rest = target.path.partition("/")
         token, slash, name = rest.partition("/")
         if self.headers.get_all("Host", []) not in [[host] for host in self.server.hosts]:

@@ -27,6 +27,7 @@ from appl.backend import (
 )
 from appl.errors import (
     BackendTimeout,
+    ConfigError,
     InvalidOption,
     ModelNotFound,
     Unsupported,
@@ -102,10 +103,14 @@ class Embedded:
         self.folder = folder = Path(weights) if weights is not None else WEIGHTS
         if not (folder / "model.safetensors").is_file():
             raise ModelNotFound(f"there is no model in {folder} (no file model.safetensors)")
-        model = Llama.load(folder)
-        self.tokenizer = Tokenizer(folder)
-        self.constraints = Constraints(self.tokenizer, model.shape.vocab)
-        self.defaults = Defaults.read(folder, max_tokens)
+        try:
+            model = Llama.load(folder)
+            self.tokenizer = Tokenizer(folder)
+            self.constraints = Constraints(self.tokenizer, model.shape.vocab)
+            self.defaults = Defaults.read(folder, max_tokens)
+        except Exception as error:  # of JSON, tensors, a vocabulary, or of the libraries for them
+            why = f"{type(error).__name__}: {error}"
+            raise ConfigError(f"the model in {folder} cannot be read: {why:.500}") from error
         kept = _cache(cache, model, cache_tokens)
         self.engine = BatchEngine(
             model, self.tokenizer, kept, max_batch=max_batch, chunk=chunk, row_tokens=row_tokens

@@ -17,6 +17,7 @@ from appl_backends.embedded.constraint import JSON_STYLE, Constraint, Constraint
 
 ANNOUNCEMENT = "You can use these tools:"
 CALLED = "tool_calls"
+_decoder = json.JSONDecoder()
 _NAME, _ARGUMENTS = '{"name": ', ', "arguments": '
 
 
@@ -33,8 +34,9 @@ class ToolOffer:
 
     def call(self, written: str, sample: int) -> ToolCall:
         """The call in the text that sample number *sample* has *written*."""
-        name = json.loads(written)["name"]
-        start = len(_NAME) + len(json.dumps(name)) + len(_ARGUMENTS)
+        # Only the name: the arguments may hold a number of more digits than Python reads.
+        name, end = _decoder.raw_decode(written, len(_NAME))
+        start = end + len(_ARGUMENTS)
         unique = digest_of(self.content, str(sample), written).hex()[:16]
         return ToolCall(f"call_{unique}", name, written[start:-1])
 
