@@ -7,8 +7,10 @@ no value takes a time that grows exponentially with its depth.
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
+import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -18,6 +20,7 @@ from appl.late import late_import
 
 _MOST = 5
 _SHOWN = 200
+_ROUNDS = 100  # of mistakes in a stranger's schema, and mistakes in each
 _DATA = ("const", "enum", "default", "examples")
 
 
@@ -56,6 +59,112 @@ class Checker:
         return "; ".join(map(_problem, found)) or None
 
 
+def checkable(schema: Any) -> tuple[dict[str, Any], list[str]]:
+    """The part of a stranger's *schema* that a ``Checker`` takes, and what is left out, in words.
+
+    That are references to what is not in it, patterns that have no linear time, and keywords with
+    wrong values. A schema of more than ``LARGEST`` characters allows everything.
+    """
+    if len(json.dumps(schema)) > LARGEST:
+        return {}, [f"a schema of more than {LARGEST >> 10} KiB"]
+    left: list[str] = []
+    found = _without_patterns(_without_mistakes(schema, left), left)
+    found = _without_references(found, found, left)
+    if not isinstance(found, dict):
+        return {}, ["any part of its schema"]
+    try:
+        Checker(found)
+    except (InvalidOption, RecursionError):
+        return {}, ["any part of its schema"]
+    return found, list(dict.fromkeys(left))
+
+
+LARGEST = 256 << 10
+"""The most characters of a stranger's schema that is checked: a second's work."""
+
+
+def _without_mistakes(schema: Any, left: list[str]) -> Any:
+    """*schema* without keywords whose values are no schema, a few hundred at most."""
+    jsonschema = late_import("jsonschema")
+    kind = jsonschema.Draft202012Validator
+    rules = kind(kind.META_SCHEMA)
+    found = copy.deepcopy(schema)
+    for _ in range(_ROUNDS):
+        wrong = [list(e.absolute_path) for e in itertools.islice(rules.iter_errors(found), _ROUNDS)]
+        if not all(wrong):
+            return {}
+        for path in wrong:
+            if _removed(found, path):
+                left.append(f"{path[-1]!r:.40}, which is no part of a schema here")
+        if not wrong:
+            break
+    return found
+
+
+def _removed(schema: Any, path: list[Any]) -> bool:
+    """Take what *path* leads to out of *schema*; false if it is gone with something around it."""
+    try:
+        for step in path[:-1]:
+            schema = schema[step]
+        del schema[path[-1]]
+    except (LookupError, TypeError):
+        return False
+    return True
+
+
+def _without_patterns(schema: Any, left: list[str]) -> Any:
+    """*schema* without patterns that have no linear time, and what would go wrong without them."""
+    if isinstance(schema, list):
+        return [_without_patterns(each, left) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {k: v if k in _DATA else _without_patterns(v, left) for k, v in schema.items()}
+    if isinstance(found.get("pattern"), str) and not _is_linear(found["pattern"]):
+        left.append(f"the pattern {found.pop('pattern')!r:.80}")
+    by = found.get("patternProperties")
+    if isinstance(by, dict):
+        hard = [pattern for pattern in by if not _is_linear(pattern)]
+        left += [f"the pattern {pattern!r:.80}" for pattern in hard]
+        found["patternProperties"] = {p: v for p, v in by.items() if p not in hard}
+        if hard:  # a name that it allows would be one too many
+            found.pop("additionalProperties", None)
+        if found.pop("unevaluatedProperties", None) is not None:
+            left.append("unevaluatedProperties")
+    return found
+
+
+def _is_linear(pattern: str) -> bool:
+    try:
+        _compiled(pattern)
+    except InvalidOption:
+        return False
+    return True
+
+
+def _without_references(schema: Any, root: Any, left: list[str]) -> Any:
+    """*schema* without references to what is not in *root*."""
+    if isinstance(schema, list):
+        return [_without_references(each, root, left) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = dict(schema)
+    for name in _REFERENCES:
+        if isinstance(found.get(name), str) and not _is_known(found[name], root):
+            left.append(f"the reference {found.pop(name)!r:.80}")
+    return {k: v if k in _DATA else _without_references(v, root, left) for k, v in found.items()}
+
+
+def _is_known(reference: str, root: Any) -> bool:
+    """True if *reference* leads to a schema in *root*; nothing is fetched."""
+    referencing = late_import("referencing")
+    try:
+        known = referencing.jsonschema.DRAFT202012.create_resource(root)
+        found = referencing.Registry().resolver_with_root(known).lookup(reference).contents
+    except Exception:  # of a pointer into what is no schema, or an address that is none
+        return False
+    return isinstance(found, dict | bool)
+
+
 def _problem(error: Any) -> str:
     place = error.json_path.removeprefix("$").removeprefix(".")
     what = error.message if len(error.message) <= _SHOWN else error.message[: _SHOWN - 1] + "…"
@@ -67,8 +176,10 @@ def _check_references(schema: object, referencing: Any, nowhere: Any) -> None:
     resolver = nowhere.resolver_with_root(known)
     for reference in _references(schema):
         try:
-            resolver.lookup(reference)
-        except referencing.exceptions.Unresolvable:
+            fits = isinstance(resolver.lookup(reference).contents, dict | bool)
+        except Exception:  # of a pointer into what is no schema, or an address that is none
+            fits = False
+        if not fits:
             raise InvalidOption(
                 f"the JSON schema refers to {reference!r:.200}, which is not in it: "
                 "it may refer to its own parts only, as in {'$ref': '#/$defs/name'}"

@@ -163,10 +163,13 @@ class SchemaTool(Tool):
 class SchemaReader:
     """Checks arguments against a JSON schema, and passes them on as plain data."""
 
-    def __init__(self, name: str, schema: Mapping[str, Any]) -> None:
+    def __init__(
+        self, name: str, schema: Mapping[str, Any], checked: dict[str, Any] | None = None
+    ) -> None:
+        """*checked* is the part of the *schema* that arguments are checked against, if not all."""
         self.schema = dict(schema)
-        self._checker = checker_of(name, self.schema)
-        closed = not {"additionalProperties", "patternProperties"} & set(self.schema)
+        self._checker = checker_of(name, self.schema if checked is None else checked)
+        closed = not _OPENING & set(self.schema)
         known = self.schema.get("properties")
         self._known: list[str] | None = list(known) if closed and known is not None else None
 
@@ -179,6 +182,15 @@ class SchemaReader:
         if problem is not None:
             raise BadArguments(problem)
         return value
+
+
+_OPENING = frozenset(
+    """
+    $dynamicRef $ref additionalProperties allOf anyOf dependentSchemas if oneOf patternProperties
+    unevaluatedProperties
+""".split()
+)
+"""Keywords by which a schema may say more of the names that it allows than its properties do."""
 
 
 # -- making them -------------------------------------------------------------------------------
