@@ -220,7 +220,17 @@ MAY = {
         "errors",
         "fallback",
     ],
-    "mcp": ["runtime", "runtime.concurrency", "runtime.tools", "prompt", "errors", "extras"],
+    "mcp": [
+        "runtime",
+        "runtime.answers",
+        "runtime.concurrency",
+        "runtime.tools",
+        "prompt",
+        "backend_check",
+        "backend_http",
+        "errors",
+        "extras",
+    ],
     "config": [
         "late",
         "backend",

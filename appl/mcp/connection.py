@@ -25,8 +25,9 @@ from appl.mcp.process import process_transport
 from appl.prompt import Audio, Image, ToolMessage
 from appl.runtime.answers.schema import Checker, checkable
 from appl.runtime.concurrency.loop_thread import io_thread
+from appl.runtime.reporter import printable
 
-PAGES = 1000
+PAGES = 200
 TOOLS = 10_000
 LIST_BYTES = 16 << 20
 """The most pages and tools of a server's list, and the most bytes of all of it together."""
@@ -169,7 +170,8 @@ def _why(error: BaseException, seconds: float | None) -> str:
         return f"no answer within {seconds:g} s" if seconds is not None else "no answer"
     if hasattr(error, "error_count"):  # pydantic's, with the server's words in it, at any length
         return "its result has another form than the protocol says"
-    return " ".join(masked(str(error)[:_LONGEST]).split()) or type(error).__name__
+    said = " ".join(masked(str(error)[:_LONGEST]).split())
+    return printable(said) or type(error).__name__
 
 
 async def _offered_by(client: Any) -> list[dict[str, object]]:

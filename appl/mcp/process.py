@@ -73,6 +73,8 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self.input.pipe, self._pipe = writes, reads
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if self._over:
+            return
         first, *others = data.split(b"\n")
         self._add(first)
         for part in others:
@@ -120,14 +122,20 @@ class ServerProcess(asyncio.SubprocessProtocol):
             return
         self._came.append(item)
         self._held += size
-        if self._held > _HELD and self._pipe is not None and not self._pipe.is_closing():
-            self._pipe.pause_reading()
+        self._read(self._held <= _HELD)
         self._wake()
+
+    def _read(self, on: bool) -> None:
+        """Have the loop read the pipe, or leave what comes in it, so that the server waits."""
+        if self._pipe is not None and not self._pipe.is_closing():
+            if on:
+                self._pipe.resume_reading()
+            else:
+                self._pipe.pause_reading()
 
     def _end(self) -> None:
         self._over = True
-        if self._pipe is not None:
-            self._pipe.close()
+        self._read(False)
         self._wake()
 
     def _wake(self) -> None:
@@ -155,8 +163,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         if not isinstance(item, bytes):
             return item
         self._held -= len(item)
-        if self._held <= _HELD and self._pipe is not None and not self._pipe.is_closing():
-            self._pipe.resume_reading()
+        self._read(self._held <= _HELD and not self._over)
         return self._exchange.line(item)
 
     async def receive(self) -> Any:
@@ -177,6 +184,8 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
     async def stop(self, transport: asyncio.SubprocessTransport) -> None:
         """Close its input; end the process and its children if that is not enough."""
+        self._end()
+        self._read(True)  # what it still writes is dropped, so that a full pipe does not keep it
         await self.input.aclose()
         for ending in (signal.SIGTERM, signal.SIGKILL, None):
             await asyncio.wait([self._gone], timeout=_GRACE)
@@ -185,7 +194,6 @@ class ServerProcess(asyncio.SubprocessProtocol):
             if ending is not None:
                 with contextlib.suppress(OSError):
                     os.killpg(transport.get_pid(), ending)
-        self._end()
         transport.close()
 
 

@@ -38,7 +38,8 @@ class StoredToolMemory:
                 write_private(self._name, json.dumps(latest).encode())
         except ConfigError:
             return None
-        return before if isinstance(before, dict) else None
+        is_whole = isinstance(before, dict) and all(isinstance(v, list) for v in before.values())
+        return before if is_whole else None
 
 
 def name_of(what: str, home: Path) -> str:

@@ -242,7 +242,7 @@ CONTROLS = {
         "tools/test_patterns.py::test_a_pattern_that_cannot_be_matched_so_is_refused_at_once",
     ),
     "one MCP tool stands for another": Control(
-        "mcp.py",
+        "mcp/__init__.py",
         "            if tool.name in found:\n",
         "            if not tool.name:\n",
         "tools/test_mcp.py::test_two_tools_whose_names_become_one_are_an_error",

@@ -1,13 +1,13 @@
 """News of the tools that a server offers, for its user: new ones, and changed ones.
 
-Invariant: a tool takes one line of bounded length, in which everything that is not printable is
-written as an escape.
+Invariant: a tool takes one line, and each of its parameters with a description one more; all are of
+bounded length and number, and everything in them that is not printable is written as an escape.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from appl.prompt import digest_of
@@ -19,6 +19,8 @@ Digests = Mapping[str, Sequence[str]]
 """By the name of a tool the digests of its description, and of its parameters and effect."""
 
 _WIDTH, _LINES = 100, 20
+_PARAMETERS = 10  # of one tool, whose descriptions are shown
+_LEVELS = 20  # of a schema, in which descriptions are looked for
 
 
 class ToolMemory(Protocol):
@@ -44,13 +46,14 @@ def news(
     changes = _changes(digests(recorded), offered) if recorded is not None else []
     if changes:
         why = "has changed since the recorded run, whose tools are offered"
-        return [f"the MCP server {server!r} {why}:", *_bounded(changes)]
+        return [f"the MCP server {server!r} {why}:", *_bounded(changes, len(changes))]
     if seen is None:
         count = f"{len(offered)} tool" + "s" * (len(offered) != 1)
-        return [f"the MCP server {server!r} offers {count}:", *_bounded(map(_shown, offered))]
+        shown = _bounded([_shown(offer) for offer in offered[:_LINES]], len(offered))
+        return [f"the MCP server {server!r} offers {count}:", *shown]
     changes = _changes(seen, offered)
     head = f"the MCP server {server!r} has changed since it was last used here:"
-    return [head, *_bounded(changes)] if changes else []
+    return [head, *_bounded(changes, len(changes))] if changes else []
 
 
 def digests(offered: Sequence[Offer]) -> dict[str, list[str]]:
@@ -63,28 +66,61 @@ def _digests(offer: Offer) -> tuple[str, str]:
     return digest_of("text", offer["description"]).hex(), digest_of("form", form).hex()
 
 
-def _changes(then: Digests, offered: Sequence[Offer]) -> list[str]:
-    """One line for each tool in *offered* that is not as *then*, or is not there any more."""
-    lines = [_change(then.get(offer["name"]), offer) for offer in offered]
+def _changes(then: Digests, offered: Sequence[Offer]) -> list[list[str]]:
+    """The lines of each tool in *offered* that is not as *then*, or is not there any more."""
+    changed = [_change(then.get(offer["name"]), offer) for offer in offered]
     now = {offer["name"] for offer in offered}
-    gone = [f"  {_line(name)} is gone" for name in then if name not in now]
-    return [line for line in lines if line] + gone
+    gone = [[f"  {_line(name)} is gone"] for name in then if name not in now]
+    return [lines for lines in changed if lines] + gone
 
 
-def _change(then: Sequence[str] | None, offer: Offer) -> str:
+def _change(then: Sequence[str] | None, offer: Offer) -> list[str]:
     if then is None:
-        return f"{_shown(offer)} (new)"
-    text, form = (a != b for a, b in zip(then, _digests(offer), strict=True))
-    if text:
-        return _shown(offer) + (
-            " (another description and other parameters)" if form else " (another description)"
+        return _shown(offer, " (new)")
+    text, form = _digests(offer)
+    other_text, other_form = text not in then, form not in then
+    if other_text:
+        return _shown(
+            offer,
+            " (another description and other parameters)"
+            if other_form
+            else " (another description)",
+            other_form,
         )
-    return f"  {_line(offer['name'])} (other parameters)" if form else ""
+    if other_form:
+        return [f"  {_line(offer['name'])} (other parameters)", *_parameters(offer)]
+    return []
 
 
-def _shown(offer: Offer) -> str:
+def _shown(offer: Offer, remark: str = "", parameters: bool = True) -> list[str]:
     description = offer["description"]
-    return f"  {_line(offer['name'])}" + (f": {_line(description)}" if description else "")
+    line = f"  {_line(offer['name'])}" + (f": {_line(description)}" if description else "")
+    return [line + remark, *(_parameters(offer) if parameters else ())]
+
+
+def _parameters(offer: Offer) -> list[str]:
+    """A line for each parameter of a tool that is described, inner ones too."""
+    lines = [f"      {_line(name)}: {_line(text)}" for name, text in _texts(offer["parameters"])]
+    more = len(lines) - _PARAMETERS
+    return lines if more <= 0 else [*lines[:_PARAMETERS], f"      … and {more} more"]
+
+
+def _texts(schema: Any, name: str = "", levels: int = _LEVELS) -> Iterator[tuple[str, str]]:
+    """The descriptions in *schema*, each with the name of what it describes."""
+    if levels == 0 or not isinstance(schema, Mapping | list):
+        return
+    if isinstance(schema, list):
+        for each in schema:
+            yield from _texts(each, name, levels - 1)
+        return
+    if isinstance(schema.get("description"), str):
+        yield name or "(all)", schema["description"]
+    for key, inner in schema.items():
+        if key in ("properties", "patternProperties", "$defs", "definitions"):
+            for own, each in inner.items() if isinstance(inner, Mapping) else ():
+                yield from _texts(each, f"{name}.{own}" if name else str(own), levels - 1)
+        elif key not in ("enum", "const", "default", "examples"):
+            yield from _texts(inner, name, levels - 1)
 
 
 def _line(text: str) -> str:
@@ -95,7 +131,8 @@ def _line(text: str) -> str:
     return f"{line[:_WIDTH]}… ({len(text):,} characters)"
 
 
-def _bounded(lines: Any) -> list[str]:
-    every = [*lines]
-    more = len(every) - _LINES
-    return every if more <= 0 else [*every[:_LINES], f"  … and {more} more; `server.tools` has all"]
+def _bounded(tools: Sequence[list[str]], count: int) -> list[str]:
+    """The lines of the first of *count* *tools*, and how many more there are."""
+    lines = [line for each in tools[:_LINES] for line in each]
+    more = count - _LINES
+    return lines if more <= 0 else [*lines, f"  … and {more} more; `server.tools` has all"]

@@ -204,7 +204,7 @@ class Resumer(Recall):
             f"appl trace resume {self.trace.path.stem} --rerun {used.address}\n  or say what it "
             f"gave: appl trace resume {self.trace.path.stem} --assume '{used.address}=RESULT'\n  "
             "(in a program: appl.session.resumed(path, rerun=[…]) or assume={…}); a tool that may "
-            "run twice is declared with idempotent=True",
+            "run twice is declared with idempotent=True (of an MCP server: idempotent=[…])",
             tool=used.name,
             arguments=used.arguments,
             address=used.address,
