@@ -111,7 +111,7 @@ def read_json(body: bytes | str) -> Any:
         value = _with_long_numbers(body) if type(error) is ValueError else _NOTHING
     if value is _NOTHING:  # raised here, as the errors above would keep the text
         raise ValueError("no JSON, or JSON that is nested too deeply")
-    if levels > LEVELS and _is_deep(value):
+    if levels > LEVELS and is_deep(value):
         raise ValueError(f"JSON that is nested more than {LEVELS} levels deep")
     return value
 
@@ -136,8 +136,8 @@ _OPENING = (b"{", b"[")
 _decoder = json.JSONDecoder()
 
 
-def _is_deep(value: Any) -> bool:
-    """True if *value* has more than ``LEVELS`` levels; works without recursion."""
+def is_deep(value: Any) -> bool:
+    """True if the JSON *value* has more than ``LEVELS`` levels; works without recursion."""
     level = [value]
     for _ in range(LEVELS):
         inner = [value.values() if isinstance(value, dict) else value for value in level]

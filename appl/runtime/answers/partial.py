@@ -15,6 +15,7 @@ from functools import lru_cache
 from json import JSONDecoder
 from typing import Any, Final
 
+from appl.backend_check import LEVELS, is_deep
 from appl.late import late_import
 from appl.runtime.answers.shape import ByType, Shape
 
@@ -32,6 +33,8 @@ def partial_reader(shape: Shape, wrapped: bool = False) -> Callable[[str], objec
         if shape.schema is None:
             return text or None
         value, whole = _json(text, shape, wrapped)
+        if _may_be_deep(text) and isinstance(value, dict | list) and is_deep(value):
+            return None  # it will be read, or refused, when it is whole
         if wrapped:
             value = value.get("value", _MISSING) if isinstance(value, dict) else _MISSING
         if not whole and value in ({}, []):
@@ -41,6 +44,10 @@ def partial_reader(shape: Shape, wrapped: bool = False) -> Callable[[str], objec
         return None if value is _MISSING else value
 
     return read
+
+
+def _may_be_deep(text: str) -> bool:
+    return text.count("[") + text.count("{") > LEVELS
 
 
 def _json(text: str, shape: Shape, wrapped: bool) -> tuple[Any, bool]:

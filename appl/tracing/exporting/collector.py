@@ -86,14 +86,15 @@ Post = Callable[[str, Mapping[str, str], bytes, float], CollectorAnswer]
 
 def endpoint(given: str) -> str:
     """The URL for the base *given*, with OTLP's path added. Raises ``ConfigError``."""
+    wrong = ConfigError(
+        f"an OTLP endpoint is a URL, as in http://localhost:4318, got {given!r:.99}"
+    )
     try:
         parts = urlsplit(given)
     except ValueError:
-        parts = urlsplit("")
+        raise wrong from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(
-            f"an OTLP endpoint is a URL, as in http://localhost:4318, got {given!r:.99}"
-        )
+        raise wrong
     if parts.username or parts.password or parts.query:
         raise ConfigError(
             f"the OTLP endpoint at {parts.hostname} holds a key or a query; keys belong into the "
