@@ -10,6 +10,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import logging
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -222,6 +223,8 @@ def _offer(tool: Any) -> dict[str, object]:
 @contextlib.asynccontextmanager
 async def _http_transport(url: str) -> AsyncGenerator[tuple[Any, Any], None]:
     """The library's transport to *url*, with bounded bodies."""
+    # It logs what it cannot read, which Python would print where nobody has set up logging.
+    logging.getLogger("mcp").addHandler(logging.NullHandler())
     http = library("mcp", _USE, "httpx2")
     transport = library("mcp", _USE, "mcp.client.streamable_http").streamable_http_client
     client = http.AsyncClient(

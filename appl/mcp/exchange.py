@@ -67,10 +67,14 @@ class Exchange:
         return None
 
     def came(self, item: Any) -> Any:
-        """*item*, a message of the server's, as the session may have it."""
+        """*item*, a message of the server's, as the session may have it.
+
+        ``None`` for a remark: nobody waits for one, and the session would log those that it cannot
+        read, with their text.
+        """
         message = item.message
         if hasattr(message, "method"):
-            return item
+            return item if hasattr(message, "id") else None
         if self._waiting.pop(str(message.id), None) is None:
             return self._unasked(item)
         result = getattr(message, "result", None)
@@ -148,10 +152,14 @@ class _Reads(_Stream):
         return self
 
     async def __anext__(self) -> Any:
-        return self._seen(await self._inner.__anext__())
+        while True:
+            item = self._seen(await self._inner.__anext__())
+            if item is not None:
+                return item
 
     async def receive(self) -> Any:
-        return self._seen(await self._inner.receive())
+        """The same by another name."""
+        return await self.__anext__()
 
     @property
     def last_context(self) -> Any:

@@ -18,6 +18,7 @@ from appl.backend import GREEDY, UNCONDITIONAL, Chunk, Request, Response, Sampli
 from appl.errors import (
     BackendError,
     BackendTimeout,
+    ConfigError,
     InvalidOption,
     ModelNotFound,
     PromptTooLong,
@@ -386,3 +387,19 @@ async def test_the_shipped_model_continues_and_chooses() -> None:
     chosen = await backend.complete(ask(review, choices=("positive", "negative")))
     assert chosen.text == "negative"
     await backend.aclose()
+
+
+@shipped
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [("config.json", "{"), ("config.json", '{"hidden_size": %s}' % ("9" * 5000)), ("config.json", "[" * 5000),
+     ("config.json", "[]"), ("tokenizer.json", "{}"), ("generation_config.json", "[]"),
+     ("model.safetensors", "short")],
+)  # fmt: skip
+def test_a_folder_that_holds_no_model_is_named(tmp_path: Path, file: str, text: str) -> None:
+    for path in WEIGHTS.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    (tmp_path / file).unlink(missing_ok=True)
+    (tmp_path / file).write_text(text)
+    with pytest.raises(ConfigError, match=f"the model in {tmp_path} cannot be read"):
+        Embedded(weights=tmp_path)

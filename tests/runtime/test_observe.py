@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import sys
 import threading
@@ -15,11 +16,12 @@ from typing import Any
 import pytest
 
 import appl
-from appl.errors import DivergenceError, InvalidOption, SecretInRecord
+from appl.errors import DivergenceError, InvalidOption, SecretInRecord, TraceCorrupt
 from appl.runtime.concurrency.task import MAX_WORKERS
 from appl.session import replayed, rerun, resumed
 from appl.tracing import Trace, records
 from appl.tracing.format import block, block_file, codec
+from appl.tracing.tape import writing
 
 ECHO = "appl.testing:Echo"
 MANY = 100
@@ -393,3 +395,34 @@ def test_private_traces_do_not_show_what_was_observed(
     else:
         with pytest.raises(SecretInRecord):
             again(tmp_path / "one.trace", program)
+
+
+NONSENSE = [
+    ("now", "noon"), ("now", 10**30), ("now", None), ("random", "x"), ("uuid", "x"), ("uuid", 5),
+    ("observe", '{"$int": "x"}'), ("observe", '{"$bytes": 5}'), ("observe", "[" * 2000), ("observe", "9" * 5000),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("look", "wrong"), NONSENSE)
+def test_a_record_that_was_edited_into_nonsense_is_a_named_error(
+    tmp_path: Path, look: str, wrong: object
+) -> None:
+    looks: dict[str, Callable[[], object]] = {
+        "now": appl.now, "random": appl.random, "uuid": appl.uuid,
+        "observe": lambda: appl.observe(lambda: "seen"),
+    }  # fmt: skip
+
+    @appl.ppl
+    def program() -> str:
+        return f"{looks[look]()} {appl.gen(messages='x')}"
+
+    recorded(tmp_path / "t.trace", program)
+    lines = [json.loads(line) for line in writing.write(Trace.open(tmp_path / "t.trace"))]
+    field = "content" if look == "observe" else "value"
+    for line in lines:
+        if line.get("kind") == look or (look == "observe" and line.get("role") == "tool"):
+            line[field] = wrong
+    tape = tmp_path / "t.jsonl"
+    tape.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(TraceCorrupt):
+        again(tape, program)

@@ -119,6 +119,7 @@ def progress(number: Any) -> None:
     for step in range(2000):
         told = {"progressToken": number, "progress": step}
         say({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})
+        say({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "\x1b[2J"}})
 
 
 def asking(_: Any) -> None:

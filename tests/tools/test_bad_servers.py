@@ -342,7 +342,7 @@ LATE = {"nothing", "slow"}
 
 
 @pytest.mark.parametrize("way", HTTP)
-async def test_over_http_each_call_ends_too(way: str) -> None:
+async def test_over_http_each_call_ends_too(way: str, capfd: pytest.CaptureFixture[str]) -> None:
     async with Http(way) as url:
         server = appl_mcp.MCPServer(url, call_timeout=0.5 if way in LATE else 60)
         with running(Scripted([calling(("act", {}))])):
@@ -353,6 +353,7 @@ async def test_over_http_each_call_ends_too(way: str) -> None:
     else:
         assert found.has_error and "ToolServerError" in found.content
         assert ("no answer within" in found.content) == (way in LATE), found.content
+    assert len(capfd.readouterr().err.splitlines()) == 2  # what it offers
 
 
 async def test_the_address_of_a_server_is_shown_without_its_secrets() -> None:

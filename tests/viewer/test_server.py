@@ -143,7 +143,8 @@ def test_every_answer_forbids_scripts_frames_referrers_and_caches(path: Path, se
     "sent",
     [b"GARBAGE\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"BREW / HTTP/1.1\r\nHost: x\r\n\r\n",
      b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 200 + b"\r\n",
-     b"GET / HTTP/1.1\r\nHost: 127.0.0.1:1\r\nHost: 127.0.0.1:2\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n"],
+     b"GET / HTTP/1.1\r\nHost: 127.0.0.1:1\r\nHost: 127.0.0.1:2\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n",
+     b"GET //[ HTTP/1.1\r\nHost: x\r\n\r\n"],
 )  # fmt: skip
 def test_what_is_no_request_is_refused_in_plain_text(path: Path, serve: Serve, sent: bytes) -> None:
     server = serve(small_trace(path))
