@@ -143,18 +143,18 @@ class ServerConnection:
             # https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation
             async with asyncio.timeout(self._call_timeout):
                 result = await self._client.call_tool(name, arguments)
-            self._check(name, result)
+                if name in self._exchange.outputs and not result.is_error:
+                    await asyncio.to_thread(self._check, name, result)  # seconds, if it is large
             return ToolMessage(_content(result), has_error=bool(result.is_error))
         except Exception as error:
             raise self._error(f"did not answer {name}", error, self._call_timeout) from None
 
     def _check(self, name: str, result: Any) -> None:
         """Refuse a structured *result* that is not of the schema that the server gave for it."""
-        schema = self._exchange.outputs.get(name)
-        if result.is_error or schema is None or result.structured_content is None:
+        if result.structured_content is None:
             return
         if name not in self._checkers:
-            self._checkers[name] = Checker(checkable(schema)[0])
+            self._checkers[name] = Checker(checkable(self._exchange.outputs[name])[0])
         problem = self._checkers[name].errors(result.structured_content)
         if problem is not None:
             raise ValueError(f"its result does not fit its own schema: {problem}")
