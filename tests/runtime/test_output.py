@@ -208,6 +208,13 @@ def test_a_backend_that_does_not_constrain_is_asked_in_words(wanted, words):
     assert seen.requests[0].sampling.schema is None
 
 
+def test_types_that_are_equal_keep_their_own_order():
+    for wanted, words in ((Literal["b", "a"], "- b\n- a"), (Literal["a", "b"], "- a\n- b")):
+        with running(Scripted(["a"])) as seen:
+            assert gen(messages="?", response_format=wanted).result() == "a"
+        assert words in asked(seen)
+
+
 def test_the_question_is_asked_after_all_that_was_said():
     @ppl
     def program():

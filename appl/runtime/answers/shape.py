@@ -232,6 +232,10 @@ def shape_of(wanted: object) -> Shape:
     ``"json"`` is any object. A dict is a JSON schema, also in the form of the OpenAI interface.
     """
     key: Any = json.dumps(wanted, default=repr) if isinstance(wanted, dict) else wanted
+    if not isinstance(
+        wanted, type
+    ):  # Literal[1, "a"] equals Literal["a", 1], and asks in its order
+        key = repr(key), key
     try:
         made = _made.get((type(key), key))
     except TypeError:  # it cannot be hashed, so it is no type that is worth remembering
