@@ -66,7 +66,9 @@ NUMERIC = (
 """Where ``int`` and ``float`` make one number of another."""
 
 LISTED = {
-    "appl/backend_check.py": {"_whole float": "it has digits", "number_in float": NUMBER},
+    "appl/backend_check.py": {
+        "_whole float": "it has digits", "number_in float": NUMBER, "count_of int": NUMBER,
+    },
     "appl/backend_http.py": dict.fromkeys(
         ["_milliseconds float", "_moment float", "_duration float", "_in_body float", "_status_in int"],
         "a pattern has let only digits and a point through",
@@ -100,6 +102,10 @@ LISTED = {
     "appl/price_table.py": {"_table json": "it lies in the package"},
     "appl/prompt/layout.py": {"_sign int": "the program's own source says it"},
     "appl/prompt/media.py": {"_Media.as_base64 decode": ENCODED},
+    "appl/prompt/message.py": {"_further json": OWN},
+    "appl/prompt/provider_fields.py": {
+        "ProviderFields.names json": OWN, "ProviderFields.put_into json": OWN,
+    },
     "appl/prompt/secret.py": {"_coded decode": ENCODED},
     "appl/runtime/answers/choice.py": {"Chosen._option int": FEW},
     "appl/runtime/answers/gen_options.py": {"_sentences literal": SOURCE},
@@ -132,6 +138,7 @@ LISTED = {
     "appl/tracing/format/codec.py": {
         "unpack_one msgpack": SAYS, "_revive_dict int": SAYS, "plain int": NUMBER,
     },
+    "appl/tracing/format/record.py": {"provided_data json": OWN},
     "appl/tracing/keeping/run_filter.py": {
         "length float": "a pattern has let only digits and a point through", "size float": FEW, "size int": FEW,
     },
@@ -173,10 +180,18 @@ LISTED = {
         "HttpClient.__init__ url": CHECKED, "_ascii decode": "IDNA is ASCII",
     },
     "backends/appl_backends/http/proxy.py": {"_basic decode": ENCODED},
-    "backends/appl_backends/litellm.py": {"_given json": OWN, "_stream_cost float": NUMBER},
-    "backends/appl_backends/openai/body.py": {"strictly json": OWN, "body_of decode": OWN},
+    "backends/appl_backends/litellm.py": {
+        "LiteLLM._constrained json": OWN, "_given json": OWN, "_stream_cost float": NUMBER,
+    },
+    "backends/appl_backends/openai/body.py": {"body_of decode": OWN},
     "backends/appl_backends/openai/connection.py": {
         "ServerConnection._written url": CHECKED, "_of_settings url": CHECKED,
+    },
+    "backends/appl_backends/openai/__init__.py": {"_base_of url": CHECKED},
+    "backends/appl_backends/openai/calls.py": {"_index int": FEW},
+    "backends/appl_backends/openai/root_definitions.py": {"_RootDefinitions._body int": OWN},
+    "backends/appl_backends/openai/strict_schema.py": {
+        "strict_schema json": OWN, "_SchemaWriter._check int": NUMBER,
     },
     "backends/appl_backends/openai/settings.py": {"ServerSettings.secrets url": CHECKED},
     "backends/appl_backends/sglang/heads.py": {"Heads._made decode": "it decodes tokens"},
