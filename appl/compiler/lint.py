@@ -73,7 +73,10 @@ def check_text(
     except ValueError as error:  # a NUL in the source
         return [LintFinding(REFUSED, file, 1, 1, 1, 1, str(error), "")]
     chosen = set(select or ALL_RULES) - set(ignore)
-    found = [finding for finding in _findings(module) if finding.rule in chosen]
+    try:
+        found = [finding for finding in _findings(module) if finding.rule in chosen]
+    except RecursionError:  # Python could parse it, with its own stack
+        return [LintFinding(REFUSED, file, 1, 1, 1, 1, "it is nested too deeply", "")]
     kept = _after_comments(module, text, found)
     return sorted(
         (finding for finding in kept if finding.rule in chosen),

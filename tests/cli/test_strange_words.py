@@ -58,7 +58,11 @@ def test_runs_may_be_kept_for_longer_than_there_have_been_years(project: Project
     ["x = " + "-" * 100_000 + "1", "x = " + "1+" * 3000 + "1", "x = a" + ".b" * 3000,
      "x = " + "(" * 3000, "x = " + "1" * 5000, "x = '\0'"],
 )  # fmt: skip
-def test_a_file_that_python_cannot_parse_is_a_finding(project: Project, source: str) -> None:
+def test_a_file_that_is_hard_to_parse_is_checked_or_a_finding(
+    project: Project, source: str
+) -> None:
+    """How deep Python parses depends on the stack that it is allowed."""
     file = project.write("deep.py", source + "\n")
     done = project.appl("check", str(file))
-    assert done.code == 1 and "1 refused" in done.err + done.out, done
+    said = done.err + done.out
+    assert "Error" not in said and (done.code == 0 or "1 refused" in said), done
