@@ -387,7 +387,7 @@ def damaged(dice: random.Random) -> bytes:
     return data + b"\n"
 
 
-@counts(2, 60, "rounds")
+@counts(1, 60, "rounds")
 def test_drawn_damage_to_answers_ends_each_call(rounds: int) -> None:
     dice = random.Random(11)
     for _ in range(rounds):

@@ -225,7 +225,7 @@ def _tried(folder: Path, files: Iterator[Written]) -> Counter[str]:
     sums = Counter[str]()
     for number, written in enumerate(files):
         (folder / written.name).write_bytes(written.data)
-        for words in (*COMMANDS[:2], COMMANDS[2 + number % 3]):
+        for words in (COMMANDS[number % 5], COMMANDS[(number + 2) % 5]):
             sums[_judged(folder, written, words)] += 1
         sums[_run(folder)] += 1
         (folder / written.name).unlink()
@@ -245,7 +245,7 @@ def _run(folder: Path) -> str:
 
 def test_a_file_from_the_list_is_read_or_named(program: Path) -> None:
     sums = _tried(program, listed())
-    assert sums["refused"] > 300 and sums["read, or of another tool"] > 20
+    assert sums["refused"] > 200 and sums["read, or of another tool"] > 20
 
 
 @counts(1, 40, "share")
@@ -255,7 +255,7 @@ def test_a_drawn_file_is_read_or_named(
 ) -> None:
     monkeypatch.setenv("APPL_TRUST", str(program) if trusted else "")
     sums = _tried(program, drawn(7 + trusted, 25 * share))
-    assert sums["refused"] > 50 and sums["read, or of another tool"] > 10
+    assert sums["refused"] > 40 and sums["read, or of another tool"] > 5
 
 
 @pytest.mark.parametrize("name", ["appl.toml", "appl.yaml", "appl.json"])
