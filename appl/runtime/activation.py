@@ -106,7 +106,7 @@ def leave(frame: Frame) -> None:
     if left := owed(frame.started):
         parent = frame.parent
         after = heir(frame) if parent is None or parent.ended else parent
-        after.started.extend(left)
+        after.adopt(left)
 
 
 def fail(frame: Frame, error: BaseException) -> None:
@@ -116,7 +116,7 @@ def fail(frame: Frame, error: BaseException) -> None:
     if not left:
         return
     # First: a Ctrl-C may come anywhere below, and cancels what those who go on answer for.
-    heir(frame).started.extend(left)
+    heir(frame).adopt(left)
     ours = unheld(frame, left, error) if isinstance(error, Exception | GeneratorExit) else left
     structure.cancel_all(ours)
 

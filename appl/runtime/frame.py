@@ -216,13 +216,30 @@ class Frame(PromptWriter):
 
     def add(self, pending: Promise) -> None:
         """Answer for *pending* from now on."""
-        started = self.started
-        started.append(pending)
-        if len(started) > self._prune_at:
-            started[:] = owed(started)
-            self._prune_at = 2 * len(started) + _PRUNE
+        self.started.append(pending)
+        if len(self.started) > self._prune_at:
+            self._prune()
         for region in self.regions:
             region.note(pending, self)
+
+    def adopt(self, left: list[Promise]) -> None:
+        """Answer also for *left*, which a function that was called here has left running."""
+        self.started.extend(left)
+        if len(self.started) > self._prune_at and self.thread == threading.get_ident():
+            self._prune()
+
+    def _prune(self) -> None:
+        """Let go of the calls that nobody has to wait for any more; on the frame's own thread.
+
+        The bound doubles with what is left, so looking through all costs each addition a constant
+        time.
+        """
+        started = self.started
+        count = len(started)
+        # Another thread may append meanwhile, where all frames in between have ended. What it
+        # appends stands after the first *count*, which alone are replaced.
+        started[:count] = owed(started[:count])
+        self._prune_at = 2 * len(started) + _PRUNE
 
     def unfinished(self) -> Iterator[Promise]:
         """The calls that this frame has started, also around its open regions; in program order."""

@@ -9,13 +9,17 @@ from __future__ import annotations
 from asyncio import TimerHandle
 from collections.abc import Callable
 from numbers import Real
+from typing import TYPE_CHECKING
 
 from appl.errors import InvalidOption
 from appl.runtime.concurrency.fiber import arrive, strand_here, wait
 from appl.runtime.concurrency.loop_thread import io_thread, void
 from appl.runtime.concurrency.promise import Error, Home, Outcome, Promise, Value
-from appl.runtime.frame import FrameRun, run_of
+from appl.runtime.frame import Frame, FrameRun, run_of
 from appl.runtime.world import Moment
+
+if TYPE_CHECKING:
+    from appl.runtime.outside import Observer
 
 _DONE = Value(None)
 
@@ -48,7 +52,7 @@ class _Told(Signal):
 
 
 class TimedWait:
-    """A wait at *address* for a moment: *seconds* from now, or when *pending* is done if sooner.
+    """A wait of *observer* for a moment: *seconds* from now, or when *pending* is done if sooner.
 
     The run's world decides when the moment comes, and what is seen then; live it is *live()*. The
     program waits inside the block, whose end ends the wait.
@@ -57,14 +61,15 @@ class TimedWait:
     def __init__(
         self,
         run: FrameRun,
-        address: str,
+        observer: Observer,
         kind: str,
         seconds: float,
         live: Callable[[], object],
         pending: Promise | None = None,
     ) -> None:
         self._run, self._live = run, live
-        self._moment = Moment(address, kind, run.outside.next_observation(address))
+        address = observer.address
+        self._moment = Moment(address, kind, run.outside.next_observation(observer))
         self._left = False
         self._found: Outcome | None = None
         self.first = _Told(address, strand_here().hub, self._look)
@@ -159,7 +164,7 @@ def expired(pending: Promise, timeout: float) -> bool:
     def late() -> bool:
         return not pending.last().done  # at the delivery: answer and timer may come together
 
-    moment = TimedWait(run_of(pending), pending.address, "timeout", timeout, late, pending)
+    moment = TimedWait(run_of(pending), pending, "timeout", timeout, late, pending)
     with moment as first:
         wait(first)
     return bool(moment.seen())
@@ -167,22 +172,20 @@ def expired(pending: Promise, timeout: float) -> bool:
 
 def is_done(pending: Promise) -> bool:
     """True if *pending* has an outcome; recorded, as it depends on time."""
-    return bool(
-        run_of(pending).outside.observe(pending.address, "done", lambda: pending.last().done)
-    )
+    return bool(run_of(pending).outside.observe(pending, "done", lambda: pending.last().done))
 
 
-def sleep_now(run: FrameRun, address: str, seconds: float) -> None:
-    """Suspend the running program for *seconds*."""
-    moment = TimedWait(run, address, "sleep", seconds, _nothing)
+def sleep_now(frame: Frame, seconds: float) -> None:
+    """Suspend the running program, which is in *frame*, for *seconds*."""
+    moment = TimedWait(frame.run, frame, "sleep", seconds, _nothing)
     with moment as first:
         wait(first)
     moment.seen()
 
 
-async def asleep(run: FrameRun, address: str, seconds: float) -> None:
-    """Suspend the running coroutine for *seconds*."""
-    moment = TimedWait(run, address, "sleep", seconds, _nothing)
+async def asleep(frame: Frame, seconds: float) -> None:
+    """Suspend the running coroutine, which is in *frame*, for *seconds*."""
+    moment = TimedWait(frame.run, frame, "sleep", seconds, _nothing)
     with moment as first:
         await arrive(first)
     moment.seen()

@@ -5,10 +5,12 @@ Invariant: a wait that is given up cancels what nobody else can wait for.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from typing import Any
 
-from appl.runtime.concurrency.fiber import arrive, wait
+from appl.runtime.concurrency.cancelled_tasks import clear_when_cancelled
+from appl.runtime.concurrency.fiber import arrive, hub_here, wait
 from appl.runtime.concurrency.promise import Error, Promise, Proxy, Value
 
 
@@ -46,10 +48,22 @@ async def awaited(pending: Promise) -> Any:
         pending = value._pending
 
 
+def is_there(pending: Promise) -> bool:
+    """True if the value of *pending*, with what it returned, can be had without waiting."""
+    hub = hub_here()
+    while pending.delivered if pending.home is hub else pending.done:
+        value = getattr(pending.outcome, "value", None)
+        if not isinstance(value, Proxy):
+            return True
+        pending = value._pending
+    return False
+
+
 def given_up(pending: Promise, error: BaseException) -> None:
-    """Note that *error* ended a wait for *pending*."""
+    """Note that *error* ended a wait for *pending*, in the calling function."""
     if not isinstance(error, Exception):  # a time limit, or a cancellation
         unread(pending)
+        clear_when_cancelled(sys._getframe(1))
 
 
 def unread(pending: Promise) -> None:
