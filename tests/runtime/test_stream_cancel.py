@@ -196,6 +196,41 @@ def test_a_reader_may_give_up_one_wait_and_go_on() -> None:
     on_a_loop(main)
 
 
+def test_a_generator_that_outlives_its_cancelled_reader_keeps_its_variables() -> None:
+    async def patient() -> AsyncIterator[str]:
+        answer = ask("x")
+        reader = aiter(answer.text_stream)
+        try:
+            await anext(reader)
+        except asyncio.CancelledError:
+            yield "cancelled"
+        async for piece in reader:
+            yield piece
+        assert await answer == "abc"
+
+    async def main(backend: Held) -> None:
+        pieces, seen = patient(), list[str]()
+
+        async def first() -> None:
+            async for piece in pieces:
+                seen.append(piece)
+                await asyncio.get_running_loop().create_future()
+
+        task = asyncio.ensure_future(first())
+        await until(lambda: backend.waiting)
+        task.cancel()
+        await until(lambda: seen)
+        task.cancel()
+        await asyncio.wait([task])
+        del task
+        releasing = asyncio.ensure_future(released(backend))
+        seen += [piece async for piece in pieces]
+        releasing.cancel()
+        assert seen == ["cancelled", "a", "b", "c"]
+
+    on_a_loop(main)
+
+
 def test_leaving_a_loop_early_does_not_end_the_call() -> None:
     async def main(backend: Held) -> None:
         async def first() -> Any:
@@ -312,20 +347,28 @@ async def program() -> StreamingResponse:
     return StreamingResponse(appl.stream(tell, "x"))
 
 
-@app.get("/own")
-async def own() -> StreamingResponse:
+@app.get("/generator")
+async def generator() -> StreamingResponse:
     async def body() -> AsyncIterator[str]:
-        async with appl.record():
-            async for piece in appl.stream(tell, "x"):
-                yield piece
+        answer = ask("x")
+        async for piece in answer.text_stream:
+            yield piece
 
     return StreamingResponse(body())
 
 
-@pytest.mark.parametrize("path", ["/answer", "/program"])
-@pytest.mark.parametrize("slow", [False, True], ids=["waits for the model", "waits for the client"])
+@pytest.mark.parametrize(
+    ("path", "slow"),
+    [
+        ("/answer", False),
+        ("/answer", True),
+        ("/program", False),
+        ("/program", True),
+        ("/generator", False),
+    ],
+)
 def test_an_endpoint_hangs_up_when_its_client_goes(path: str, slow: bool) -> None:
-    """As a server calls it: what it sends is taken, or not; then it is told of the end."""
+    """As a server calls it: it waits for the model, or (slow) for the client, when that goes."""
 
     async def main(backend: Held) -> None:
         gone, came = asyncio.Event(), asyncio.Event()

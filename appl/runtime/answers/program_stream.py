@@ -190,7 +190,7 @@ def _given_up(task: Task, error: BaseException) -> None:
     """Note that *error* ended a wait for more of the text of *task*."""
     if not isinstance(error, Exception):  # a time limit, or a cancellation
         _unread(task)
-        clear_when_cancelled(sys._getframe(1))
+        clear_when_cancelled(sys._getframe(1), error)
 
 
 def _unread(task: Task) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from appl.errors import InvalidOption
 from appl.runtime.concurrency.fiber import arrive, strand_here, wait
-from appl.runtime.concurrency.loop_thread import io_thread, void
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, Home, Outcome, Promise, Value
 from appl.runtime.frame import Frame, FrameRun, run_of
 from appl.runtime.world import Moment
@@ -71,6 +71,7 @@ class TimedWait:
         address = observer.address
         self._moment = Moment(address, kind, run.outside.next_observation(observer))
         self._left = False
+        self._alarm: Alarm | None = None
         self._found: Outcome | None = None
         self.first = _Told(address, strand_here().hub, self._look)
         run.outside.expect(self._moment, self.first.reached, lambda: self._arm(seconds, pending))
@@ -78,18 +79,7 @@ class TimedWait:
     def _arm(self, seconds: float, pending: Promise | None) -> None:
         if self._left:
             return
-        io, detection = io_thread(), self._run.outside.idle_detection
-
-        def expire() -> None:
-            if detection is not None:
-                detection.timers -= 1
-            self.first.reached()
-
-        # While a timer runs the run is not idle for good: it will move by itself. Counted before
-        # the action is sent, so that nobody sees the run without both.
-        if detection is not None:
-            detection.timers += 1
-        io.send(lambda: void(io.loop.call_later(max(seconds, 0.0), expire)))
+        self._alarm = Alarm(self._run, seconds, self.first.reached)
         if pending is not None and not pending.subscribe(self.first.reached):
             self.first.reached()
 
@@ -99,6 +89,8 @@ class TimedWait:
     def __exit__(self, *_: object) -> None:
         self._left = True
         self._run.outside.leave(self._moment)
+        if self._alarm is not None:
+            self._alarm.off()  # it would keep what is waited for until its time
 
     def _look(self) -> None:
         """Look at the world as the moment is delivered, unless nobody waits for it any more."""
@@ -122,6 +114,9 @@ class Alarm:
     def __init__(self, run: FrameRun, seconds: float, act: Callable[[], None]) -> None:
         self._detection, self._act = run.outside.idle_detection, act
         self._handle: TimerHandle | None = None
+        self._gone = False
+        # While a timer runs the run is not idle for good: it will move by itself. Counted before
+        # the action is sent, so that nobody sees the run without both.
         if self._detection is not None:
             self._detection.timers += 1
         io = io_thread()
@@ -130,7 +125,8 @@ class Alarm:
     def off(self) -> None:
         """Call nothing any more; on any thread."""
         # By the queue, which keeps the order: the timer was made by an action that was sent before.
-        io_thread().send(self._stop)
+        if not self._gone:
+            io_thread().send(self._stop)
 
     def _stop(self) -> None:
         if self._handle is not None:
@@ -138,6 +134,7 @@ class Alarm:
             self._over()
 
     def _go(self) -> None:
+        self._gone = True
         self._over()
         self._act()
 

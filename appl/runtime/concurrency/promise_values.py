@@ -63,7 +63,7 @@ def given_up(pending: Promise, error: BaseException) -> None:
     """Note that *error* ended a wait for *pending*, in the calling function."""
     if not isinstance(error, Exception):  # a time limit, or a cancellation
         unread(pending)
-        clear_when_cancelled(sys._getframe(1))
+        clear_when_cancelled(sys._getframe(1), error)
 
 
 def unread(pending: Promise) -> None:
