@@ -19,7 +19,7 @@ from appl.prompt.text_stream import GrowingText
 from appl.prompt.voice import Moved
 from appl.runtime.answers.stream import END, Reading, Stream, cancelled_here
 from appl.runtime.answers.text import Text
-from appl.runtime.concurrency.cancelled_tasks import clear_when_cancelled
+from appl.runtime.concurrency.cancelled_waits import clear_when_cancelled
 from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import Hub, arrive, hub_here, in_coroutine, strand_here, wait
 from appl.runtime.concurrency.future import Future

@@ -16,11 +16,10 @@ from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar, cast
 from appl.errors import RunError
 from appl.runtime.answers.answer import Answer
 from appl.runtime.answers.feed import Feed, Kind
-from appl.runtime.concurrency.cancelled_tasks import clear_when_cancelled
+from appl.runtime.concurrency.cancelled_waits import clear_when_cancelled, given_up, unread
 from appl.runtime.concurrency.fiber import Hub, arrive, hub_here, strand_here, wait
 from appl.runtime.concurrency.loop_thread import task_here
 from appl.runtime.concurrency.promise import Error, Promise, Proxy, Value
-from appl.runtime.concurrency.promise_values import given_up, unread
 from appl.runtime.event import ChunksDelivered
 from appl.runtime.reporter import Reporter
 

@@ -20,6 +20,7 @@ from appl.errors import RunError
 from appl.prompt.notebook import Bundle, block
 from appl.runtime.answers.stream import TextStream
 from appl.runtime.concurrency import clock
+from appl.runtime.concurrency.cancelled_waits import unread
 from appl.runtime.concurrency.fiber import in_coroutine, wait
 from appl.runtime.concurrency.promise import GLANCE, Error, Promise, Proxy, Value
 from appl.runtime.concurrency.promise_values import (
@@ -28,7 +29,6 @@ from appl.runtime.concurrency.promise_values import (
     is_there,
     result_of,
     text_of,
-    unread,
 )
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
-"""The variables of cancelled tasks: they are let go of when the task has ended.
+"""Waits that were cancelled: a call is cancelled with the last of those who could read it.
 
 The error that ends a task holds its frames, and these its variables. Libraries keep such errors, in
 a circle with the frames, until the garbage collector comes by; a call whose generation is among the
-variables would be read to its end meanwhile.
+variables would be read to its end meanwhile. So these are let go of when the task has ended.
 
 Invariant: only frames that a cancelled task was in, and that have ended with it, are cleared.
 """
@@ -12,12 +12,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import sys
 import traceback
+import weakref
 from types import FrameType
 
 from appl.runtime.concurrency.loop_thread import task_here
+from appl.runtime.concurrency.promise import Promise
 
 _AWAITING = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+def given_up(pending: Promise, error: BaseException) -> None:
+    """Note that *error* ended a wait for *pending*, in the calling function."""
+    if not (isinstance(error, Exception) or pending.done):  # a time limit, or a cancellation
+        unread(pending)
+        clear_when_cancelled(sys._getframe(1), error)
+
+
+def unread(pending: Promise) -> None:
+    """Cancel *pending*, for which nobody waits any more, as soon as nobody holds its future."""
+    proxy = pending.proxy() if pending.proxy is not None else None
+    if pending.holder is not None or pending.done:
+        return  # a prompt needs it, or there is nothing to cancel
+    if proxy is None:
+        pending.cancel()
+    else:
+        pending.proxy = weakref.ref(proxy, lambda _: pending.cancel())
 
 
 def clear_when_cancelled(frame: FrameType | None, error: BaseException | None = None) -> None:
