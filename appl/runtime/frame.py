@@ -218,24 +218,20 @@ class Frame(PromptWriter):
         """Answer for *pending* from now on."""
         self.started.append(pending)
         if len(self.started) > self._prune_at:
-            self._prune()
+            self.prune()
         for region in self.regions:
             region.note(pending, self)
 
-    def adopt(self, left: list[Promise]) -> None:
-        """Answer also for *left*, which a function that was called here has left running."""
-        self.started.extend(left)
-        if len(self.started) > self._prune_at and self.thread == threading.get_ident():
-            self._prune()
+    def prune(self) -> None:
+        """Let go of the calls that nobody has to wait for any more, when there are many.
 
-    def _prune(self) -> None:
-        """Let go of the calls that nobody has to wait for any more; on the frame's own thread.
-
-        The bound doubles with what is left, so looking through all costs each addition a constant
-        time.
+        To be called after each addition. The bound doubles with what is left, so looking through
+        all of them costs each addition a constant time.
         """
         started = self.started
         count = len(started)
+        if count <= self._prune_at or self.thread != threading.get_ident():
+            return
         # Another thread may append meanwhile, where all frames in between have ended. What it
         # appends stands after the first *count*, which alone are replaced.
         started[:count] = owed(started[:count])

@@ -404,6 +404,8 @@ def test_a_cancelled_gather_cancels_what_nobody_else_holds() -> None:
     async def main() -> None:
         kept = ask(2)
         task = asyncio.ensure_future(gathering(kept))
+        for _ in range(5):  # until all of gather's own tasks wait
+            await asyncio.sleep(0)
         while len(backend.waiting) < 2:
             await asyncio.sleep(0)
         task.cancel()

@@ -20,7 +20,8 @@ from types import FrameType
 from appl.runtime.concurrency.loop_thread import task_here
 from appl.runtime.concurrency.promise import Promise
 
-_AWAITING = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_COROUTINE = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE  # asyncio's own, before 3.12
+_AWAITING = _COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def given_up(pending: Promise, error: BaseException) -> None:
@@ -54,7 +55,8 @@ def clear_when_cancelled(frame: FrameType | None, error: BaseException | None = 
         frames.append(frame)
         frame = frame.f_back
     # Each of them awaits the next one. Where somebody else drives a coroutine, that may go on.
-    if frames and frames[-1] is getattr(task.get_coro(), "cr_frame", None):
+    coro = task.get_coro()
+    if frames and frames[-1] is getattr(coro, "cr_frame", getattr(coro, "gi_frame", None)):
         task.add_done_callback(lambda ended: _clear(ended, frames, error))
 
 
@@ -67,7 +69,7 @@ def _clear(
     # who asked it for more; else it may only wait for its next reader.
     passed = [each for each, _ in traceback.walk_tb(error.__traceback__)] if error else []
     for inner, outer in zip(frames, [*frames[1:], None], strict=True):
-        coroutine = inner.f_code.co_flags & inspect.CO_COROUTINE
+        coroutine = inner.f_code.co_flags & _COROUTINE
         if coroutine or (outer in passed and inner in passed[passed.index(outer) :]):
             with contextlib.suppress(RuntimeError):
                 inner.clear()
