@@ -19,6 +19,7 @@ from appl.compiler import (
     CallCounts,
     CompilerOptions,
     Translated,
+    is_compiled,
     program_of,
     rebuild,
     require_function,
@@ -210,15 +211,13 @@ def _in_body() -> bool:
 
     Plain Python needs the coroutine itself, for ``create_task`` and ``asyncio.run``.
     """
-    constants = sys._getframe(2).f_code.co_consts
-    return bool(constants) and constants[-1] is OPS
+    return is_compiled(sys._getframe(2).f_code)
 
 
 def _in_plain_code() -> bool:
     """True if the caller of the function is ordinary code, for which values are waited for."""
     code = sys._getframe(2).f_code
-    constants = code.co_consts
-    return not (constants and constants[-1] is OPS) and id(code) not in _KEEPING
+    return not is_compiled(code) and id(code) not in _KEEPING
 
 
 _CONVERSIONS = frozenset(

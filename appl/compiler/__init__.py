@@ -1,6 +1,6 @@
 """The compiler: from a decorated ``def`` to a call graph and to code over the runtime's hooks."""
 
-from appl.compiler.ir import CallCounts, Graph, Hooks
+from appl.compiler.ir import CallCounts, Graph, Hooks, is_compiled
 from appl.compiler.names import program_of
 from appl.compiler.passes import (
     CompilerOptions,
@@ -20,6 +20,7 @@ __all__ = [
     "Translated",
     "compile_graph",
     "graph_of",
+    "is_compiled",
     "program_of",
     "rebuild",
     "require_function",

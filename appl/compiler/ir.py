@@ -10,11 +10,24 @@ import html
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import asdict, dataclass, field
+from types import CodeType
 from typing import NamedTuple, Protocol
 
 from appl.compiler import graph_formats
 
 PLACEHOLDER = "\0@appl\0"  # the constant of lowered code in whose place the hooks are put
+
+
+class CompiledMark:
+    """The base of the hooks as an object: the last constant of compiled code is one."""
+
+    __slots__ = ()
+
+
+def is_compiled(code: CodeType) -> bool:
+    """True if *code* is that of the body of a ``@ppl`` function, or of a function inside it."""
+    constants = code.co_consts
+    return bool(constants) and isinstance(constants[-1], CompiledMark)
 
 
 class Hooks(Protocol):

@@ -419,12 +419,9 @@ class _Lowering:
         return copied(node, left=lowered[0], comparators=lowered[1:])
 
     def _subscript(self, node: ast.Subscript) -> ast.Subscript:
-        load = isinstance(node.ctx, ast.Load)
         base = self._shallow(node.value)
         if isinstance(node.slice, ast.Slice):
             index = self.visit(node.slice)
-        elif load:
-            index = self._deep(node.slice) if self.awaits else self.visit(node.slice)
         else:
             index = self._deep(node.slice)
         return copied(node, value=base, slice=index)

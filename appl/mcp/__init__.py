@@ -183,7 +183,7 @@ class MCPServer:
 
     def _offered(self, frame: Frame) -> object:
         self._run = frame.run
-        return frame.run.outside.observe(frame.address, "mcp", self._start)
+        return frame.run.outside.observe(frame, "mcp", self._start)
 
     def _start(self) -> list[dict[str, Any]]:
         link = self._connected()

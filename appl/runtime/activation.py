@@ -107,6 +107,7 @@ def leave(frame: Frame) -> None:
         parent = frame.parent
         after = heir(frame) if parent is None or parent.ended else parent
         after.started.extend(left)
+        after.prune()
 
 
 def fail(frame: Frame, error: BaseException) -> None:
@@ -116,9 +117,11 @@ def fail(frame: Frame, error: BaseException) -> None:
     if not left:
         return
     # First: a Ctrl-C may come anywhere below, and cancels what those who go on answer for.
-    heir(frame).started.extend(left)
+    after = heir(frame)
+    after.started.extend(left)
     ours = unheld(frame, left, error) if isinstance(error, Exception | GeneratorExit) else left
     structure.cancel_all(ours)
+    after.prune()
 
 
 def heir(frame: Frame) -> Frame:

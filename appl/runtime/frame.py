@@ -216,13 +216,26 @@ class Frame(PromptWriter):
 
     def add(self, pending: Promise) -> None:
         """Answer for *pending* from now on."""
-        started = self.started
-        started.append(pending)
-        if len(started) > self._prune_at:
-            started[:] = owed(started)
-            self._prune_at = 2 * len(started) + _PRUNE
+        self.started.append(pending)
+        if len(self.started) > self._prune_at:
+            self.prune()
         for region in self.regions:
             region.note(pending, self)
+
+    def prune(self) -> None:
+        """Let go of the calls that nobody has to wait for any more, when there are many.
+
+        To be called after each addition. The bound doubles with what is left, so looking through
+        all of them costs each addition a constant time.
+        """
+        started = self.started
+        count = len(started)
+        if count <= self._prune_at or self.thread != threading.get_ident():
+            return
+        # Another thread may append meanwhile, where all frames in between have ended. What it
+        # appends stands after the first *count*, which alone are replaced.
+        started[:count] = owed(started[:count])
+        self._prune_at = 2 * len(started) + _PRUNE
 
     def unfinished(self) -> Iterator[Promise]:
         """The calls that this frame has started, also around its open regions; in program order."""

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 def _observe(kind: str, live: Callable[[], object]) -> Any:
     frame = here(lambda: kind, call=False)
-    return frame.run.outside.observe(frame.address, kind, live)
+    return frame.run.outside.observe(frame, kind, live)
 
 
 def _read(kind: str, live: Callable[[], object], reads: Callable[[Any], T]) -> T:
@@ -107,6 +107,6 @@ def sleep(seconds: float) -> Awaitable[None] | None:
     seconds = clock.seconds("sleep(seconds)", seconds)
     frame = here(lambda: "sleep", call=False)
     if in_coroutine():
-        return clock.asleep(frame.run, frame.address, seconds)
-    clock.sleep_now(frame.run, frame.address, seconds)
+        return clock.asleep(frame, seconds)
+    clock.sleep_now(frame, seconds)
     return None

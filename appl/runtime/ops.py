@@ -12,6 +12,7 @@ from sys import _getframe
 from types import TracebackType
 from typing import Any
 
+from appl.compiler.ir import CompiledMark
 from appl.errors import RunError
 from appl.runtime.concurrency.future import OWN_NAMES
 from appl.runtime.concurrency.promise import Proxy
@@ -57,7 +58,7 @@ def _catching() -> Region | None:
     return None
 
 
-class Ops:
+class Ops(CompiledMark):
     """See :class:`appl.compiler.ir.Hooks` for what each operation means."""
 
     __slots__ = ()
@@ -122,7 +123,7 @@ class Ops:
         return value
 
     def wait(self, value: object, /) -> object:
-        return resolve(value)
+        return value if type(value) in _PLAIN else resolve(value)
 
     def items(self, generator: Any, /) -> object:
         return Items(generator)

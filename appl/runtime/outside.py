@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from appl.backend import Backend, Response, offers
 from appl.runtime.answers.call import Call
@@ -33,6 +33,14 @@ class OutsideRun(WatchedRun, WaitedRun, Protocol):
     reporter: Reporter
 
 
+class Observer(Protocol):
+    """An activation, a call or a tool that looks at the world from its address."""
+
+    @property
+    def address(self) -> str:
+        """Where it stands in the program."""
+
+
 class Outside:
     """Tells the programs of *run* what *world* says; the world asks it about them (``Programs``).
 
@@ -54,7 +62,7 @@ class Outside:
         self.amend: Callable[[Call], None] | None = None
         self.idle_detection: IdleDetection | None = None
         self._uses_caches = True
-        self._seen: dict[str, int] = {}
+        self._seen: WeakKeyDictionary[Observer, tuple[str, int]] = WeakKeyDictionary()
 
     def open(self, run: OutsideRun, backend: Backend) -> None:
         """Begin; *backend* may answer one call after the other, each time all programs wait."""
@@ -78,14 +86,20 @@ class Outside:
 
     # -- for programs
 
-    def observe(self, address: str, kind: str, live: Callable[[], object]) -> object:
-        """The observation of the program at *address*; *live* makes it anew."""
-        return self.world.see(Moment(address, kind, self.next_observation(address)), live)
+    def observe(self, observer: Observer, kind: str, live: Callable[[], object]) -> object:
+        """The observation of the program at the address of *observer*; *live* makes it anew."""
+        ordinal = self.next_observation(observer)
+        return self.world.see(Moment(observer.address, kind, ordinal), live)
 
-    def next_observation(self, address: str) -> int:
-        """The ordinal of the next observation at *address*."""
-        ordinal = self._seen.get(address, 0)
-        self._seen[address] = ordinal + 1
+    def next_observation(self, observer: Observer) -> int:
+        """The ordinal of the next observation at the address of *observer*.
+
+        It is counted as long as *observer* is there: nobody else looks from that address.
+        """
+        address, ordinal = self._seen.get(observer, ("", 0))
+        if address != observer.address:  # a thread of the user's own has made its next call
+            ordinal = 0
+        self._seen[observer] = observer.address, ordinal + 1
         return ordinal
 
     # -- for the world (``Programs``)

@@ -29,7 +29,7 @@ class Scopes:
     """The scopes of a run, in the order in which they were made; used under the run's lock."""
 
     def __init__(self) -> None:
-        self._held: list[tuple[Frame, Holder]] = []
+        self._held: list[tuple[Frame, ref[Holder]]] = []
         self._prune_at = _PRUNE
 
     def add(self, frame: Frame) -> None:
@@ -39,7 +39,9 @@ class Scopes:
         if len(self._held) >= self._prune_at:
             self._held = [each for each in self._held if _needed(*each)]
             self._prune_at = 2 * len(self._held) + _PRUNE
-        self._held.append((frame, task_here() or threading.current_thread()))
+        # Weakly: a task that was cancelled holds the error that ended it, and with that all the
+        # variables that it had. Calls of which they alone have the generations are to end now.
+        self._held.append((frame, ref(task_here() or threading.current_thread())))
 
     def __iter__(self) -> Iterator[Frame]:
         return iter([frame for frame, _ in self._held])
@@ -48,7 +50,10 @@ class Scopes:
         return len(self._held)
 
 
-def _needed(frame: Frame, holder: Holder) -> bool:
+def _needed(frame: Frame, held_by: ref[Holder]) -> bool:
+    holder = held_by()
+    if holder is None:
+        return bool(owed(frame.started))
     alive = holder.is_alive() if isinstance(holder, threading.Thread) else not holder.done()
     return alive or bool(owed(frame.started))
 

@@ -127,7 +127,7 @@ def test_a_statement_is_lowered(source: str, lowered: str) -> None:
         ("a['k'] = c", "a['k'] = c"),
         ("a[b:c] = g", "a[b:c] = g"),
         ("del a[b]", "del a[@appl.wait(b)]"),
-        ("x = a[b]", "x = a[b]"),
+        ("x = a[b]", "x = a[@appl.wait(b)]"),
         ("a[b] += c", "a[@appl.wait(b)] += c"),
         ("x = a in b", "x = @appl.wait(a) in b"),
         ("x = 'k' not in b", "x = 'k' not in b"),
@@ -136,7 +136,7 @@ def test_a_statement_is_lowered(source: str, lowered: str) -> None:
         ("assert a, b", "assert a, @appl.wait(b)"),
         ("raise g(a) from b", "raise @appl.prep(g, a)() from b"),
         ("x = lambda y=g(a): g(y)", "x = lambda y=@appl.prep(g, a)(): @appl.prep(g, y)()"),
-        ("x = a.b[c].d", "x = a.b[c].d"),
+        ("x = a.b[c].d", "x = a.b[@appl.wait(c)].d"),
     ],
 )
 def test_a_value_is_waited_for_where_it_must_be(source: str, lowered: str) -> None:

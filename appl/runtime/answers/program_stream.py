@@ -6,22 +6,26 @@ after a new line; reading neither changes the prompt nor what is recorded.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
-from typing import Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar, cast
+from weakref import ref
 
 from appl.errors import InvalidOption, RunError
 from appl.prompt import USER, Lazy, PromptNode, PromptSlot, RoleName, message_of
 from appl.prompt.chain import moved
 from appl.prompt.text_stream import GrowingText
 from appl.prompt.voice import Moved
-from appl.runtime.answers.stream import END, Reading, Stream
+from appl.runtime.answers.stream import END, Reading, Stream, cancelled_here
 from appl.runtime.answers.text import Text
+from appl.runtime.concurrency.cancelled_waits import clear_when_cancelled
 from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import Hub, arrive, hub_here, in_coroutine, strand_here, wait
 from appl.runtime.concurrency.future import Future
 from appl.runtime.concurrency.parallel import bound_program
 from appl.runtime.concurrency.promise import Error, Promise, Proxy, Value, source_of
+from appl.runtime.concurrency.structure import cancel_all
 from appl.runtime.concurrency.task import Task
 from appl.runtime.prompts.place import Kept
 from appl.runtime.resolve import taking_futures
@@ -53,38 +57,64 @@ class ProgramStream(Generic[R]):
     """The text of a program that runs, piece by piece: for ``for``, in a coroutine ``async for``.
 
     Every loop over it sees the whole text from its beginning. Leaving a loop early does not end the
-    program; ``cancel()`` does. ``result()`` waits for what the function returns.
+    program; ``cancel()`` and ``close()`` do, and so does a reader that is cancelled, if nobody else
+    holds the stream. ``result()`` waits for what the function returns.
     """
 
     def __init__(self, start: Callable[[Callable[[], None]], Future[R]]) -> None:
-        self._signal: Signal | None = None
-        self.future = start(self._grown)
-        self._task = cast(Task, self.future._pending)
-        self._task.subscribe(lambda _: self._grown())
+        text = self._text = _ProgramText()
+        # Weakly: the program holds what it tells, and a text holds its program.
+        weakly = ref(text)
+
+        def grown(_: object = None) -> None:
+            if (told := weakly()) is not None:
+                told.grown()
+
+        self.future = start(grown)
+        text.task = cast(Task, self.future._pending)
+        text.task.subscribe(grown)
 
     def result(self, timeout: float | None = None) -> R:
         """The value that the function returns; waits until it is over."""
         return self.future.result(timeout)
 
     def cancel(self) -> None:
-        """End the program."""
-        self.future.cancel()
+        """End the program, with the answers that it has not waited for."""
+        cancel_all([self._text.task])
+
+    def close(self) -> None:
+        """End the program: :meth:`cancel`, for ``contextlib.closing``."""
+        self.cancel()
+
+    async def aclose(self) -> None:
+        """End the program: :meth:`cancel`, for ``contextlib.aclosing``."""
+        self.cancel()
 
     def __iter__(self) -> Iterator[ProgramPiece]:
-        for step in self._steps(strand_here().hub):
+        for step in self._text.steps(strand_here().hub):
             if isinstance(step, Promise):
-                wait(step)
+                try:
+                    wait(step)
+                except BaseException as error:
+                    _given_up(self._text.task, error)
+                    raise
             else:
                 yield step
 
-    async def __aiter__(self) -> AsyncIterator[ProgramPiece]:
-        for step in self._steps(hub_here()):
-            if isinstance(step, Promise):
-                await arrive(step)
-            else:
-                yield step
+    def __aiter__(self) -> AsyncIterator[ProgramPiece]:
+        return _AsyncReader(self.future, self._text)
 
-    def _grown(self) -> None:
+
+class _ProgramText:
+    """The text of the program that runs as *task*, and the readers that wait for more of it."""
+
+    __slots__ = ("__weakref__", "_signal", "task")
+    task: Task
+
+    def __init__(self) -> None:
+        self._signal: Signal | None = None
+
+    def grown(self) -> None:
         """Note that the prompt has grown, or that the program is over."""
         signal, self._signal = self._signal, None
         if signal is not None:
@@ -93,12 +123,12 @@ class ProgramStream(Generic[R]):
     def _growth(self) -> Signal:
         """The signal to wait for until there is more."""
         if self._signal is None:
-            self._signal = Signal(self._task.address, self._task.home)
+            self._signal = Signal(self.task.address, self.task.home)
         return self._signal
 
-    def _steps(self, hub: Hub) -> Iterator[ProgramPiece | Promise]:
+    def steps(self, hub: Hub) -> Iterator[ProgramPiece | Promise]:
         """The pieces, and between them the calls that have to be waited for."""
-        frame, task = self._task.frame, self._task
+        frame, task = self.task.frame, self.task
         text_stream, last = _Telling(hub), frame.origin
         move = Moved(frame.base, USER) if frame.base is not USER else None
         while True:
@@ -122,6 +152,59 @@ class ProgramStream(Generic[R]):
         yield task
         if isinstance(task.outcome, Error):
             raise task.seen()
+
+
+class _AsyncReader:
+    """Reads the text of a program in a coroutine, whose loop goes on; holds its *future*."""
+
+    __slots__ = ("_future", "_steps", "_task")
+
+    def __init__(self, future: Future[Any], text: _ProgramText) -> None:
+        self._future, self._task, self._steps = future, text.task, text.steps(hub_here())
+
+    def __aiter__(self) -> AsyncIterator[ProgramPiece]:
+        return self
+
+    def __anext__(self) -> Awaitable[ProgramPiece]:
+        return _next(self._steps, self._task)  # which does not hold the future, as in ``stream``
+
+    def __del__(self) -> None:
+        if cancelled_here():
+            _unread(self._task)
+            clear_when_cancelled(sys._getframe(1))
+
+
+async def _next(steps: Iterator[ProgramPiece | Promise], task: Task) -> ProgramPiece:
+    for step in steps:
+        if not isinstance(step, Promise):
+            return step
+        try:
+            await arrive(step)
+        except BaseException as error:
+            _given_up(task, error)
+            raise
+    raise StopAsyncIteration
+
+
+def _given_up(task: Task, error: BaseException) -> None:
+    """Note that *error* ended a wait for more of the text of *task*."""
+    if not isinstance(error, Exception):  # a time limit, or a cancellation
+        _unread(task)
+        clear_when_cancelled(sys._getframe(1), error)
+
+
+def _unread(task: Task) -> None:
+    """Cancel the program of *task* as soon as nobody holds its future.
+
+    Its function may have returned: the answers that it has not waited for are cancelled, too.
+    """
+    future = task.proxy() if task.proxy is not None else None
+    if task.holder is not None:
+        return  # a prompt needs its text
+    if future is None:
+        cancel_all([task])
+    else:
+        task.proxy = ref(future, lambda _: cancel_all([task]))
 
 
 def _since(last: PromptNode | None, tip: PromptNode | None) -> list[PromptNode]:

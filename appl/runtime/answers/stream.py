@@ -7,14 +7,18 @@ is never slowed down: what nobody has read yet is kept, and it is no more than t
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar, cast
 
+from appl.errors import RunError
 from appl.runtime.answers.answer import Answer
 from appl.runtime.answers.feed import Feed, Kind
+from appl.runtime.concurrency.cancelled_waits import clear_when_cancelled, given_up, unread
 from appl.runtime.concurrency.fiber import Hub, arrive, hub_here, strand_here, wait
+from appl.runtime.concurrency.loop_thread import task_here
 from appl.runtime.concurrency.promise import Error, Promise, Proxy, Value
 from appl.runtime.event import ChunksDelivered
 from appl.runtime.reporter import Reporter
@@ -179,45 +183,69 @@ class TextStream(Generic[T]):
     ``gen(stream=True)``, or where the backend cannot stream, the answer comes as one piece. The
     pieces of a typed answer are objects, each more complete than the one before. In a prompt it is
     the whole answer, or the reasoning, and is not waited for. Leaving a loop early does not end the
-    call; ``cancel()`` of the generation does.
+    call; ``cancel()`` of the generation does. A reader that is cancelled, and ``close()``, end a
+    call that nobody else holds.
     """
 
     __slots__ = ("__weakref__", "_kind", "_of")
 
     def __init__(self, of: Proxy | Answer, kind: Kind = "text") -> None:
-        self._of, self._kind = of, kind
+        self._of: Proxy | Answer | None = of
+        self._kind = kind
 
     def __iter__(self) -> Iterator[T]:
-        return _StreamReader(self.pending, self._kind)
+        return _StreamReader(self.pending, self._kind, self._of)
 
     def __aiter__(self) -> AsyncIterator[T]:
-        return _AsyncReader(self.pending, self._kind)
+        return _AsyncReader(self.pending, self._kind, self._of)
 
     def __prompt__(self) -> Proxy | Answer | Thoughts:
         """The part of a prompt: the answer or the reasoning, as a future."""
-        return self._of if self._kind == "text" else Thoughts(self.pending)
+        return self._open if self._kind == "text" else Thoughts(self.pending)
+
+    @property
+    def _open(self) -> Proxy | Answer:
+        """The answer, of a stream that was not closed."""
+        if self._of is None:
+            raise RunError("this stream was closed: read it before close()")
+        return self._of
 
     @property
     def pending(self) -> Promise:
         """The answer that this is the stream of."""
-        if isinstance(self._of, Proxy):
-            return self._of._pending
+        of = self._open
+        if isinstance(of, Proxy):
+            return of._pending
         finished = Promise("an answer", None)
-        finished.settle(Value(self._of))
+        finished.settle(Value(of))
         return finished
 
+    def close(self) -> None:
+        """Let go of the answer. Cancels the call, once nobody holds its generation or reads it.
+
+        A call whose answer is in a prompt goes on. ``cancel()`` of the generation ends it at once.
+        """
+        of, self._of = self._of, None
+        if isinstance(of, Proxy):
+            unread(of._pending)
+
+    async def aclose(self) -> None:
+        """:meth:`close`, for ``contextlib.aclosing``."""
+        self.close()
+
     def __repr__(self) -> str:
-        return f"<{self._kind} stream of {self.pending.address}>"
+        state = f"of {self.pending.address}" if self._of is not None else "closed"
+        return f"<{self._kind} stream {state}>"
 
 
 def begun(answer: Promise) -> None:
     """Wait until *answer* has begun to be streamed. Raises the error of one that never begins."""
-    next(_StreamReader(answer, "text"), None)
+    next(_StreamReader(answer, "text", None), None)
 
 
 async def has_begun(answer: Promise) -> None:
     """:func:`begun` in a coroutine."""
-    await anext(_AsyncReader(answer, "text"), None)
+    await anext(_AsyncReader(answer, "text", None), None)
 
 
 class Thoughts:
@@ -243,12 +271,12 @@ class Thoughts:
 
 
 class Reading(Generic[T]):
-    """The position of one reader."""
+    """The position of one reader of *pending*."""
 
-    __slots__ = ("_at", "_due", "_kind", "_last", "_length", "_over", "_pending", "_said")
+    __slots__ = ("_at", "_due", "_kind", "_last", "_length", "_over", "_said", "pending")
 
     def __init__(self, pending: Promise, kind: Kind) -> None:
-        self._pending, self._kind = pending, kind
+        self.pending, self._kind = pending, kind
         self._at, self._over = 0, False
         self._said: list[str] = []
         self._length = self._due = 0
@@ -257,7 +285,7 @@ class Reading(Generic[T]):
     def look(self, hub: Hub) -> Any:
         """The next item, a signal to wait for, or ``END``; raises the error after the text."""
         while not self._over:
-            pending = self._pending
+            pending = self.pending
             stream: Stream | None = getattr(pending, "stream", None)
             found = (
                 _visible(pending, hub) if stream is None else stream.look(self._at, pending, hub)
@@ -302,14 +330,14 @@ class Reading(Generic[T]):
 
     def _end(self, stream: Stream | None) -> Any:
         """The last item, now that the answer is there."""
-        outcome = self._pending.outcome
+        outcome = self.pending.outcome
         assert outcome is not None
         if isinstance(outcome, Error):
             self._over = True
-            raise self._pending.seen()
+            raise self.pending.seen()
         value = outcome.value
         if isinstance(value, Proxy | TextStream):  # a function returned it
-            self._pending = value._pending if isinstance(value, Proxy) else value.pending
+            self.pending = value._pending if isinstance(value, Proxy) else value.pending
             return _NOTHING
         self._over = True
         if stream is None:
@@ -333,7 +361,17 @@ def _visible(pending: Promise, hub: Hub) -> Promise | None:
     return None if there else pending
 
 
-class _StreamReader(Reading[T]):
+class _Reader(Generic[T]):
+    """One reader of an answer *of* somebody's; that is held as long as it may be read on."""
+
+    __slots__ = ("_of", "_reading")
+
+    def __init__(self, pending: Promise, kind: Kind, of: object) -> None:
+        self._of = of
+        self._reading: Reading[T] = Reading(pending, kind)
+
+
+class _StreamReader(_Reader[T]):
     """Reads in a synchronous program, which waits as for any answer."""
 
     __slots__ = ()
@@ -342,15 +380,19 @@ class _StreamReader(Reading[T]):
         return self
 
     def __next__(self) -> T:
-        hub = strand_here().hub
-        while isinstance(item := self.look(hub), Promise):
-            wait(item)
+        reading, hub = self._reading, strand_here().hub
+        while isinstance(item := reading.look(hub), Promise):
+            try:
+                wait(item)
+            except BaseException as error:
+                given_up(reading.pending, error)
+                raise
         if item is END:
             raise StopIteration
         return cast(T, item)
 
 
-class _AsyncReader(Reading[T]):
+class _AsyncReader(_Reader[T]):
     """Reads in a coroutine, whose loop goes on."""
 
     __slots__ = ()
@@ -358,10 +400,34 @@ class _AsyncReader(Reading[T]):
     def __aiter__(self) -> AsyncIterator[T]:
         return self
 
-    async def __anext__(self) -> T:
-        hub = hub_here()
-        while isinstance(item := self.look(hub), Promise):
+    def __anext__(self) -> Awaitable[T]:
+        # Not a coroutine of this reader: the error of a cancelled task holds its frames, and would
+        # hold the generation with them, as long as somebody has the task.
+        return _next(self._reading)
+
+    def __del__(self) -> None:
+        if cancelled_here():
+            unread(self._reading.pending)
+            clear_when_cancelled(sys._getframe(1))
+
+
+async def _next(reading: Reading[T]) -> T:
+    hub = hub_here()
+    while isinstance(item := reading.look(hub), Promise):
+        try:
             await arrive(item)
-        if item is END:
-            raise StopAsyncIteration
-        return cast(T, item)
+        except BaseException as error:
+            given_up(reading.pending, error)
+            raise
+    if item is END:
+        raise StopAsyncIteration
+    return cast(T, item)
+
+
+def cancelled_here() -> bool:
+    """True if the task that runs here is being cancelled.
+
+    A reader that it drops then was left between two pieces, and nobody reads on.
+    """
+    task = task_here()
+    return task is not None and task.cancelling() > 0

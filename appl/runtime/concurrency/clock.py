@@ -9,13 +9,17 @@ from __future__ import annotations
 from asyncio import TimerHandle
 from collections.abc import Callable
 from numbers import Real
+from typing import TYPE_CHECKING
 
 from appl.errors import InvalidOption
 from appl.runtime.concurrency.fiber import arrive, strand_here, wait
-from appl.runtime.concurrency.loop_thread import io_thread, void
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, Home, Outcome, Promise, Value
-from appl.runtime.frame import FrameRun, run_of
+from appl.runtime.frame import Frame, FrameRun, run_of
 from appl.runtime.world import Moment
+
+if TYPE_CHECKING:
+    from appl.runtime.outside import Observer
 
 _DONE = Value(None)
 
@@ -48,7 +52,7 @@ class _Told(Signal):
 
 
 class TimedWait:
-    """A wait at *address* for a moment: *seconds* from now, or when *pending* is done if sooner.
+    """A wait of *observer* for a moment: *seconds* from now, or when *pending* is done if sooner.
 
     The run's world decides when the moment comes, and what is seen then; live it is *live()*. The
     program waits inside the block, whose end ends the wait.
@@ -57,15 +61,17 @@ class TimedWait:
     def __init__(
         self,
         run: FrameRun,
-        address: str,
+        observer: Observer,
         kind: str,
         seconds: float,
         live: Callable[[], object],
         pending: Promise | None = None,
     ) -> None:
         self._run, self._live = run, live
-        self._moment = Moment(address, kind, run.outside.next_observation(address))
+        address = observer.address
+        self._moment = Moment(address, kind, run.outside.next_observation(observer))
         self._left = False
+        self._alarm: Alarm | None = None
         self._found: Outcome | None = None
         self.first = _Told(address, strand_here().hub, self._look)
         run.outside.expect(self._moment, self.first.reached, lambda: self._arm(seconds, pending))
@@ -73,18 +79,7 @@ class TimedWait:
     def _arm(self, seconds: float, pending: Promise | None) -> None:
         if self._left:
             return
-        io, detection = io_thread(), self._run.outside.idle_detection
-
-        def expire() -> None:
-            if detection is not None:
-                detection.timers -= 1
-            self.first.reached()
-
-        # While a timer runs the run is not idle for good: it will move by itself. Counted before
-        # the action is sent, so that nobody sees the run without both.
-        if detection is not None:
-            detection.timers += 1
-        io.send(lambda: void(io.loop.call_later(max(seconds, 0.0), expire)))
+        self._alarm = Alarm(self._run, seconds, self.first.reached)
         if pending is not None and not pending.subscribe(self.first.reached):
             self.first.reached()
 
@@ -94,6 +89,8 @@ class TimedWait:
     def __exit__(self, *_: object) -> None:
         self._left = True
         self._run.outside.leave(self._moment)
+        if self._alarm is not None:
+            self._alarm.off()  # it would keep what is waited for until its time
 
     def _look(self) -> None:
         """Look at the world as the moment is delivered, unless nobody waits for it any more."""
@@ -117,6 +114,9 @@ class Alarm:
     def __init__(self, run: FrameRun, seconds: float, act: Callable[[], None]) -> None:
         self._detection, self._act = run.outside.idle_detection, act
         self._handle: TimerHandle | None = None
+        self._gone = False
+        # While a timer runs the run is not idle for good: it will move by itself. Counted before
+        # the action is sent, so that nobody sees the run without both.
         if self._detection is not None:
             self._detection.timers += 1
         io = io_thread()
@@ -125,7 +125,8 @@ class Alarm:
     def off(self) -> None:
         """Call nothing any more; on any thread."""
         # By the queue, which keeps the order: the timer was made by an action that was sent before.
-        io_thread().send(self._stop)
+        if not self._gone:
+            io_thread().send(self._stop)
 
     def _stop(self) -> None:
         if self._handle is not None:
@@ -133,6 +134,7 @@ class Alarm:
             self._over()
 
     def _go(self) -> None:
+        self._gone = True
         self._over()
         self._act()
 
@@ -159,7 +161,7 @@ def expired(pending: Promise, timeout: float) -> bool:
     def late() -> bool:
         return not pending.last().done  # at the delivery: answer and timer may come together
 
-    moment = TimedWait(run_of(pending), pending.address, "timeout", timeout, late, pending)
+    moment = TimedWait(run_of(pending), pending, "timeout", timeout, late, pending)
     with moment as first:
         wait(first)
     return bool(moment.seen())
@@ -167,22 +169,20 @@ def expired(pending: Promise, timeout: float) -> bool:
 
 def is_done(pending: Promise) -> bool:
     """True if *pending* has an outcome; recorded, as it depends on time."""
-    return bool(
-        run_of(pending).outside.observe(pending.address, "done", lambda: pending.last().done)
-    )
+    return bool(run_of(pending).outside.observe(pending, "done", lambda: pending.last().done))
 
 
-def sleep_now(run: FrameRun, address: str, seconds: float) -> None:
-    """Suspend the running program for *seconds*."""
-    moment = TimedWait(run, address, "sleep", seconds, _nothing)
+def sleep_now(frame: Frame, seconds: float) -> None:
+    """Suspend the running program, which is in *frame*, for *seconds*."""
+    moment = TimedWait(frame.run, frame, "sleep", seconds, _nothing)
     with moment as first:
         wait(first)
     moment.seen()
 
 
-async def asleep(run: FrameRun, address: str, seconds: float) -> None:
-    """Suspend the running coroutine for *seconds*."""
-    moment = TimedWait(run, address, "sleep", seconds, _nothing)
+async def asleep(frame: Frame, seconds: float) -> None:
+    """Suspend the running coroutine, which is in *frame*, for *seconds*."""
+    moment = TimedWait(frame.run, frame, "sleep", seconds, _nothing)
     with moment as first:
         await arrive(first)
     moment.seen()

@@ -83,7 +83,10 @@ class Strand:
         error, self._cancelled = self._cancelled, None
         if error is not None:
             self.waits = None
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # as below
         # asyncio keeps one running loop for each thread. The strands that run while this one waits
         # are no code of its loop, and must not take it for theirs.
         loop = _get_running_loop()
@@ -104,7 +107,13 @@ class Strand:
             if loop is not None:
                 _set_running_loop(loop)
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                # This frame is in the traceback of the error. If it held the error, too, the
+                # variables of the program would stay until the garbage collector comes by, and
+                # with them calls that are to end when nobody holds their generations.
+                del error
 
 
 class Stack(greenlet):  # type: ignore[misc] # greenlet has no types
@@ -626,6 +635,18 @@ def hub_here() -> Hub:
         _hubs.add(found)
         setattr(loop, _ATTRIBUTE, found)
     return found
+
+
+def end_hub_here() -> None:
+    """End the hub of this thread, which is about to end, and on which no program is left."""
+    hub, _here.hub = _here.hub, None
+    if _ending.by is not None:
+        return  # the process ends: see ``Ending``
+    # A greenlet that is suspended when its thread ends can never be resumed. It, and the thread's
+    # own greenlet, to which it would return, would be kept until the process ends.
+    if hub is not None and not hub.fibers and getcurrent() is not hub.greenlet:
+        hub.greenlet.parent = getcurrent()
+        hub.greenlet.throw(GreenletExit)
 
 
 class _Wake:

@@ -7,17 +7,29 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
+import threading
 import weakref
 from collections.abc import Awaitable, Callable, Generator
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from appl import fallback
+from appl.compiler.ir import is_compiled
+from appl.errors import RunError
 from appl.prompt.notebook import Bundle, block
 from appl.runtime.answers.stream import TextStream
 from appl.runtime.concurrency import clock
+from appl.runtime.concurrency.cancelled_waits import unread
 from appl.runtime.concurrency.fiber import in_coroutine, wait
 from appl.runtime.concurrency.promise import GLANCE, Error, Promise, Proxy, Value
-from appl.runtime.concurrency.promise_values import awaited, finished, result_of, text_of, unread
+from appl.runtime.concurrency.promise_values import (
+    awaited,
+    finished,
+    is_there,
+    result_of,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from appl.backend import TokenLogprob, Usage
@@ -42,6 +54,7 @@ OWN_NAMES = frozenset(
 """The attributes of a future that do not wait."""
 
 _PROBED = ("_repr_", "_ipython_")
+_NO_TASK = "a generation is no task; write asyncio.wait([asyncio.ensure_future(g), ...])"
 
 
 def returned(pending: Promise) -> object:
@@ -73,6 +86,8 @@ class Deferred(Proxy):
         def __getattr__(self, name: str) -> Any:
             if name.startswith(_PROBED) or (name.startswith("__") and name.endswith("__")):
                 raise AttributeError(name)  # probes for a protocol must not wait
+            if name == "add_done_callback" and in_coroutine() and not is_there(self._pending):
+                raise AttributeError(_NO_TASK)  # asyncio.wait: it must not wait here either
             value = result_of(self._pending)
             try:
                 return getattr(value, name)
@@ -367,15 +382,78 @@ def _binary(op: Install) -> Install:
     return lambda self, other: op(result_of(self._pending), finished(other))
 
 
-def _compared(op: Install, unknown: bool) -> Install:
-    """A comparison; *unknown* is its result where it must not wait."""
+def _must_not_wait(caller: FrameType) -> bool:
+    """True if *caller* is plain code of a running event loop, which a wait would block.
+
+    asyncio puts what it awaits into sets and dicts. There a future is hashed by identity, and
+    equals no other one; in bodies of prompt functions it waits, and is hashed by its value.
+    """
+    # A program in a fiber of the loop may wait: the loop goes on.
+    return in_coroutine() and not is_compiled(caller.f_code)
+
+
+_FIXING = threading.Lock()
+
+
+def _hash(self: Proxy) -> int:
+    known = _fixed_hash(self)
+    if known is not None:
+        return known
+    # A program may be told of time only by what is recorded: so a finished future, too, is hashed
+    # by identity on a loop.
+    by_identity = _must_not_wait(sys._getframe(1))
+    found = object.__hash__(self) if by_identity else hash(result_of(self._pending))
+    with _FIXING:  # two threads may come here at once, one on a loop and one on none
+        known = _fixed_hash(self)
+        if known is None:
+            _HASH.__set__(self, found)
+    return found if known is None else known
+
+
+_HASH: Any = vars(Proxy)["_hash"]  # an attribute of a future is one of its value
+
+
+def _fixed_hash(future: Proxy) -> int | None:
+    """The hash of *future*, which never changes; ``None`` if it was not hashed yet."""
+    try:
+        return cast(int, _HASH.__get__(future))
+    except AttributeError:
+        return None
+
+
+def _equality(op: Install, unequal: bool) -> Install:
+    """``==``, or ``!=``, whose result is *unequal* for two that differ."""
 
     def compare(self: Any, other: object) -> object:
         if GLANCE.on:
-            return unknown
+            return unequal
+        if _must_not_wait(sys._getframe(1)):
+            if isinstance(other, Proxy):
+                return unequal if self is not other else not unequal
+            _check_there(self)
         return op(result_of(self._pending), finished(other))
 
     return compare
+
+
+def _ordering(op: Install) -> Install:
+    def compare(self: Any, other: object) -> object:
+        if _must_not_wait(sys._getframe(1)):
+            _check_there(self, other)
+        return op(result_of(self._pending), finished(other))
+
+    return compare
+
+
+def _check_there(*compared: object) -> None:
+    """Refuse to compare a future that is not there."""
+    for value in compared:
+        if isinstance(value, Proxy) and not is_there(value._pending):
+            raise RunError(
+                f"{value._pending.address} is compared before it is there, and to wait for it here "
+                "would block the running event loop: write `await g` first, and compare what "
+                "that gives"
+            )
 
 
 def _reflected(op: Install) -> Install:
@@ -387,18 +465,17 @@ def _reversed(value: Any) -> object:
 
 
 _UNARY: dict[str, Install] = {
-    "__str__": str, "__repr__": repr, "__bytes__": bytes, "__hash__": hash, "__bool__": bool,
+    "__str__": str, "__repr__": repr, "__bytes__": bytes, "__bool__": bool,
     "__len__": len, "__iter__": iter, "__reversed__": _reversed, "__int__": int,
     "__float__": float, "__complex__": complex, "__index__": operator.index,
     "__neg__": operator.neg, "__pos__": operator.pos, "__abs__": abs,
     "__invert__": operator.invert, "__trunc__": math.trunc, "__floor__": math.floor,
     "__ceil__": math.ceil,
 }  # fmt: skip
+_ORDER: dict[str, Install] = {
+    "__lt__": operator.lt, "__le__": operator.le, "__gt__": operator.gt, "__ge__": operator.ge,
+}  # fmt: skip
 _BINARY: dict[str, Install] = {
-    "__lt__": operator.lt,
-    "__le__": operator.le,
-    "__gt__": operator.gt,
-    "__ge__": operator.ge,
     "__getitem__": operator.getitem,
     "__contains__": operator.contains,
     "__format__": format,
@@ -416,8 +493,11 @@ def _install() -> None:
         setattr(Deferred, name, _unary(op))
     for name, op in _BINARY.items():
         setattr(Deferred, name, _binary(op))
-    Deferred.__eq__ = _compared(operator.eq, False)  # type: ignore[method-assign]
-    Deferred.__ne__ = _compared(operator.ne, True)  # type: ignore[method-assign]
+    for name, op in _ORDER.items():
+        setattr(Deferred, name, _ordering(op))
+    Deferred.__eq__ = _equality(operator.eq, False)  # type: ignore[method-assign]
+    Deferred.__ne__ = _equality(operator.ne, True)  # type: ignore[method-assign]
+    Deferred.__hash__ = _hash  # type: ignore[method-assign, assignment]
     for name, op in _ARITHMETIC.items():
         setattr(Deferred, f"__{name}__", _binary(op))
         setattr(Deferred, f"__r{name}__", _reflected(op))

@@ -101,9 +101,13 @@ class Waiter(Protocol):
 
 
 class Proxy:
-    """A stand-in for a value that a program holds: a future refers to what it waits for."""
+    """A stand-in for a value that a program holds: a future refers to what it waits for.
 
-    __slots__ = ("__weakref__", "_pending")
+    ``_hash`` is set when it is hashed for the first time.
+    """
+
+    __slots__ = ("__weakref__", "_hash", "_pending")
+    _hash: int
     _pending: Promise
 
 

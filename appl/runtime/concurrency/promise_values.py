@@ -1,14 +1,14 @@
 """The values of promises, for programs that wait until they are there.
 
-Invariant: a wait that is given up cancels what nobody else can wait for.
+Invariant: a value is never a future; what a function returned is waited for, too.
 """
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
-from appl.runtime.concurrency.fiber import arrive, wait
+from appl.runtime.concurrency.cancelled_waits import given_up
+from appl.runtime.concurrency.fiber import arrive, hub_here, wait
 from appl.runtime.concurrency.promise import Error, Promise, Proxy, Value
 
 
@@ -46,21 +46,15 @@ async def awaited(pending: Promise) -> Any:
         pending = value._pending
 
 
-def given_up(pending: Promise, error: BaseException) -> None:
-    """Note that *error* ended a wait for *pending*."""
-    if not isinstance(error, Exception):  # a time limit, or a cancellation
-        unread(pending)
-
-
-def unread(pending: Promise) -> None:
-    """Cancel *pending*, for which nobody waits any more, as soon as nobody holds its future."""
-    proxy = pending.proxy() if pending.proxy is not None else None
-    if pending.holder is not None or pending.done:
-        return  # a prompt needs it, or there is nothing to cancel
-    if proxy is None:
-        pending.cancel()
-    else:
-        pending.proxy = weakref.ref(proxy, lambda _: pending.cancel())
+def is_there(pending: Promise) -> bool:
+    """True if the value of *pending*, with what it returned, can be had without waiting."""
+    hub = hub_here()
+    while pending.delivered if pending.home is hub else pending.done:
+        value = getattr(pending.outcome, "value", None)
+        if not isinstance(value, Proxy):
+            return True
+        pending = value._pending
+    return False
 
 
 def text_of(pending: Promise) -> Any:

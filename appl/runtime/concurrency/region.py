@@ -229,6 +229,7 @@ class Region(Block):
         self._frame.started = self.around
         self._shut()
         self._frame.started.extend(owed(self._started))
+        self._frame.prune()
 
     def _awaited(self, error: BaseException | None) -> list[Promise]:
         """The calls to wait for at the end: all, or after a failed call those before it."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 LEAST_S, SHARE = 1.0, 1 / 3
 _SHORT = 3  # characters of an answer that may be in any prompt by chance
 _MOST = 10_000  # functions that are kept apart
+_RECENT = 1_000  # calls of a function whose seconds are kept apart
 
 
 class WaitedCall(Protocol):
@@ -42,11 +43,16 @@ class WaitedCall(Protocol):
 class SequentialCalls:
     """The calls of one function in one caller: seconds of each, and the line of a call in it.
 
-    ``said`` is the last answer inside of call ``number``, ``said_before`` that of the one before.
+    Of the earliest ones only the sum and the maximum are kept, as ``earlier`` and ``longest``, and
+    their number. ``said`` is the last answer inside of call ``number``, ``said_before`` that of the
+    one before.
     """
 
     where: str
     seconds: dict[str, float] = field(default_factory=dict)
+    folded: int = 0
+    earlier: float = 0.0
+    longest: float = 0.0
     depends: bool = False
     number: str = ""
     said: str = ""
@@ -57,12 +63,31 @@ class SequentialCalls:
         if number != self.number:
             self.number, self.said_before, self.said = number, self.said, ""
 
+    def add(self, number: str, seconds: float) -> None:
+        """Add *seconds* in which the call *number* was waited for."""
+        self.seconds[number] = self.seconds.get(number, 0.0) + seconds
+        if len(self.seconds) > _RECENT:
+            for early in list(self.seconds)[: _RECENT // 2]:
+                took = self.seconds.pop(early)
+                self.earlier, self.longest = self.earlier + took, max(self.longest, took)
+            self.folded += _RECENT // 2
+
+    @property
+    def count(self) -> int:
+        """The number of calls."""
+        return self.folded + len(self.seconds)
+
+    @property
+    def took(self) -> float:
+        """The seconds of all of them."""
+        return self.earlier + sum(self.seconds.values())
+
     @property
     def lost(self) -> float:
         """The seconds that would have been saved if all had been started at once."""
-        if self.depends or len(self.seconds) < 2:
+        if self.depends or self.count < 2:
             return 0.0
-        return sum(self.seconds.values()) - max(self.seconds.values())
+        return self.took - max(self.longest, *self.seconds.values())
 
 
 class SerialWaits:
@@ -91,7 +116,7 @@ class SerialWaits:
                     return
                 where = f"{call.file}:{call.line}" if call.file else ""
                 turns = self._found[parent, name] = SequentialCalls(where)
-            turns.seconds[number] = turns.seconds.get(number, 0.0) + self._seconds
+            turns.add(number, self._seconds)
             turns.enter(number)
             if not turns.depends:
                 siblings = f"{parent}/{name}."
@@ -114,7 +139,7 @@ class SerialWaits:
         if worst is None or worst[1].lost < max(LEAST_S, SHARE * duration):
             return ""
         name, turns = worst
-        count, took = len(turns.seconds), sum(turns.seconds.values())
+        count, took = turns.count, turns.took
         return (
             f"{count} calls of {name} ({turns.where}) were waited for one after the other, for "
             f"{took:.1f} s; if none needs the answer of another, {_advice(name)}: about "

@@ -16,7 +16,15 @@ from typing import ClassVar, cast
 
 from appl import threads
 from appl.errors import CallCancelled
-from appl.runtime.concurrency.fiber import Fiber, Hub, Strand, hub_here, run_on, strand_here
+from appl.runtime.concurrency.fiber import (
+    Fiber,
+    Hub,
+    Strand,
+    end_hub_here,
+    hub_here,
+    run_on,
+    strand_here,
+)
 from appl.runtime.concurrency.loop_thread import void
 from appl.runtime.concurrency.promise import Error, Outcome, Promise, Stop, Value, explained
 from appl.runtime.concurrency.structure import cancel_all, excuse
@@ -302,8 +310,9 @@ class _Workers:
                 # There may be more than the limit: those that waited go on without asking.
                 if not self._jobs or self._running > MAX_WORKERS:
                     self._running -= 1
-                    return
+                    break
                 job = self._jobs.popleft()
+        end_hub_here()
 
     def busy(self) -> int:
         """The number of workers that run user code."""

@@ -13,6 +13,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from appl.prompt import digest_of
+from appl.runtime.concurrency.promise import Proxy
 from appl.runtime.concurrency.scopes import is_plain
 from appl.runtime.frame import FRAME, Frame
 
@@ -36,6 +37,8 @@ class ScopedTasks:
             self._loop.set_task_factory(self._before)
 
     def __call__(self, loop: asyncio.AbstractEventLoop, coro: Made, **kwargs: Any) -> Any:
+        if isinstance(coro, Proxy):  # create_task(ask(...)): asyncio takes nothing but coroutines
+            coro = _value_of(coro)
         frame = FRAME.get()
         if frame is not None and kwargs.get("context") is None and not _addressed(coro):
             context = copy_context()
@@ -44,6 +47,13 @@ class ScopedTasks:
         if self._before is not None:
             return self._before(loop, coro, **kwargs)
         return asyncio.Task(coro, loop=loop, **kwargs)
+
+
+async def _value_of(future: Any) -> object:
+    return await future
+
+
+OWN_CODE.add(_value_of.__code__)
 
 
 def _addressed(coro: Made) -> bool:

@@ -84,7 +84,7 @@ class timeout:
         self._frame = here(lambda: "timeout", call=False)
         self._limit = Limit(self._frame)
         self._limit.enter()
-        self._ordinal = self._frame.run.outside.next_observation(self._frame.address)
+        self._ordinal = self._frame.run.outside.next_observation(self._frame)
 
         # The timer expires on the I/O loop. The strike goes through the hub's inbox, among the
         # answers: at that place it is recorded, and comes again in a replay.

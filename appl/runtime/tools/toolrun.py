@@ -264,7 +264,7 @@ class ToolRun(EffectTask):
         if self.timeout is None:
             return
         run = self.run
-        self._ordinal = run.outside.next_observation(self.address)
+        self._ordinal = run.outside.next_observation(self)
         moment = Moment(self.address, "deadline", self._ordinal)
         run.outside.expect(moment, lambda _: self._expire(), self._set_alarm)
 
