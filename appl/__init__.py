@@ -137,7 +137,7 @@ appl.runtime.traced: traceable
 appl.session: record
 appl.errors: ApplError AuthenticationFailed BackendBusy BackendError BackendNotFound
     BackendRefused BackendTimeout BackendUnavailable BudgetExceeded CallCancelled ChoiceError
-    CircuitOpen ConfigError DeadlockError DivergenceError InDoubtEffect InvalidOption
+    ConfigError DeadlockError DivergenceError InDoubtEffect InvalidOption
     MalformedResponse ModelNotFound NotATrace OutputError ProgramChanged PromptSyntaxError
     PromptTooLong PromptTypeError ReplayStuck RunClosed RunError SecretInRecord
     SourceUnavailable ToolError ToolLoopError ToolServerError TraceCorrupt TraceError

@@ -31,7 +31,6 @@ ApplError
 │   ├── BackendBusy                          the backend has no room now
 │   ├── BackendTimeout       (TimeoutError)  a deadline passed
 │   ├── BackendUnavailable   (ConnectionError)  it cannot be reached, broke off or failed inside
-│   │   └── CircuitOpen                      it failed so often that it is not asked for a while
 │   └── MalformedResponse                    the answer breaks the backend's own protocol
 ├── ControlError                             a live run cannot be reached, or refuses
 └── TraceError                               a recorded run cannot be read or replayed
@@ -264,10 +263,6 @@ class BackendUnavailable(BackendError, ConnectionError):
     retriable = True
 
 
-class CircuitOpen(BackendUnavailable):
-    """The backend failed so often that the call was not sent; it is probed again later."""
-
-
 class MalformedResponse(BackendError):
     """The answer breaks the backend's own protocol: HTML, bad JSON, no end, no sample."""
 
@@ -282,7 +277,6 @@ UNWORKED = (
     BackendNotFound,
     Unsupported,
     PromptTooLong,
-    CircuitOpen,
 )
 """Failures of requests that no model has worked on, so that they cost nothing.
 

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from appl.cli.terminal import TermSafe, counted, err, say, term_safe
+from appl.control.words import seconds
 from appl.errors import CallCancelled
 from appl.late import late_import
 from appl.price import total
@@ -35,7 +36,10 @@ from appl.tracing.recording.piecewise_masking import PiecewiseMasker
 from appl.tracing.recording.secret import Masker
 
 EVERY_NS = 5_000_000_000
+MANY = 3
+"""The number of refusals in a row from which on they are told at once."""
 PANELS, LINES = 4, 6
+EXCERPT, LONGEST = 200, 1 << 18
 
 
 @dataclass(slots=True)
@@ -44,6 +48,7 @@ class Counts:
 
     ``open`` holds, for each call that has started and not ended, the numbers of the attempts that a
     backend works on. A call without one waits: in the queue, for a limit, or after a failure.
+    ``refusals`` counts the attempts that failed, and are made again, since the last answer.
     """
 
     started: int = 0
@@ -53,6 +58,10 @@ class Counts:
     first: int | None = None
     last: int = 0
     open: dict[str, set[int]] = field(default_factory=dict)
+    refusals: int = 0
+    _refusal: AttemptFailed | None = None
+    _words: tuple[BaseException, str] | None = None
+    _masker: Masker | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, event: Event) -> None:
@@ -66,6 +75,7 @@ class Counts:
                 self.open.setdefault(event.address, set()).add(event.attempt)
             elif isinstance(event, AttemptFailed):
                 self.open.get(event.address, set()).discard(event.attempt)
+                self.refusals, self._refusal = self.refusals + 1, event
             elif isinstance(event, CallEnded):
                 self._ended(event)
 
@@ -77,6 +87,7 @@ class Counts:
             self.sums.cancelled += cancelled
             self.sums.failed += not cancelled
         elif event.source is None:
+            self.refusals, self._refusal = 0, None
             self.sums.answered += 1
             self.sums.spend(event.response)
         else:  # it was paid for in an earlier run
@@ -99,6 +110,10 @@ class Counts:
             return running, len(self.open) - running
 
     def line(self) -> str:
+        """The state of the run in one line, with what a server said to calls that wait for it."""
+        return ", ".join(part for part in (self.state(), self.refusal()) if part)
+
+    def state(self) -> str:
         """The state of the run in one line."""
         sums, (running, waiting) = self.sums, self.present()
         prompt, completion, cached = sums.tokens.values()
@@ -116,6 +131,20 @@ class Counts:
         if sums.cost or sums.cost_unknown:  # models on this machine cost nothing
             parts.append(f"cost {total(sums.cost, sums.cost_unknown)}")
         return ", ".join(parts)
+
+    def refusal(self) -> str:
+        """The last thing that a server said to calls that wait for it, how often, until when."""
+        refusal = self._refusal
+        if refusal is None or not self.present()[1]:
+            return ""
+        error, often = refusal.error, self.refusals
+        if self._words is None or self._words[0] is not error:
+            masker = self._masker = self._masker or Masker()
+            self._words = error, _shown(str(error)[:LONGEST], masker)[:EXCERPT]
+        left = refusal.wait_s - (time.monotonic_ns() - refusal.at) / 1e9
+        again = f", asked again in {seconds(left)}" if left > 0 else ""
+        times = "once" if often == 1 else f"{often} times"
+        return f"refused {times}{again}: {self._words[1]}"
 
     def as_data(self) -> dict[str, object]:
         """The counts for ``--json``; a sum that the backend did not report is null, not 0."""
@@ -176,6 +205,11 @@ class AnswerPrinter:
     def __init__(self) -> None:
         self._begun: dict[str, _PartialAnswer] = {}
         self._lock = threading.Lock()
+
+    @property
+    def begun(self) -> bool:
+        """True if an answer is shown that is not complete."""
+        return bool(self._begun)
 
     def on_event(self, event: Event) -> None:
         """Show the new text of *event*."""
@@ -250,7 +284,8 @@ def _shown(text: str, masker: Masker) -> str:
 class PlainDisplay(Display):
     """Prints a line on stderr, every five seconds at most; nothing if *quiet*.
 
-    With *answers*, it prints the models' answers instead.
+    When a server refuses calls for long, there is a line at once. With *answers*, it prints the
+    models' answers instead, and lines about servers between them.
     """
 
     def __init__(self, quiet: bool = False, answers: bool = False) -> None:
@@ -258,17 +293,26 @@ class PlainDisplay(Display):
         self._quiet = quiet
         self._answers = AnswerPrinter()
         self._next = self.counts.began + EVERY_NS
+        self._next_refusal = 0
 
     def on_event(self, event: Event) -> None:
         """Count *event*, and print a line if the last one is old."""
         super().on_event(event)
         if self.wants_chunks:
             self._answers.on_event(event)
-            return
-        if event.at >= self._next and not self._between(event):
-            self._next = event.at + EVERY_NS
+            if self._answers.begun:
+                return
+        due = event.at >= self._next and not self._between(event) and not self.wants_chunks
+        if due or self._refused(event):
+            self._next = self._next_refusal = event.at + EVERY_NS
             if not self._quiet:
                 say(f"appl: {self.counts.seconds():.0f} s: {self.counts.line()}")
+
+    def _refused(self, event: Event) -> bool:
+        """True if *event* is a refusal to be told at once: not the first ones, which may pass."""
+        if not isinstance(event, AttemptFailed) or event.at < self._next_refusal:
+            return False
+        return self.counts.refusals >= MANY or event.wait_s * 1e9 >= EVERY_NS
 
     def _between(self, event: Event) -> bool:
         """True if *event* is a poor moment for a line about the run.
@@ -284,6 +328,8 @@ class PlainDisplay(Display):
 
 class LiveDisplay(Display):
     """One line at the bottom of the terminal, redrawn eight times a second and removed at the end.
+
+    While calls wait for a server that has refused them, what it said stands below it.
 
     With *answers*, it has a panel above the line for each of the latest unfinished answers;
     finished ones stay.
@@ -308,15 +354,16 @@ class LiveDisplay(Display):
 
     def _render(self) -> object:
         counts = self.counts
-        line = f"{counts.seconds():.0f} s  {counts.line()}"
-        shown = self._text(line, style="dim", no_wrap=True, overflow="ellipsis")
+        line, refusal = f"{counts.seconds():.0f} s  {counts.state()}", counts.refusal()
+        shown = [self._text(line, style="dim", no_wrap=True, overflow="ellipsis")]
+        shown += [self._text(refusal, style="dim")] if refusal else []
+        group = late_import("rich.console").Group
         if not self.wants_chunks:
-            return shown
+            return group(*shown)
         with self._lock:
             latest = list(self._saying.items())[-PANELS:]
             saying = [(address, "".join(pieces)) for address, pieces in latest]
-        group = late_import("rich.console").Group
-        return group(*(self._panel(address, self._tail(text)) for address, text in saying), shown)
+        return group(*(self._panel(address, self._tail(text)) for address, text in saying), *shown)
 
     def _tail(self, text: str) -> str:
         """The last lines of *text*, as many as a panel shows."""

@@ -13,17 +13,6 @@ from appl.config.readers import Key, count, number, one_of, positive, shown, swi
 from appl.errors import ConfigError, nearest
 
 
-def _hedge(raw: object) -> object:
-    if raw == "p95":
-        return raw
-    if str(raw).strip().lower() in ("off", "false", "no"):
-        return None
-    try:
-        return positive(raw)
-    except ValueError:
-        raise ValueError('a number of seconds, "p95" or off') from None
-
-
 def _warm(raw: object) -> object:
     try:
         return raw if raw == "always" else switch(raw)
@@ -65,9 +54,7 @@ TABLES: dict[str, dict[str, Key]] = {
             Key("cap", number, 30.0, "longest time before a later one, in seconds"),
             Key("share", number, 0.2, "retries per new call, of all calls together"),
             Key("spare", count, 10, "retries beyond that share"),
-            Key(
-                "patience", number, 60.0, "how long to wait for a busy or dead backend, in seconds"
-            ),
+            Key("patience", number, 60.0, "seconds that a call waits for a busy or dead backend"),
         ),
         "deadlines": (
             Key("first_token", positive, None, "seconds from asking to the first token"),
@@ -83,12 +70,17 @@ TABLES: dict[str, dict[str, Key]] = {
             Key("share", switch, True, "whether runs of a process count that room once"),
             Key("slow_start", switch, False, "whether a run begins with few calls at once"),
             Key("adaptive", switch, True, "whether a busy backend gets fewer calls at once"),
-            Key("circuit", switch, True, "whether a dead backend is left alone"),
-            Key("hedge", _hedge, None, "when to ask a second time: seconds, p95 or off"),
+            Key("circuit", switch, True, "whether one call alone looks if a dead backend is back"),
         ),
     }.items()
 }
 """The keys of each table. The defaults are those of the scheduler, where it has any."""
+
+GONE = {
+    "hedge": "second attempts beside slow ones are gone: delete the line; deadlines.first_token "
+    "ends an attempt that is late, which is then made again",
+}
+"""Keys that earlier versions had, and what to do about them."""
 
 OF_BACKENDS = ("limits", "retries", "deadlines", "schedule")
 """Tables that a backend may have of its own: ``[backends.NAME.limits]``."""
@@ -107,6 +99,8 @@ def read(table: str, raw: object, origin: str) -> dict[str, object]:
         }
     keys = TABLES[table.rpartition(".")[2]]
     for name in raw:
+        if name in GONE:
+            raise ConfigError(f"{origin}: {table}.{name}: {GONE[name]}")
         if name not in keys:
             raise ConfigError(
                 f"{origin}: unknown key {table}.{name}{nearest(str(name), keys)} "

@@ -10,7 +10,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from appl.control.protocol import MOST_CALLS
 from appl.runtime.concurrency.promise import Promise
@@ -85,7 +85,7 @@ def view(run: Run, about: About, limit: int, content: bool) -> dict[str, object]
     return {
         **_about(run, about),
         **_counted(holdings),
-        "backends": [_load(load) for load in run.dispatch.scheduler.loads()],
+        "backends": [_load(load, about) for load in run.dispatch.scheduler.loads()],
         "budget": _budget(account) if account is not None else None,
         "calls": [_call(status, about, shown) for status in holdings[:limit]],
         "programs": [_program(program, about) for program in itertools.islice(programs, limit)],
@@ -97,9 +97,22 @@ def view(run: Run, about: About, limit: int, content: bool) -> dict[str, object]
     }
 
 
-def _load(load: Load) -> dict[str, object]:
-    waits = {"gate_s": round(load.gate_s, 3), "circuit_s": round(load.circuit_s, 3)}
-    return {**asdict(load), **waits}
+def _load(load: Load, about: About) -> dict[str, object]:
+    outages = [
+        {
+            "model": about.text(model),
+            "refusals": outage.refusals,
+            "left_s": round(outage.left_s, 3),
+            "error": _error(outage.error, about),
+        }
+        for model, outage in load.outages.items()
+        if outage.error is not None
+    ]
+    return {**asdict(replace(load, outages={})), "outages": outages}
+
+
+def _error(error: BaseException, about: About) -> dict[str, str]:
+    return {"type": type(error).__name__, "message": about.text(error)}
 
 
 def _budget(account: Account) -> dict[str, dict[str, float | None]]:
@@ -139,8 +152,9 @@ def _call(holding: CallStatus, about: About, content: bool) -> dict[str, object]
     if holding.next_s is not None:
         found["next_s"] = round(holding.next_s, 3)
     if holding.error is not None:
-        kind = type(holding.error).__name__
-        found["error"] = {"type": kind, "message": about.text(holding.error)}
+        found["error"] = _error(holding.error, about)
+    if holding.refusals:
+        found["refusals"] = holding.refusals
     if call.emit is not None:
         chunks = call.emit.chunks
         found["streamed"] = {"pieces": len(chunks), "characters": sum(len(c.text) for c in chunks)}

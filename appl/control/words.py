@@ -18,16 +18,14 @@ _QUEUE = {
     "gathering": "looked at together with what comes",
     "budget": "a call waits for the budget, and those behind it with it",
     "rate": "a call waits for the rate, and those behind it with it",
-    "gate": "the backend asked to be left alone",
-    "circuit": "the backend is taken for dead",
+    "circuit": "the backend is left alone after what it said",
     "connect": "the backend is asked what it is before the first call (the probe of its server)",
 }
 _WORKER = {
     "connect": "connects with {backend}",
     "budget": "waits for the budget: it fits only if others use less than they may",
     "slot": "waits until fewer are on their way to {backend}",
-    "gate": "{backend} asked to be left alone",
-    "circuit": "{backend} is taken for dead",
+    "circuit": "{backend} is left alone after what it said",
     "rate": "as many as may be were asked of {backend} in the period",
     "paused": "the run is paused",
     "sample": "waits for an answer to the same question",
@@ -95,6 +93,8 @@ def _more(call: Data) -> Iterator[str]:
         yield f"attempt {attempt}"
     if streamed and streamed.get("pieces"):
         yield f"{streamed['pieces']} pieces ({streamed['characters']} characters) so far"
+    if (call.get("refusals") or 0) > 1:
+        yield f"refused {call['refusals']} times in a row"
     if error:
         yield f"last error: {error.get('type')}: {error.get('message')}"
 
@@ -156,10 +156,11 @@ def _since(view: Data, age_s: float) -> str:
 def _load(load: Data) -> str:
     most = "any number" if load.get("limit") is None else f"at most {load['limit']}"
     text = f"{load.get('backend')}: {load.get('taken')} on their way ({most} at once)"
-    if load.get("gate_s"):
-        text += f", asked to be left alone for {seconds(load['gate_s'])}"
-    if load.get("circuit_s"):
-        text += f", taken for dead, asked again in {seconds(load['circuit_s'])}"
+    for outage in load.get("outages") or ():
+        often = f"{outage['refusals']} times in a row" if outage["refusals"] > 1 else "last"
+        again = f", asked again in {seconds(outage['left_s'])}" if outage["left_s"] else ""
+        about = f" for {outage['model']}" if outage["model"] else ""
+        text += f"; refused{about} {often}{again}: {outage['error']['message']}"
     return text
 
 

@@ -16,7 +16,6 @@ from appl.price import Price
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.scheduling.policy import (
     Allowance,
-    Circuit,
     Deadlines,
     Limits,
     Policy,
@@ -42,8 +41,6 @@ def policy_of(config: Config, backend: str) -> Policy:
     limits, schedule = parts["limits"], parts["schedule"]
     if (per_minute := limits.pop("requests_per_minute", None)) is not None:
         limits |= {"requests": per_minute, "period_s": 60.0}
-    if "circuit" in schedule:
-        schedule["circuit"] = Circuit() if schedule["circuit"] else None
     return Policy(
         limits=Limits(**limits),
         budget=Allowance(**parts["budget"]),
@@ -75,7 +72,7 @@ def traffic_of(config: Config, backend: str, profile: Profile, policy: Policy) -
     most = min((limit for limit in limits if limit is not None), default=None)
     key = (id(io_thread()), backend, *_written(config, backend, policy), most)
     found = _shared.get(key)
-    return found or _shared.setdefault(key, Traffic(policy, profile.name, most))
+    return found or _shared.setdefault(key, Traffic(policy, most))
 
 
 @kept

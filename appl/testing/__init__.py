@@ -14,7 +14,7 @@ which moves when nothing else can happen; with ``Policy(clock=…)`` limits and 
         assert capital("France") == "Paris"
     assert seen.requests[0].messages ...
 
-``running(…, policy=Policy(…))`` sets limits, retries, deadlines, a budget or a circuit breaker;
+``running(…, policy=Policy(…))`` sets limits, retries, deadlines or a budget;
 ``models=Models(…)`` and ``places={…: BackendEndpoint(…)}`` send calls to several backends.
 
 ``serving`` starts the embedded model behind HTTP in a process of its own, for tests of clients.
@@ -43,7 +43,6 @@ from appl.runtime.run import Run
 from appl.runtime.scheduling.placing import BackendEndpoint
 from appl.runtime.scheduling.policy import (
     Allowance,
-    Circuit,
     Deadlines,
     Limits,
     Policy,
@@ -57,7 +56,6 @@ __all__ = [
     "FAULTS",
     "Allowance",
     "BackendEndpoint",
-    "Circuit",
     "Deadlines",
     "Echo",
     "Fake",

@@ -11,7 +11,7 @@ import pytest
 from appl.backend import Emit, Request, Response
 from appl.control import words
 from appl.errors import BackendBusy, BackendUnavailable
-from appl.testing import Allowance, Circuit, Limits, Policy, Retries, Streamed, VirtualClock
+from appl.testing import Allowance, Limits, Policy, Retries, Streamed, VirtualClock
 
 from . import programs
 from .live import Going, Watched, eventually, going, pause, resume
@@ -36,6 +36,15 @@ def sentence(made: Going, address: str) -> str:
     shown = made.look(lambda run: view(run, about, 100, False))
     call = next(each for each in shown["calls"] if each["call"] == address)
     return words.reason(call, shown["backends"])
+
+
+def lines(made: Going) -> list[str]:
+    """The first lines about the run, with one for each backend."""
+    from appl.control.view import About, view
+    from appl.tracing import Masker
+
+    about = About("run", "program", None, Masker())
+    return words.head(made.look(lambda run: view(run, about, 100, False)))
 
 
 def test_with_the_backend_since_when_and_how_much_has_come() -> None:
@@ -157,10 +166,14 @@ def test_a_backend_that_wants_to_be_left_alone() -> None:
         assert said.startswith("rests after a failure; goes on in 3")
         assert said.endswith("attempt 1; last error: BackendBusy: too many requests")
         other = "/answer.1/gen.0"
-        eventually(lambda: made.why().get(other) == ("worker", "gate"))
+        eventually(lambda: made.why().get(other) == ("worker", "circuit"))
         assert named(made, other).next_s == 30
-        assert made.why()["/answer.2/gen.0"] == ("queue", "gate")
-        assert sentence(made, other) == ("watched asked to be left alone; goes on in 30 s")
+        assert made.why()["/answer.2/gen.0"] == ("queue", "circuit")
+        assert sentence(made, other) == (
+            "watched is left alone after what it said; goes on in 30 s; "
+            "last error: BackendBusy: too many requests"
+        )
+        assert lines(made)[2].endswith("; refused last, asked again in 30 s: too many requests")
 
 
 class Dead(Watched):
@@ -168,15 +181,26 @@ class Dead(Watched):
         raise BackendUnavailable("nobody there")
 
 
-def test_an_open_circuit_until_when() -> None:
-    dead = policy(circuit=Circuit(failures=1, pause_s=5.0), retries=Retries(attempts=3, base_s=0))
-    with going(Dead(concurrency=1), programs.three, policy=dead) as made:
-        eventually(lambda: ("worker", "circuit") in made.why().values())
-        at = next(a for a, why in made.why().items() if why == ("worker", "circuit"))
-        assert named(made, at).next_s == 5
-        assert "watched is taken for dead; goes on in 5.0 s" in sentence(made, at)
-        load = made.look(lambda run: run.dispatch.scheduler.loads())[0]
-        assert (load.backend, load.circuit_s) == ("watched", 5)
+def test_a_dead_backend_what_it_said_how_often_and_until_when() -> None:
+    dead = policy(retries=Retries(attempts=9, base_s=2))
+    clock = dead.clock
+    assert isinstance(clock, VirtualClock)
+    with going(Dead(), programs.three, policy=dead) as made:
+
+        def waiting() -> list[str]:
+            found = [a for a, why in made.why().items() if why == ("worker", "circuit")]
+            if not found:
+                made.look(lambda run: clock.advance())
+            return found
+
+        at = eventually(waiting)[0]
+        assert 0 < named(made, at).next_s <= 4  # twice the base
+        said = sentence(made, at)
+        assert said.startswith("watched is left alone after what it said; goes on in ")
+        assert "; refused 5 times in a row; last error: BackendUnavailable: nobody there" in said
+        load = lines(made)[2]
+        assert "; refused 5 times in a row, asked again in " in load
+        assert load.endswith(" s: nobody there")
 
 
 class Slow(Watched):
@@ -247,7 +271,7 @@ def test_a_call_that_had_its_slot_gives_it_back_when_the_run_is_paused() -> None
     clock = still.clock
     assert isinstance(clock, VirtualClock)
     with going(backend, programs.three, policy=still) as made:
-        eventually(lambda: ("worker", "gate") in made.why().values())
+        eventually(lambda: ("worker", "circuit") in made.why().values())
         made.look(pause)
 
         def all_pause() -> bool:

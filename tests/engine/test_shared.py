@@ -1,4 +1,4 @@
-"""What workers share: budgets, slots, rates and the circuit of the one run."""
+"""What workers share: budgets, slots, rates, and what a server says to the one run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import appl
 from appl import gen, map as appl_map, ppl
 from appl.backend import Request, Response, Sample, Usage
-from appl.errors import BudgetExceeded
+from appl.errors import BackendBusy, BudgetExceeded
 from appl.runtime.scheduling.accounts import Amounts
 from appl.testing import Allowance, Fake, Limits, Policy
 from appl.testing.engine import Threads
@@ -52,6 +52,16 @@ def test_a_budget_around_the_map_is_charged_and_one_inside_holds_too():
     with world.run(), appl.budget(tokens=100_000) as around:
         assert appl_map(inner, range(10), engine=Threads()) == ["ok"] * 10
         assert around.spent.tokens == 120 and around.reserved.tokens == 0
+
+
+def test_a_server_that_wants_to_be_left_alone_is_so_by_all():
+    world = World(lambda request: BackendBusy("come back tomorrow", retry_after=80_000.0))
+    with world.run():
+        engine = Threads(workers=3, at_once=20)
+        found = appl_map(ask, range(200), on_error="collect", engine=engine)
+    assert all(isinstance(each, BackendBusy) for each in found)
+    assert all("come back tomorrow" in str(each) for each in found)
+    assert len(world.asked) <= 60
 
 
 class Crowd(Fake):

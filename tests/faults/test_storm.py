@@ -16,7 +16,7 @@ from appl.errors import BackendError
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
 from appl.session import replayed
-from appl.testing import FAULTS, Circuit, Deadlines, Fault, Policy, Retries, drawn
+from appl.testing import FAULTS, Deadlines, Fault, Policy, Retries, drawn
 from appl.tracing import Recorder, profile_data
 from appl_backends.embedded import WEIGHTS
 from appl_backends.openai import OpenAI
@@ -30,7 +30,7 @@ PATIENT = Policy(
     circuit=None,
 )
 IN_TIME = dataclasses.replace(PATIENT, deadlines=Deadlines(first_token_s=1, between_tokens_s=1))
-CAREFUL = dataclasses.replace(IN_TIME, adaptive=True, circuit=Circuit(5, 0.005, 0.05))
+CAREFUL = dataclasses.replace(IN_TIME, adaptive=True, circuit=True)
 TYPED = {"BackendBusy", "BackendTimeout", "BackendUnavailable", "MalformedResponse"}
 ENDING = [fault for fault in FAULTS if fault.ends != "hang"]
 clients = pytest.mark.parametrize("client", ["openai", "sglang"])

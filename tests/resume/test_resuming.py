@@ -16,6 +16,7 @@ from appl import as_tool, call, gen, ppl
 from appl.backend import Request
 from appl.errors import (
     AuthenticationFailed,
+    BackendBusy,
     BackendError,
     BackendUnavailable,
     BudgetExceeded,
@@ -145,6 +146,19 @@ def test_after_an_outage_only_what_failed_is_asked(
     assert tally.live.calls == 2 and tally.reused.calls == 3
     assert replay(path, program) == values
     assert Trace.open(path).reason == "finished"
+
+
+@pytest.mark.parametrize("program", [five, parallel])
+def test_a_run_that_goes_on_at_a_server_that_is_busy_until_tomorrow_ends_at_once_again(
+    tmp_path: Path, program: Any
+) -> None:
+    path, busy = tmp_path / "t.trace", BackendBusy("429", retry_after=80_000.0)
+    assert isinstance(record(path, program, fails_after(3, busy), Policy()), BackendBusy)
+    with pytest.raises(BackendBusy, match=r"429; .* retries.patience"):
+        go_on(path, program, fails_after(0, busy), Policy())
+    values, live, _ = go_on(path, program, numbered(), Policy())
+    assert sorted(values[:3]) == ["answer 1", "answer 2", "answer 3"] and len(values) == 5
+    assert sum(live.asked.values()) == 2 and replay(path, program) == values
 
 
 @pytest.mark.parametrize("program", [five, parallel])

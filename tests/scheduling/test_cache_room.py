@@ -277,7 +277,7 @@ def test_the_turns_of_a_chat_that_was_alone_keep_no_room_after_it() -> None:
 def test_who_shares_limits_shares_room_and_who_has_another_clock_does_not() -> None:
     clock = VirtualClock()
     policy = Policy(clock=clock)
-    traffic, servers = Traffic(policy, "radix", None), [RadixServer(clock, ROOM) for _ in range(2)]
+    traffic, servers = Traffic(policy, None), [RadixServer(clock, ROOM) for _ in range(2)]
     rooms = []
     with Run(servers[0], policy=policy, traffic=traffic) as first:
         assert str(single("first"))

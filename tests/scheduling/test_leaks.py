@@ -1,5 +1,4 @@
-"""Whatever is cancelled, late, hedged, paused or refused: slots, reservations, probes and timers
-come back.
+"""Whatever is cancelled, late, paused or refused: slots, reservations, probes and timers come back.
 
 Dispatcher are asked directly, on a virtual clock, which fails a test in which everybody waits for ever.
 """
@@ -9,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -26,10 +24,9 @@ from appl.errors import (
 from appl.price import NOTHING, Price, used_by
 from appl.prompt import Message, Messages
 from appl.runtime.scheduling.accounts import ONE, Account, Amounts, BudgetLedger
-from appl.runtime.scheduling.admission import Admission, Wanted
 from appl.runtime.scheduling.dispatcher import Dispatcher
 from appl.runtime.scheduling.traffic import Traffic
-from appl.testing import Allowance, Circuit, Deadlines, Late, Limits, Policy, Retries, VirtualClock
+from appl.testing import Allowance, Deadlines, Late, Limits, Policy, Retries, VirtualClock
 
 PROMPT = Messages.of([Message("user", "Well?")])
 ANSWER = Response((Sample("yes", "stop"),), Usage(6, 4))
@@ -44,6 +41,7 @@ class Question:
     """What attempts look at of a call."""
 
     emit = outcome = None
+    others = ()
     run, attempts = RUN, 0
 
     def __init__(self, number, account=None, timeout=None):
@@ -115,8 +113,7 @@ def drawn_policy(dice, clock):
         deadlines=dice.choice(
             [Deadlines(), Deadlines(first_token_s=2, between_tokens_s=2), Deadlines(total_s=5)]
         ),
-        circuit=dice.choice([None, Circuit(failures=1), Circuit(failures=3, pause_s=0.1)]),
-        hedge=dice.choice([None, 0.5, 2.0]),
+        circuit=dice.random() < 0.7,
     )  # fmt: skip
 
 
@@ -127,7 +124,7 @@ class Storm:
         self.dice, self.clock = random.Random(seed), VirtualClock()
         self.policy = drawn_policy(self.dice, self.clock)
         self.server = Server(self.clock, self.dice, self.act)
-        self.traffic = Traffic(self.policy, "late", self.policy.limits.concurrency)
+        self.traffic = Traffic(self.policy, self.policy.limits.concurrency)
         self.ways, self.accounts = [], []
         for _ in range(2):
             way = Dispatcher(
@@ -178,11 +175,11 @@ class Storm:
         self.dice.choice(self.tasks).cancel()
 
     def pause(self):
-        self.dice.choice(self.ways).pause()
+        self.dice.choice(self.ways).admission.paused = True
 
     def resume(self):
         for way in self.ways:
-            way.resume()
+            way.admission.resume()
 
     def resize(self):
         self.dice.choice(self.ways).resize(self.dice.randint(1, 4))
@@ -199,17 +196,20 @@ class Storm:
 
     def left(self):
         """What somebody still holds, and should not."""
-        breaker, slots, rate = self.traffic.breaker, self.traffic.slots, self.traffic.rate
+        slots, rate = self.traffic.slots, self.traffic.rate
+        outages = self.traffic.outages.values()
         return {
-            "slots": slots.taken + len([turn for turn in slots._waiting if not turn.done()]),
-            "probes": int(breaker._probing) + len(breaker._waiting),
+            "slots": slots.taken
+            + len([turn for turn in [*slots._waiting, *slots._refused] if not turn.done()]),
+            "probes": sum(outage.probe is not None for outage in outages),
+            "waiting": sum(len(each._entering) + len(each._resting) for each in outages),
             "reserved": sum(
                 sum(each.reserved) for each in [*self.blocks, *self.accounts, *self.late]
             ),
             "queues": sum(len(way.ledger._queues) for way in self.ways),
             "asking": sum(len(way._questions) for way in self.ways),
-            "counts": sum(way._stuck + way._resting for way in self.ways),
-            "unpaused": sum(len(way._admission._unpaused) for way in self.ways),
+            "counts": sum(way.admission.stuck + way._resting for way in self.ways),
+            "unpaused": sum(len(way.admission._unpaused) for way in self.ways),
             "rate": int(rate is not None and rate._turn.locked()),
             "timers": sum(alarm.action is not None for _, _, alarm in self.clock._alarms),
             "present": self.server.present,
@@ -226,19 +226,28 @@ def weathered(seed, calls):
     assert sum(account.spent.calls for account in storm.accounts) == storm.server.sent, seed
 
 
-def test_who_may_probe_but_finds_the_gate_closed_lets_go_of_the_probe() -> None:
+def dead(way, times=5):
+    for _ in range(times):
+        way._traffic.refused("m", BackendUnavailable("down"))
+
+
+def test_who_may_probe_but_finds_the_server_left_alone_lets_go_of_the_probe() -> None:
     async def probed(clock):
-        traffic = Traffic(Policy(clock=clock, circuit=Circuit(failures=1)), "late", None)
-        traffic.breaker.failed(BackendUnavailable("down"), False)
-        wanted = Wanted(None, lambda _: ONE, 0, 60)
-        admission = Admission(traffic, Retries(), BudgetLedger())
-        entering = asyncio.ensure_future(admission.wait(wanted, lambda why: nullcontext()))
+        policy = Policy(clock=clock, limits=Limits(concurrency=1))
+        way = Dispatcher(Late(lambda _: ANSWER, clock, 2.0), policy, most=1)
+        first = asyncio.ensure_future(way.complete(Question(1)))
         await asyncio.sleep(0)
-        traffic.gate.close(5)
-        return (await entering).probe, clock.now()
+        dead(way)
+        second = asyncio.ensure_future(way.complete(Question(2)))
+        await clock.sleep(1.5)
+        (outage,) = way._traffic.outages.values()
+        assert outage.probe is not None  # and it waits for the slot
+        way._traffic.refused("m", BackendBusy("later", retry_after=5))
+        await asyncio.gather(first, second)
+        return clock.now()
 
     clock = VirtualClock()
-    assert clock.run(probed(clock)) == (True, 5)
+    assert clock.run(probed(clock)) == 1.5 + 5 + 2
 
 
 def test_who_is_cancelled_when_his_turn_has_come_leaves_nothing_reserved() -> None:
@@ -256,7 +265,7 @@ def test_who_is_cancelled_when_his_turn_has_come_leaves_nothing_reserved() -> No
 
 
 def test_a_probe_that_shares_a_failed_connecting_does_not_stay_one() -> None:
-    """Another run closed the circuit while calls of this one waited to be connected with."""
+    """Another run found the server dead while calls of this one waited to be connected with."""
 
     async def probed(clock):
         server = Late(lambda _: ANSWER, clock, 0.0)
@@ -268,11 +277,10 @@ def test_a_probe_that_shares_a_failed_connecting_does_not_stay_one() -> None:
                 raise BackendUnavailable("nobody there")
 
         server.connect = connect
-        policy = Policy(clock=clock, circuit=Circuit(failures=1), retries=Retries(attempts=1))
-        way = Dispatcher(server, policy)
+        way = Dispatcher(server, Policy(clock=clock, retries=Retries(attempts=2, spare=0)))
         first = asyncio.ensure_future(way.complete(Question(1)))
         await asyncio.sleep(0)
-        way._traffic.breaker.failed(BackendUnavailable("down"), False)
+        dead(way)
         second = asyncio.ensure_future(way.complete(Question(2)))
         await asyncio.gather(first, second, return_exceptions=True)
         return await way.complete(Question(3))

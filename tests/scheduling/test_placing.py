@@ -28,7 +28,6 @@ from appl.session import check, choose, replayed
 from appl.testing import (
     Allowance,
     BackendEndpoint,
-    Circuit,
     Fake,
     Late,
     Limits,
@@ -180,18 +179,36 @@ def test_a_stream_of_which_nothing_came_is_another_backends() -> None:
     assert two.answered == ["far/f"]
 
 
-def test_nobody_waits_for_a_circuit_who_may_go_elsewhere() -> None:
-    two = Two(failing(DEAD, 1), circuit=Circuit(failures=1, pause_s=50))
+def test_nobody_waits_for_a_server_that_is_left_alone_who_may_go_elsewhere() -> None:
+    two = Two(failing(DEAD, 5), retries=Retries(attempts=5, base_s=8))
+    times: list[float] = []
 
     @ppl
     def program() -> list[str]:
         "x"
-        first = [str(gen("both")), str(gen("both"))]
-        return [*first, str(gen("n"))]  # which has no other: it waits for the probe
+        first = [str(gen("both")), times.append(two.clock.now()) or str(gen("both"))]
+        times.append(two.clock.now())
+        return [*first, str(gen("n"))]  # which has no other: it waits until it may be asked
 
     with two.run():
         assert program() == ["far", "far", "near"]
-    assert len(two.near.requests) == 2 and two.clock.now() < 60
+    assert len(two.near.requests) == 6 and times[1] == times[0] + 1.0
+    assert times[0] - 1.0 + 15.0 + 1.0 == two.clock.now()  # a quarter of the patience later
+
+
+def test_nobody_waits_for_a_busy_server_who_may_go_elsewhere() -> None:
+    two = Two(failing(BackendBusy("tomorrow", retry_after=90_000.0), 1), retries=Retries())
+
+    @ppl
+    def program() -> list[str]:
+        "x"
+        return [str(gen("both")) for _ in range(3)]
+
+    with two.run():
+        assert program() == ["far"] * 3
+        with pytest.raises(BackendBusy, match=r"tomorrow; .* retries.patience"):
+            str(gen("n", messages="x"))  # which has no other
+    assert len(two.near.requests) == 1 and two.clock.now() == 1.0 + 3 * 1.0
 
 
 class Unreached(Late):

@@ -13,7 +13,7 @@ from appl import gen, ppl
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import AttemptFailed, CallEnded, Event
 from appl.runtime.run import Run
-from appl.testing import Circuit, Log, Policy, Retries, serving
+from appl.testing import Log, Policy, Retries, serving
 from appl_backends.openai import OpenAI
 from appl_backends.sglang import SGLang
 
@@ -61,7 +61,7 @@ def test_a_server_that_is_killed_and_started_again_loses_no_call(client: str) ->
             if client == "openai"
             else SGLang(url=first.url, api_key="k")
         )
-        policy = Policy(circuit=Circuit(pause_s=0.2), retries=Retries(base_s=0.1))
+        policy = Policy(retries=Retries(base_s=0.1))
         with Run(backend, instruments=[watch], policy=policy, concurrency=8):
             found = fan()
         asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result(60)

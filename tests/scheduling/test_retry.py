@@ -18,7 +18,7 @@ from appl.errors import (
 )
 from appl.runtime.event import AttemptFailed, CallDispatched
 from appl.runtime.scheduling.connecting import let_go
-from appl.runtime.scheduling.retry import RetryBudget, wait_s
+from appl.runtime.scheduling.patience import RetryBudget, wait_s
 from appl.testing import Answer, Log, Policy, Retries, Scripted, Streamed, VirtualClock, running
 
 AT_ONCE = Policy(retries=Retries(base_s=0))
@@ -134,7 +134,7 @@ def test_retries_are_a_share_of_new_calls() -> None:
 
 
 def test_a_backend_that_always_fails_is_not_asked_ever_more() -> None:
-    policy = Policy(retries=Retries(base_s=0, attempts=5, share=0.1, spare=2), circuit=None)
+    policy = Policy(retries=Retries(base_s=0, attempts=5, share=0.1, spare=2), circuit=False)
     backend = Scripted(lambda _: MalformedResponse("HTML"))
 
     @ppl

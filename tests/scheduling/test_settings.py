@@ -18,7 +18,7 @@ from appl.runtime.run import Run
 from appl.runtime.scheduling.traffic import Traffic
 from appl.runtime.scheduling.turn_forecast import KindHistory
 from appl.session.scheduling import policy_of, traffic_of
-from appl.testing import Circuit, Late, Limits, Policy, VirtualClock
+from appl.testing import Late, Limits, Policy, VirtualClock
 
 TABLES = """
 [limits]
@@ -43,7 +43,6 @@ total = 120
 [schedule]
 order = "program"
 circuit = "off"
-hedge = "p95"
 
 [backends.openai]
 model = "gpt"
@@ -69,7 +68,7 @@ def test_every_table_reaches_the_policy(tmp_path: Path) -> None:
     assert found.prices == {"a/small": Price(0.15, 0.6, 0.075)}
     assert (found.retries.attempts, found.retries.patience_s, found.retries.base_s) == (5, 90, 0.5)
     assert (found.deadlines.first_token_s, found.deadlines.total_s) == (20, 120)
-    assert (found.order, found.circuit, found.hedge) == ("program", None, "p95")
+    assert (found.order, found.circuit) == ("program", False)
 
 
 def test_what_a_backend_has_of_its_own_holds_for_it_alone(tmp_path: Path) -> None:
@@ -123,7 +122,7 @@ def test_every_part_of_the_policy_has_a_key() -> None:
 
 def test_without_tables_it_is_the_default(tmp_path: Path) -> None:
     assert policy(tmp_path, "") == Policy()
-    assert policy(tmp_path, "[schedule]\ncircuit = true").circuit == Circuit()
+    assert policy(tmp_path, "[schedule]\ncircuit = true") == Policy()
 
 
 @pytest.mark.parametrize(
@@ -134,7 +133,8 @@ def test_without_tables_it_is_the_default(tmp_path: Path) -> None:
         ("[budget]\ncost = -1", "budget.cost must be a number of at least 0"),
         ("[deadlines]\ntotal = 0", "deadlines.total must be a number above 0"),
         ('[schedule]\norder = "prefx"', "'prefix'"),
-        ('[schedule]\nhedge = "soon"', '"p95" or off'),
+        ('[schedule]\nhedge = "p95"', "schedule.hedge: second attempts beside slow ones are gone"),
+        ("[backends.x.schedule]\nhedge = 2", "backends.x.schedule.hedge: second attempts"),
         ('[prices]\n"m" = 3', "prices.m must be { prompt"),
         ("limits = 3", "limits must be a table"),
         ("[backends.x.retries]\ntries = 3", "unknown key backends.x.retries.tries"),
@@ -166,7 +166,7 @@ def test_runs_of_one_process_share_what_a_server_bears(tmp_path: Path) -> None:
 def test_two_runs_never_have_more_calls_at_once_than_their_server_bears() -> None:
     clock = VirtualClock()
     policy = Policy(clock=clock, limits=Limits(concurrency=3))
-    traffic = Traffic(policy, "late", 3)
+    traffic = Traffic(policy, 3)
     backend = Late(lambda _: "yes", clock)
 
     @ppl

@@ -28,7 +28,7 @@ from appl.runtime.event import CallEnded, CallStarted, Delivered, Source
 from appl.runtime.world import Go, How, Moment
 
 if TYPE_CHECKING:
-    from appl.runtime.answers.models import Models
+    from appl.runtime.answers.models import Models, Spot
     from appl.runtime.concurrency.idle_detection import IdleDetection
     from appl.runtime.concurrency.promise import Home
     from appl.runtime.reporter import Reporter
@@ -128,7 +128,8 @@ class CallIdentity(NamedTuple):
 class Call(Promise):
     """One question to a model; ``node`` is its prompt, or ``messages`` when they were given.
 
-    ``attempts`` counts those that were made, and ``worker`` is the task that works on it.
+    ``attempts`` counts those that were made, and ``worker`` is the task that works on it. It may
+    go to the ``others`` if its backend cannot answer.
     ``frame`` refers to the activation that issued it, while that lives.
     """
 
@@ -153,6 +154,8 @@ class Call(Promise):
         "tools",
         "worker",
     )
+
+    others: tuple[Spot, ...] = ()
 
     def __init__(
         self,

@@ -1,130 +1,208 @@
-"""Admission of attempts: each takes its share of the budget, a slot, and a place in the rate.
+"""Admission of attempts: each waits for the server, its share of the budget, a slot and the rate.
 
 Invariant: all that has been taken is given back when the next step fails, is cancelled, or finds
-the run paused; an attempt that is let in holds all of it in one loan, which is given back once,
-however the attempt ends.
+the run paused or the server left alone; an attempt that is let in holds all of it in one loan,
+which is given back once, however the attempt ends.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from appl.runtime.scheduling.accounts import Account, Amounts, BudgetLedger, Reservation
-from appl.runtime.scheduling.timers import sleep_until, wake
+from appl.errors import BackendError
+from appl.runtime.scheduling.accounts import Account, BudgetLedger, Reservation
+from appl.runtime.scheduling.connecting import Connecting
+from appl.runtime.scheduling.metering import Meter
+from appl.runtime.scheduling.patience import Outage, given_up, plain
+from appl.runtime.scheduling.timers import wake
 from appl.runtime.scheduling.traffic import Loan, Traffic
 
 if TYPE_CHECKING:
-    from appl.runtime.scheduling.call_status import Waiting
+    from appl.runtime.scheduling.call_status import Why
+    from appl.runtime.scheduling.dispatcher import Question
     from appl.runtime.scheduling.policy import Retries
 
+_NEVER = float("-inf")
 
-class Wanted(NamedTuple):
-    """The needs of an attempt: *worst* of the *account*, and so many *tokens* of a minute.
 
-    It waits for *patience_s* seconds for a backend that is taken for dead.
-    """
-
-    account: Account | None
-    worst: Callable[[Account], Amounts]
-    tokens: int
-    patience_s: float
+def nobody_waits() -> None:
+    """Does nothing, as nobody waits for room."""
 
 
 class Admission:
-    """Lets the attempts of one run in to one server; while ``paused`` none."""
+    """Lets the attempts of one run in to one server; while ``paused`` none.
 
-    def __init__(self, traffic: Traffic, retries: Retries, ledger: BudgetLedger) -> None:
-        self._traffic, self._retries, self._ledger = traffic, retries, ledger
+    ``stuck`` is the number of attempts that wait for leave. ``on_room`` is called when more calls
+    may be sent than before.
+    """
+
+    def __init__(
+        self,
+        traffic: Traffic,
+        connecting: Connecting,
+        retries: Retries,
+        ledger: BudgetLedger,
+        meter: Meter,
+    ) -> None:
+        self._traffic, self._connecting, self._retries = traffic, connecting, retries
+        self._ledger, self._meter = ledger, meter
         self.paused = False
+        self._resumed_at = _NEVER
         self._unpaused: list[asyncio.Future[None]] = []
+        self.stuck = 0
+        self.on_room: Callable[[], None] = nobody_waits
 
-    async def wait(self, wanted: Wanted, waiting: Waiting) -> Loan:
-        """Wait for all that is *wanted*. Raises ``BudgetExceeded`` and ``CircuitOpen``."""
+    async def wait(self, question: Question) -> Loan:
+        """Wait for all that the next attempt of *question* needs.
+
+        Raises ``BudgetExceeded``, errors of the connecting, and at the end of the patience an
+        error of the class of the server's last one.
+        """
+        if self._traffic.outages:
+            await asyncio.sleep(0)  # thousands of calls may end at once, one after the other
         while True:
             if self.paused:
-                with waiting("paused"):
+                with self._waiting(question, "paused"):
                     await self._resumed()
-            loan = Loan(self._traffic, self._retries)
+            loan = Loan(self._traffic, question.request.model)
             try:
-                await self._take(loan, wanted, waiting)
-                # The run may have been paused during these waits. Then all goes back, so that a
-                # paused run holds no slots that other runs of the server could use.
-                if not self.paused:
+                if not self._may_go(loan, question):
+                    with self._waiting(question, "circuit"):
+                        await self._turn(loan, question)
+                # All may have changed during these waits. Then all goes back, so that a call that
+                # waits for a server, or in a paused run, holds nothing that others could use.
+                if await self._take(loan, question) and not self.paused:
                     return loan
             except BaseException:  # a cancellation, too
                 loan.back()
                 raise
             loan.back()
 
-    def now(self, wanted: Wanted) -> Loan | None:
-        """A loan of all that is *wanted*; ``None`` if anything has to be waited for."""
-        # No ``await`` in here: nothing can change on the loop between these lines.
-        loan = None if self.paused else self._traffic.lend_slot(self._retries)
-        if loan is None:
-            return None
-        account = self._ledger.charged(wanted.account)
-        if account is not None:
-            loan.reserved = self._ledger.try_reserve(account, wanted.worst(account))
-            if loan.reserved is None:
-                loan.back()
-                return None
-        rate = self._traffic.rate
-        if rate is not None:
-            if not rate.take_now(wanted.tokens):
-                loan.back()
-                return None
-            loan.asked = wanted.tokens
-        return loan
+    async def rest(self, question: Question, until: float) -> None:
+        """Wait for *until*, after a failure; not if the server asks for more than the patience."""
+        while self._traffic.clock.now() < until:
+            outage = self._traffic.outage(question.request.model)
+            late = self.late(question, outage)
+            if outage.over(late):
+                raise self._given_up(question, outage)
+            await outage.resting(until, late)
 
-    def pause(self) -> None:
-        """Let nobody in from now on."""
-        self.paused = True
+    def late(self, question: Question, outage: Outage | None) -> float:
+        """The time at which the patience of *question* ends; pauses of the run do not count."""
+        begins = float("inf") if question.refused is None else question.refused
+        if outage is not None:
+            begins = min(begins, max(outage.since, question.ready))
+        begins = float("inf") if self.paused else max(begins, self._resumed_at)
+        return begins + self._retries.patience_s
 
     def resume(self) -> None:
         """Let attempts in again."""
         # First the flag: a paused attempt that runs again looks at it.
         self.paused, unpaused, self._unpaused = False, self._unpaused, []
+        self._resumed_at = self._traffic.clock.now()
         for waiter in unpaused:
             wake(waiter)
+        for outage in self._traffic.outages.values():
+            outage.look_again()
 
-    async def _take(self, loan: Loan, wanted: Wanted, waiting: Waiting) -> None:
+    def _may_go(self, loan: Loan, question: Question) -> bool:
+        """True if the server may be asked now, perhaps by this attempt alone.
+
+        Raises the error of a call that is to wait no longer.
+        """
+        outage = self._traffic.outages.get(loan.model)
+        if outage is None or (self._retries.attempts == 1 and not question.elsewhere):
+            return True
+        blocked = outage.blocks(loan)
+        if outage.over(self.late(question, outage), loan) or (blocked and question.elsewhere):
+            raise self._given_up(question, outage)
+        if outage.dead and not blocked:
+            outage.probe = loan
+        return not blocked
+
+    async def _turn(self, loan: Loan, question: Question) -> None:
+        """Wait until the server may be asked."""
+        while not self._may_go(loan, question):
+            outage = self._traffic.outage(loan.model)
+            await outage.entering(self.late(question, outage))
+            if self._traffic.gives_up:
+                self.on_room()
+
+    def _given_up(self, question: Question, outage: Outage | None) -> BackendError:
+        question.over = True
+        error = question.error if outage is None else outage.error
+        assert error is not None
+        error = plain(error)
+        if not question.elsewhere:
+            error = given_up(error, self._retries.patience_s)
+        if not question.number:
+            error.worked = False
+        return error
+
+    async def _take(self, loan: Loan, question: Question) -> bool:
+        """Take all for *loan*; false if the server is to be left alone after all."""
         traffic = self._traffic
+        if self._connecting.needed:
+            await self._connected(loan, question)
         # The order: first what may take long and holds nobody up (a budget), last what is lost
         # while one waits for something else (a place in the rate). Each is noted in the loan as
         # soon as it is taken, so that a failure of the next step gives it back.
-        account = self._ledger.charged(wanted.account)
+        account = self._ledger.charged(question.call.account)
         if account is not None:
-            loan.reserved = await self._reserved(account, wanted.worst(account), waiting)
-        loan.epoch = await traffic.slots.take()
-        if traffic.breaker.open or traffic.gate.closed:
-            with waiting("circuit"):
-                loan.probe = await self._leave_to_ask(wanted.patience_s)
+            loan.reserved = await self._reserved(account, question)
+        late = None if question.refused is None else self.late(question, None)
+        loan.epoch = await traffic.slots.take(late)
+        if loan.epoch is None and self.late(question, None) <= traffic.clock.now():
+            raise self._given_up(question, None)
+        if loan.epoch is None:  # the run was paused meanwhile
+            return False
+        if not self._may_go(loan, question):
+            return False
         if traffic.rate is not None:
-            with waiting("rate"):
-                await traffic.rate.take(wanted.tokens)
-            loan.asked = wanted.tokens
+            tokens = self._meter.tokens(question.request) if traffic.by_tokens else 0
+            with self._waiting(question, "rate"):
+                await traffic.rate.take(tokens)
+            loan.asked = tokens
+        return self._may_go(loan, question)
 
-    async def _reserved(self, account: Account, worst: Amounts, waiting: Waiting) -> Reservation:
+    async def _connected(self, loan: Loan, question: Question) -> None:
+        with question.waiting("connect"):  # all wait for it together, so it holds nobody back
+            try:
+                await self._connecting.done(loan.refused)
+            except BackendError:
+                # It counts as an attempt of each call that waited for it, but takes only one retry
+                # out of the budget of retries.
+                question.call.attempts += 1
+                question.number, question.shared = question.call.attempts, True
+                raise
+        if self._traffic.outages:
+            self._traffic.answered(loan.model)
+
+    async def _reserved(self, account: Account, question: Question) -> Reservation:
+        worst = self._meter.worst(question.request, account)
         reserved = self._ledger.try_reserve(account, worst)
         if reserved is None:
-            with waiting("budget"):
+            with self._waiting(question, "budget"):
                 reserved = await self._ledger.reserve(account, worst)
+            question.ready = self._traffic.clock.now()  # the wait is no matter of the server
         return reserved
 
-    async def _leave_to_ask(self, patience_s: float) -> bool:
-        """Wait until the backend may be asked; true if the attempt is the probe of a dead one."""
-        traffic = self._traffic
-        # Both are looked at again after each wait: a gate may close while one waits for the
-        # breaker, and then a probe is given back, or no other attempt could ever be one.
-        while True:
-            while traffic.gate.closed:
-                await sleep_until(traffic.clock, traffic.gate.until)
-            probe = traffic.breaker.open and await traffic.breaker.enter(patience_s)
-            if not traffic.gate.closed:
-                return probe
-            traffic.breaker.left(probe)
+    @contextmanager
+    def _waiting(self, question: Question, why: Why) -> Iterator[None]:
+        """A block in which a call waits for leave; no other is taken out of the queue meanwhile."""
+        self.stuck += 1
+        try:
+            with question.waiting(why):
+                yield
+        finally:
+            self.stuck -= 1
+            # The limit was held down by this wait: the queue has to be looked at again, or the
+            # calls in it would wait for the next one that comes.
+            if not self.stuck:
+                self.on_room()
 
     async def _resumed(self) -> None:
         while self.paused:  # it may be paused again before this task runs

@@ -5,8 +5,7 @@ Invariant: looking changes nothing; it is done on the I/O loop, where nothing ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -14,10 +13,11 @@ if TYPE_CHECKING:
     from appl.prompt import Messages
     from appl.runtime.answers.feed import Feed
     from appl.runtime.concurrency.promise import Outcome, Promise
+    from appl.runtime.scheduling.patience import Outage
 
 Stage = Literal["record", "prompt", "queue", "worker"]
 Why = Literal[
-    "part", "turn", "gathering", "prefix", "cache", "connect", "budget", "slot", "gate", "circuit",
+    "part", "turn", "gathering", "prefix", "cache", "connect", "budget", "slot", "circuit",
     "rate", "paused", "retry", "sample", "asked", "recorded", "held", "again", "stray",
     "ending",
 ]  # fmt: skip
@@ -27,8 +27,8 @@ Why = Literal[
 calls that come together are looked at together. ``prefix``: the beginning of its prompt is being
 computed. ``cache``: the server's cache has no room for one more prompt. ``connect``: the backend is
 being connected with. ``budget``: it fits only if others use less than they may. ``slot``: as many
-are on their way as may be. ``gate``: the backend asked to be left alone. ``circuit``: the backend
-is taken for dead. ``rate``: as many as may be were asked for in the period. ``paused``: somebody
+are on their way as may be. ``circuit``: the backend is left alone, because it asked for that or is
+taken for dead. ``rate``: as many as may be were asked for in the period. ``paused``: somebody
 paused the run. ``retry``: it rests between two attempts. ``sample``: the same question is being
 asked. ``asked``: the backend works on it.
 
@@ -37,9 +37,6 @@ asked when the record is used up. ``again``: likewise, unless the program cancel
 ``stray``: it is asked unless a recorded call turns out to be the same. ``ending``: somebody outside
 has ended it, which takes effect when the record is used up.
 """
-
-Waiting = Callable[[Why], AbstractContextManager[None]]
-"""Makes the context that is entered while an attempt waits for something."""
 
 When = Literal["now", "later", "never"]
 """When a call or function that somebody outside ends has ended: later in a run that goes on with
@@ -90,7 +87,8 @@ class CallStatus:
 
     ``number`` is its place in the queue of ``backend``, 1 for the next; 0 when it is not there.
     ``attempt`` is the number of the latest attempt, which began ``since_s`` seconds ago and of
-    which ``error`` came, if it failed. ``next_s`` is in how many seconds it goes on at the
+    which ``error`` came, if it failed; else ``error`` is the backend's last refusal, which was one
+    of ``refusals`` since its last good answer. ``next_s`` is in how many seconds it goes on at the
     earliest, where that is known. ``ahead`` is how many recorded ends are still to come before it.
     """
 
@@ -103,6 +101,7 @@ class CallStatus:
     since_s: float | None = None
     next_s: float | None = None
     error: BaseException | None = None
+    refusals: int = 0
     ahead: int = 0
 
 
@@ -111,8 +110,8 @@ class Load:
     """The load of one backend of a run, and its limits.
 
     ``limit`` attempts may be with it now, ``most`` is the limit that was set (``None``: all),
-    ``taken`` attempts are there, and ``ready`` calls could be sent. ``gate_s`` and ``circuit_s``
-    are the seconds until it may be asked again, 0 when it may.
+    ``taken`` attempts are there, and ``ready`` calls could be sent. ``outages`` are those of its
+    models.
     """
 
     backend: str
@@ -120,5 +119,4 @@ class Load:
     most: int | None
     taken: int
     ready: int
-    gate_s: float
-    circuit_s: float
+    outages: Mapping[str, Outage]

@@ -17,21 +17,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 from appl.backend import Backend, Emit, PrefixCaching, Pricing, Request, Response, offers
 from appl.backend_check import check_response
-from appl.errors import BackendBusy, BackendError, CircuitOpen
+from appl.errors import BackendBusy, BackendError
 from appl.price import Overridden
 from appl.runtime.answers.samples import Samples
 from appl.runtime.event import AttemptFailed, CallDispatched
 from appl.runtime.scheduling.accounts import Amounts, BudgetLedger
-from appl.runtime.scheduling.admission import Admission, Wanted
+from appl.runtime.scheduling.admission import Admission
 from appl.runtime.scheduling.call_status import CallStatus, Load, Why
 from appl.runtime.scheduling.connecting import Connecting, let_go
 from appl.runtime.scheduling.deadlines import Deadline, end_late, watching
-from appl.runtime.scheduling.hedging import Hedge
 from appl.runtime.scheduling.metering import Meter, tokens_of
+from appl.runtime.scheduling.patience import given_up, wait_s
 from appl.runtime.scheduling.policy import ATTEMPT_S, Policy
-from appl.runtime.scheduling.retry import wait_s
-from appl.runtime.scheduling.timers import Clock, LoopClock, Timer, sleep_until
-from appl.runtime.scheduling.traffic import Loan, Traffic
+from appl.runtime.scheduling.timers import Clock, LoopClock, Timer
+from appl.runtime.scheduling.traffic import Traffic
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -43,8 +42,8 @@ class Dispatcher:
     *most* calls at once are allowed by the backend and the run. *seed* decides the times between
     attempts. *samples* is the backend with the caches of the run before it, where there are any:
     answers that they have are not asked for. *traffic* is that of other runs with the same server;
-    the run's calls to other backends reserve at the same *ledger*. ``on_room`` is called when more
-    may be sent than before. ``name`` is the backend's own.
+    the run's calls to other backends reserve at the same *ledger*. ``admission`` lets attempts in.
+    ``name`` is the backend's own, and ``outages`` are those of its models.
     """
 
     def __init__(
@@ -59,25 +58,26 @@ class Dispatcher:
         ledger: BudgetLedger | None = None,
     ) -> None:
         self.backend, self.policy, self.name = backend, policy, backend.profile.name
-        self.on_room: Callable[[], None] = _nothing
         self._samples, self._seed = samples, seed
-        traffic = traffic or Traffic(policy, self.name, most)
-        traffic.join(self)
-        self._traffic, self._clock = traffic, traffic.clock
-        self.connecting = Connecting(backend, traffic.breaker, self._clock, policy.deadlines)
+        traffic = traffic or Traffic(policy, most)
+        self._traffic, self._clock, self.outages = traffic, traffic.clock, traffic.outages
+        self.connecting = Connecting(backend, self._clock, policy.deadlines)
         caching = backend if offers(backend, PrefixCaching) else None
         brought = backend.prices if offers(backend, Pricing) else None
         self.prices = Overridden(policy.prices, brought or {})
         self._meter = Meter(backend.profile, self.prices, caching)
         self.ledger = ledger or BudgetLedger()
-        self._admission = Admission(traffic, policy.retries, self.ledger)
-        self._hedge = Hedge(policy.hedge, self._clock) if policy.hedge is not None else None
+        self.admission = Admission(
+            traffic, self.connecting, policy.retries, self.ledger, self._meter
+        )
+        traffic.join(self.admission)
         deadlines = policy.deadlines
         self._late = deadlines.first_token_s is not None or deadlines.between_tokens_s is not None
         self._late = self._late and "stream" in backend.profile.features
-        self._resting = self._stuck = 0
+        self._resting = 0
         self._questions: dict[Call, Question] = {}
         self._began: dict[Call, float] = {}
+        self._ready: dict[Call, float] = {}
         self._by_default = deadlines.total_s is None
 
     @property
@@ -89,15 +89,14 @@ class Dispatcher:
         """
         # A call that is taken out of the queue cannot be overtaken any more. So while one waits
         # for leave, the others stay in the queue, where a later one of higher priority still goes
-        # first.
-        if self._stuck:
+        # first. Where calls wait no longer for a server, they have to come out to be told so.
+        traffic = self._traffic
+        if self.outages and self.policy.retries.attempts > 1 and traffic.gives_up:
+            return None
+        if self.admission.stuck:
             return 0
-        size = self._traffic.slots.size
+        size = traffic.slots.size
         return None if size is None else int(size) + self._resting
-
-    def patience_s(self, call: Call) -> float:
-        """The seconds for which *call* waits for a backend that is taken for dead."""
-        return self.policy.retries.patience_s
 
     def recall(self, call: Call, response: Response, requests: int) -> None:
         """Note the answer that an earlier run has to *call*: later calls find it in the cache.
@@ -112,10 +111,6 @@ class Dispatcher:
             spent = self._meter.recorded(call.request, response, requests)
             for level in account.levels():
                 level.book(spent, Amounts())
-
-    def has_room(self) -> None:
-        """Note that more calls may be sent than before."""
-        self.on_room()
 
     def complete(self, call: Call) -> Coroutine[object, object, Response]:
         """The answer to *call*, after as many attempts as it takes. Raises the last one's error."""
@@ -144,22 +139,21 @@ class Dispatcher:
 
     async def _ask(self, call: Call, request: Request, emit: Emit | None) -> Response:
         """Ask the backend itself, until it answers or there is no point in asking again."""
-        question = self._questions[call] = Question(call, request, emit)
-        attempt = self._attempt if self._hedge is None or emit is not None else self._hedged
+        ready = self._ready.pop(call, -math.inf) if self._ready else -math.inf
+        question = self._questions[call] = Question(call, request, emit, ready)
         self._traffic.retries.calls += 1
         try:
             while True:
                 try:
-                    return await attempt(question)
+                    return await self._attempt(question)
                 except BackendError as error:
                     wait = self._wait_after(question, error)
-                    if wait is None:
-                        raise
                     question.error = error  # for those who look on while it rests
                     if (watcher := call.run.reporter.watcher) is not None:
-                        at = time.monotonic_ns()
-                        failed = AttemptFailed(call.address, question.number, error, at, wait)
-                        watcher.on_event(failed)
+                        at, number = time.monotonic_ns(), question.number
+                        left = self._traffic.outage(request.model).until - self._clock.now()
+                        rests = max(wait, left)
+                        watcher.on_event(AttemptFailed(call.address, number, error, at, rests))
                 await self._rest(question, wait)
                 question.begin_again()
         finally:
@@ -167,32 +161,22 @@ class Dispatcher:
             # The entry is that of the latest one.
             if self._questions.get(call) is question:
                 del self._questions[call]
+            if self.outages:
+                self._traffic.tidy(request.model)
 
-    def _hedged(self, question: Question) -> Coroutine[object, object, Response]:
-        assert self._hedge is not None
-        return self._hedge.ask(partial(self._attempt, question), partial(self._second, question))
-
-    def _second(self, question: Question) -> _Asking | None:
-        """One more attempt beside one that is on its way, if nothing has to be waited for."""
-        loan = self._admission.now(self._wanted(question))
-        return None if loan is None else partial(self._attempt, question.beside(), loan)
-
-    async def _attempt(self, question: Question, loan: Loan | None = None) -> Response:
-        """Make one attempt, with its *loan*, which is waited for if there is none."""
+    async def _attempt(self, question: Question) -> Response:
+        """Make one attempt."""
+        # Most attempts are counted by neither budgets nor rates, and there is room for them now:
+        # this is the fastest way. Others take their share of everything in turn.
+        traffic, accounts = self._traffic, (question.call.account, self.ledger.late)
+        loan = None
+        if accounts == _UNLIMITED and traffic.rate is None and not self.connecting.needed:
+            loan = None if self.admission.paused else traffic.lend_slot(question.request.model)
         if loan is None:
-            if self.connecting.needed:
-                await self._connected(question)
-            # Most attempts are counted by neither budgets nor rates, and there is room for them
-            # now: this is the fastest way. Others take their share of everything in turn.
-            traffic, accounts = self._traffic, (question.call.account, self.ledger.late)
-            if accounts == _UNLIMITED and traffic.rate is None and not self._admission.paused:
-                loan = traffic.lend_slot(self.policy.retries)
-        if loan is None:
-            wanted = self._wanted(question)
-            loan = await self._admission.wait(wanted, partial(self._waiting, question))
+            loan = await self.admission.wait(question)
         request, meter = question.request, self._meter
         try:
-            question.send(probing=loan.probe)
+            question.send()
             by_default = self._by_default and question.call.timeout is None
             with _default_deadline() if by_default else _UNTIMED:
                 if self._late:
@@ -215,24 +199,6 @@ class Dispatcher:
             loan.answered()
         return response
 
-    async def _connected(self, question: Question) -> None:
-        waiting = partial(self._waiting, question)
-        try:
-            await self.connecting.done(self.patience_s(question.call), waiting)
-        except BackendError as error:
-            # All calls of the run hear of the one failed connecting. It counts as an attempt of
-            # each, but takes only one retry out of the budget of retries.
-            if not isinstance(error, CircuitOpen):
-                question.call.attempts += 1
-                question.number, question.shared = question.call.attempts, True
-            raise
-
-    def _wanted(self, question: Question) -> Wanted:
-        call, request = question.call, question.request
-        tokens = self._meter.tokens(request) if self._traffic.by_tokens else 0
-        worst = partial(self._meter.worst, request)
-        return Wanted(call.account, worst, tokens, self.patience_s(call))
-
     async def _streamed(self, question: Question) -> Response:
         """One answer of the backend, whose tokens have deadlines."""
         deadlines = self.policy.deadlines
@@ -242,9 +208,13 @@ class Dispatcher:
             return await self.backend.complete(question.request, emit)
 
     def expect(self, call: Call) -> None:
-        """Start the time of *call*, which is ready; it runs while the backend is probed, too."""
+        """Start the times of *call*, which is ready: they run while it is in the queue, too."""
         if self.connecting.needed:
             self._began[call] = self._clock.now()
+        if self.outages:
+            self._ready[call] = self._clock.now()
+        elif self._ready:  # calls that ended in the queue
+            self._ready.clear()
 
     def _total(self, call: Call) -> float:
         found = call.timeout if call.timeout is not None else self.policy.deadlines.total_s
@@ -258,78 +228,39 @@ class Dispatcher:
         ends = (at + self._total(call) for call, at in self._began.items())
         await self.connecting.settled(min(ends, default=math.inf))
 
-    @contextmanager
-    def _waiting(self, question: Question, why: Why) -> Iterator[None]:
-        """A block in which a call waits for leave; no other is taken out of the queue meanwhile."""
-        # All calls wait for the connecting together, so it holds nobody back.
-        stuck = why != "connect"
-        self._stuck += stuck
-        try:
-            with question.waiting(why):
-                yield
-        finally:
-            self._stuck -= stuck
-            # The limit was held down by this wait: the queue has to be looked at again, or the
-            # calls in it would wait for the next one that comes.
-            if stuck and not self._stuck:
-                self.on_room()
-
     # -- for who looks on, and for who intervenes
 
     @property
     def stuck_for(self) -> Why | None:
         """The reason for which a call waits and keeps the others in the queue; else ``None``."""
-        if not self._stuck:
+        if not self.admission.stuck:
             return None
-        found = (self._told(question)[0] for question in self._questions.values() if question.waits)
-        return next((why for why in found if why not in ("retry", "connect")), None)
+        found = (question.waits for question in self._questions.values())
+        return next((why for why in found if why not in (None, "retry", "connect")), None)
 
     def holding(self, call: Call) -> CallStatus:
         """The state of *call*, which a worker has."""
         question = self._questions.get(call)
         if question is None:
             return CallStatus(call, "worker", "sample", self.name)
-        why, until = self._told(question)
+        why, until, error = question.waits, question.until, question.error
+        outage, refusals = self.outages.get(question.request.model), 0
+        if why in ("circuit", "retry") and outage is not None:
+            refusals, error = outage.refusals, error or outage.error
+            until = max(until or outage.until, outage.until)
+        elif why == "rate" and self._traffic.rate is not None:
+            until = self._traffic.rate.ready_at()
+        why = why or ("asked" if question.sent else "slot")
         since = time.monotonic() - question.at if question.number else None
         left = max(until - self._clock.now(), 0.0) if until is not None else None
         return CallStatus(
-            call, "worker", why, self.name, 0, question.number, since, left, question.error
+            call, "worker", why, self.name, 0, question.number, since, left, error, refusals
         )
-
-    def _told(self, question: Question) -> tuple[Why, float | None]:
-        """The reason for which it is not answered, and the earliest end of that, if known."""
-        if question.waits == "circuit":
-            closed = self._traffic.gate.closed
-            return (
-                ("gate", self._traffic.gate.until)
-                if closed
-                else ("circuit", self._traffic.breaker.probe_at)
-            )
-        if question.waits == "rate" and self._traffic.rate is not None:
-            return "rate", self._traffic.rate.ready_at()
-        if question.waits is not None:
-            return question.waits, question.until
-        return "asked" if question.sent else "slot", None
 
     def load(self, ready: int) -> Load:
         """The load of the backend, when so many calls are *ready*."""
-        slots, probe_at = self._traffic.slots, self._traffic.breaker.probe_at
-        now = self._clock.now()
-        gate_s = max(self._traffic.gate.until - now, 0.0) if self._traffic.gate.closed else 0.0
-        circuit_s = max(probe_at - now, 0.0) if probe_at is not None else 0.0
-        return Load(self.name, slots.limit, slots.most, slots.taken, ready, gate_s, circuit_s)
-
-    def pause(self) -> None:
-        """Begin no attempt from now on; what is on its way goes on."""
-        self._admission.pause()
-
-    def resume(self) -> None:
-        """Begin attempts again."""
-        self._admission.resume()
-
-    def end(self) -> None:
-        """The run is over: nobody waits for room any more."""
-        self.on_room = _nothing
+        slots = self._traffic.slots
+        return Load(self.name, slots.limit, slots.most, slots.taken, ready, self.outages)
 
     def resize(self, most: int) -> int:
         """Allow *most* attempts at once, or as many as the backend bears; returns the number."""
@@ -347,75 +278,82 @@ class Dispatcher:
         # another call can use the slot.
         self._resting += 1
         try:
-            self.on_room()
+            self.admission.on_room()
             with question.waiting("retry", until):
-                await sleep_until(self._clock, until)
+                await self.admission.rest(question, until)
         finally:
             self._resting -= 1
 
-    def _wait_after(self, question: Question, error: BackendError) -> float | None:
-        """The seconds until the next attempt; ``None`` if the last one's error is final."""
+    def _wait_after(self, question: Question, error: BackendError) -> float:
+        """The seconds until the next attempt after *error*, which is raised if it is final."""
         retries, call, now = self.policy.retries, question.call, self._clock.now()
-        if not error.retriable or isinstance(error, CircuitOpen) or retries.attempts == 1:
-            return None
         # A program that has seen a part of this answer must not be given the beginning of another.
-        if question.begun() or call.run.closed or call.outcome is not None:
-            return None
-        question.since = now if question.since is None else question.since
-        if isinstance(error, BackendBusy) or question.probing or self._traffic.breaker.open:
+        over = question.over or call.run.closed or call.outcome is not None
+        if not error.retriable or retries.attempts == 1 or over or question.begun():
+            raise error
+        question.refused = now if question.refused is None else question.refused
+        outage = self._traffic.outage(question.request.model)
+        if isinstance(error, BackendBusy) or outage.dead:
             # Turned away, or not there: the call has not been tried, so only the time counts.
+            if question.elsewhere:
+                raise error
             question.away += 1
-            if now - question.since + (error.retry_after or 0) >= retries.patience_s:
-                return None
         else:
             question.failed += 1
-            if question.failed >= retries.attempts or (error.retry_after or 0) > retries.patience_s:
-                return None
             # When a server fails for everybody, retries of all calls would add to its load.
-            if not question.shared and not self._traffic.retries.spend():
-                return None
+            if question.failed >= retries.attempts or not (
+                question.shared or self._traffic.retries.spend()
+            ):
+                raise error
+        asked = error.retry_after or 0.0
+        left = self.admission.late(question, outage) - now
+        if left <= 0 or asked > left:
+            raise given_up(error, retries.patience_s) from None
         failed = max(question.failed, question.away)
-        return wait_s(retries, self._seed, call.address, failed, error.retry_after or 0.0)
+        return min(wait_s(retries, self._seed, call.address, failed, asked), left)
 
 
 class Question:
     """One question of *call*, and its attempts, which ``call.attempts`` counts.
 
-    ``failed`` counts attempts that failed, ``away`` those for which the backend was not there,
-    since ``since``. Of the present attempt: ``probing`` is true if it is to find out whether a dead
-    backend is alive again, ``shared`` if its failure is one of several calls, ``sent`` if it was
-    sent. ``waits`` is the reason for which it waits, at least ``until`` then, and ``waited`` holds
-    the nanoseconds that it has waited, by reason.
+    ``failed`` counts attempts that failed, ``away`` those for which the backend was not there; it
+    is ``over`` when it waits no longer. For its patience it was ``ready`` to be sent then, and
+    ``refused`` for the first time at that time. Of the present attempt: ``shared`` is true if its
+    failure is one of several calls, ``sent`` if it was sent. ``waits`` is the reason for which it
+    waits, at least ``until`` then, and ``waited`` holds the nanoseconds that it has waited, by
+    reason.
     """
 
     __slots__ = (
-        "at", "away", "call", "emit", "error", "failed", "number", "probing", "request", "sent",
-        "shared", "since", "until", "waited", "waits",
+        "at", "away", "call", "emit", "error", "failed", "number", "over", "ready",
+        "refused",
+        "request", "sent", "shared", "until", "waited", "waits",
     )  # fmt: skip
 
-    def __init__(self, call: Call, request: Request, emit: Emit | None) -> None:
-        self.call, self.request, self.emit = call, request, emit
+    def __init__(self, call: Call, request: Request, emit: Emit | None, ready: float) -> None:
+        self.call, self.request, self.emit, self.ready = call, request, emit, ready
         self.number = self.failed = self.away = 0
-        self.probing = self.shared = self.sent = False
-        self.since: float | None = None
+        self.shared = self.sent = self.over = False
+        self.refused: float | None = None
         self.waits: Why | None = None
         self.waited: dict[str, int] | None = None
         self.until: float | None = None
-        self.error: BaseException | None = None
+        self.error: BackendError | None = None
         self.at = 0.0
 
-    def beside(self) -> Question:
-        """The same question, to be asked beside this one with attempts of its own."""
-        return Question(self.call, self.request, self.emit)
+    @property
+    def elsewhere(self) -> bool:
+        """True if it may go to another backend, and so waits for none that is left alone."""
+        return bool(self.call.others)
 
     def begin_again(self) -> None:
         """Begin another attempt."""
-        self.probing = self.shared = self.sent = False
+        self.shared = self.sent = False
 
-    def send(self, *, probing: bool) -> None:
+    def send(self) -> None:
         """Note that the present attempt is sent, and tell instruments."""
         call = self.call
-        self.sent, self.at, self.probing = True, time.monotonic(), probing
+        self.sent, self.at = True, time.monotonic()
         self.number = call.attempts = call.attempts + 1
         if call.emit is not None:
             call.emit.begin(self._samples())
@@ -527,14 +465,10 @@ def _default_deadline() -> CommonDeadline:
     return found
 
 
-_Asking = Callable[[], Coroutine[object, object, Response]]
-_UNTIMED = nullcontext()
 _TIMED = ("circuit", "rate", "paused", "retry")
 """Waits that end at a time, or from outside, and not by what other calls do."""
 _UNCOUNTED = ("retry", "connect")
 """Waits that are not part of the time between being ready and being sent."""
+_Asking = Callable[[], Coroutine[object, object, Response]]
+_UNTIMED = nullcontext()
 _UNLIMITED = (None, None)
-
-
-def _nothing() -> None:
-    """Does nothing: nobody waits for room."""

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from appl.runtime.scheduling.scheduler import Scheduler
     from appl.runtime.scheduling.traffic import Traffic
 
+_AWAY_S = 30.0
+"""The seconds for which others are asked before a backend that could not be connected with."""
 _MEASURED = 32
 """The number of a backend's last answers by which its duration is measured."""
 _ANSWER = 256
@@ -76,12 +78,8 @@ class LegDispatcher(Dispatcher):
     def failed(self, error: BaseException) -> None:
         """Note that a leg failed with *error*."""
         away = isinstance(error, BackendUnavailable) and self.connecting.needed
-        if away and self.policy.circuit is not None:
-            self._away_until = self._clock.now() + self.policy.circuit.cap_s
-
-    def patience_s(self, call: Call) -> float:
-        """The seconds for which *call* waits for a dead backend; none if it may go to another."""
-        return 0.0 if isinstance(call, Leg) and call.others else super().patience_s(call)
+        if away and self.policy.circuit:
+            self._away_until = self._clock.now() + _AWAY_S
 
     def now(self) -> float:
         """The time on the clock of its limits."""

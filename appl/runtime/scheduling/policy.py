@@ -56,8 +56,12 @@ class Retries:
     There are at most ``attempts`` in all. Between two attempts lies a random time of up to
     ``base_s``, which doubles with each, but for ``cap_s`` at most, and never less than the server
     asked for. All calls together are retried ``spare`` times and once more per ``1/share`` new
-    calls. A call that the backend turned away, or for which the circuit is open, has not been
-    attempted: it waits for its turn, ``patience_s`` in all.
+    calls. A call that a busy backend turned away, or that waits for a dead one, has not been
+    attempted: it waits for its turn.
+
+    A call waits no longer when its backend has refused calls and answered none for ``patience_s``
+    seconds, or so long after it was first refused itself: see ``Admission.late``. With one attempt
+    no call waits for a backend.
     """
 
     attempts: int = 3
@@ -118,24 +122,6 @@ class Allowance:
 
 
 @dataclass(frozen=True, slots=True)
-class Circuit:
-    """The circuit breaker: a backend is taken for dead after ``failures`` in a row.
-
-    One call alone asks it again after ``pause_s``; while that fails the pause doubles, up to
-    ``cap_s``.
-    """
-
-    failures: int = 5
-    pause_s: float = 1.0
-    cap_s: float = 30.0
-
-    def __post_init__(self) -> None:
-        _check("circuit.failures", self.failures, 1)
-        for name in ("pause_s", "cap_s"):
-            _check(f"circuit.{name}", getattr(self, name), 1e-6)
-
-
-@dataclass(frozen=True, slots=True)
 class Policy:
     """The settings of a run's scheduler.
 
@@ -144,13 +130,13 @@ class Policy:
     the longest time for which calls are collected to be decided about together (0: not at all).
     ``prices`` are by name of the model, ``""`` stands for all others. ``slow_start`` begins with
     ``concurrency_start`` calls at once instead of all that the limit allows; after the backend was
-    busy once, every run does so. ``hedge`` asks a second time if there is no answer after so many
-    seconds, or ``"p95"``: after the time in which 95 of 100 answers came. With ``adaptive`` the
-    number of calls at once shrinks when the backend is busy. With ``warm``, ``foresee`` keeps room
-    in a server's cache for the answers that waiting calls will get, not only for what was learned,
-    and ``share`` counts that room once for all runs of the process that ask the server. ``turns``
-    remembers the turns of the conversations of earlier runs. With ``share`` and ``leases`` a
-    process takes but a share of that room where others ask the server, too. ``clock`` is for tests.
+    busy once, every run does so. With ``circuit`` one call alone looks whether a dead backend is
+    alive again. With ``adaptive`` the number of calls at once shrinks when the backend is busy.
+    With ``warm``, ``foresee`` keeps room in a server's cache for the answers that waiting calls
+    will get, not only for what was learned, and ``share`` counts that room once for all runs of the
+    process that ask the server. ``turns`` remembers the turns of the conversations of earlier runs.
+    With ``share`` and ``leases`` a process takes but a share of that room where others ask the
+    server, too. ``clock`` is for tests.
     """
 
     order: Literal["program", "prefix", "fifo"] = "program"
@@ -168,14 +154,11 @@ class Policy:
     prices: Mapping[str, Price] = field(default_factory=lambda: _NOTHING)
     retries: Retries = Retries()
     deadlines: Deadlines = Deadlines()
-    circuit: Circuit | None = Circuit()
-    hedge: float | Literal["p95"] | None = None
+    circuit: bool = True
     clock: Clock | None = None
 
     def __post_init__(self) -> None:
         _check("concurrency_start", self.concurrency_start, 1)
-        if self.hedge != "p95":
-            _check("hedge", self.hedge)
 
     @classmethod
     def naive(cls) -> Policy:
@@ -186,5 +169,5 @@ class Policy:
             gather_s=0,
             adaptive=False,
             retries=Retries(attempts=1),
-            circuit=None,
+            circuit=False,
         )

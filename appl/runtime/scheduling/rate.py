@@ -44,16 +44,6 @@ class Rate:
                 await self._window.begin()
             self._book(tokens)
 
-    def take_now(self, tokens: int) -> bool:
-        """Take one more request for *tokens* if it may be sent now; false if not."""
-        # While somebody waits in the queue nobody goes past it.
-        if self._turn.locked() or self._ready_at(tokens) > self._clock.now():
-            return False
-        if self._window is not None and not self._window.begin_now():
-            return False
-        self._book(tokens)
-        return True
-
     def ready_at(self) -> float:
         """The earliest time at which any request may be sent."""
         return self._ready_at(1)
@@ -98,16 +88,6 @@ class _Window:
         """Wait until one more request may begin; it has then begun."""
         await self._throttler.acquire()
         self._begun.append(self._clock.now())
-
-    def begin_now(self) -> bool:
-        """Begin one more request if that takes no wait; false when it would."""
-        beginning = self.begin()
-        try:
-            beginning.send(None)
-        except StopIteration:
-            return True
-        beginning.close()
-        return False
 
 
 def _throttling(clock: Clock) -> Any:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from appl.errors import CallCancelled
 from appl.runtime.concurrency.loop_thread import LoopThread, io_thread
 from appl.runtime.concurrency.promise import Error, Promise, on_finish, source_of
+from appl.runtime.scheduling.admission import nobody_waits
 from appl.runtime.scheduling.call_status import CallStatus, Load, Why
 from appl.runtime.scheduling.warming import PrefixFirst
 
@@ -62,7 +63,7 @@ class Scheduler(Generic[Way]):
     def dispatcher(self) -> Way:
         """Sends the calls; made with the first of them, as a replay sends none."""
         made = self._make()
-        made.on_room = self._has_room
+        made.admission.on_room = self._has_room
         return made
 
     def _probed(self) -> Coroutine[object, object, None]:
@@ -105,8 +106,9 @@ class Scheduler(Generic[Way]):
 
     def ready(self, call: Call) -> None:
         """Put *call*, which has its request, into the queue."""
-        if self.dispatcher.connecting.needed:
-            self.dispatcher.expect(call)
+        dispatcher = self.dispatcher
+        if dispatcher.connecting.needed or dispatcher.outages:
+            dispatcher.expect(call)
         self.order.add(call)
         self.foreseen.discard(call)
         if self.ahead is None:
@@ -238,14 +240,14 @@ class Scheduler(Generic[Way]):
     def pause(self) -> None:
         """Begin no attempt from now on; what is on its way goes on."""
         self.paused = True
-        self.dispatcher.pause()
+        self.dispatcher.admission.paused = True
         if self.ahead is not None:
             self.ahead.pause()
 
     def resume(self) -> None:
         """Begin attempts again."""
         self.paused = False
-        self.dispatcher.resume()
+        self.dispatcher.admission.resume()
         if self.ahead is not None:
             self.ahead.resume()
         self._engage()
@@ -254,7 +256,7 @@ class Scheduler(Generic[Way]):
         """End the work for the run, which is over; from any thread."""
         # What the dispatcher and the prefixes hold of this is let go, so that it is freed at once.
         if (dispatcher := vars(self).get("dispatcher")) is not None:
-            dispatcher.end()
+            dispatcher.admission.on_room = nobody_waits
         if self.ahead is not None:
             io_thread().send(self._leave)
 

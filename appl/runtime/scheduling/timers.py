@@ -6,6 +6,7 @@ Invariant: everything here is used on the I/O loop only.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from functools import partial
@@ -39,7 +40,11 @@ class LoopClock:
         return asyncio.get_running_loop().call_at(when, action)
 
 
-def wake(waiter: asyncio.Future[None]) -> None:
+Waiter = asyncio.Future[None] | asyncio.Future[int | None]
+"""A future that ends a wait; it has no value when the time does."""
+
+
+def wake(waiter: Waiter) -> None:
     """End the wait for *waiter*, if there is one still."""
     if not waiter.done():  # it is done if the waiting task was cancelled, or woken by another
         waiter.set_result(None)
@@ -50,8 +55,11 @@ async def sleep_until(clock: Clock, when: float) -> None:
     await wait_for(clock, when, asyncio.get_running_loop().create_future())
 
 
-async def wait_for(clock: Clock, when: float, waiter: asyncio.Future[None]) -> None:
-    """Wait until it is *when*, or *waiter* is woken."""
+async def wait_for(clock: Clock, when: float, waiter: Waiter) -> None:
+    """Wait until it is *when*, which may be never, or *waiter* is woken."""
+    if when == math.inf:
+        await waiter
+        return
     timer = clock.at(when, partial(wake, waiter))
     try:
         await waiter

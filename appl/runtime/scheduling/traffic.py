@@ -1,4 +1,4 @@
-"""The traffic to one server: slots, rate, the time it wants to be left alone, the circuit.
+"""The traffic to one server: slots, rate, and the models of it that refuse calls at present.
 
 Invariant: used on the I/O loop only, by one run or by all runs of a process that ask one server;
 attempts are let in, in the order of coming, whichever run they belong to. An attempt holds what it
@@ -8,18 +8,21 @@ has taken in one loan, which is given back once, however the attempt ends.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from appl.errors import BackendBusy, BackendError
+from appl.errors import BackendBusy, BackendError, BackendTimeout
 from appl.runtime.scheduling.accounts import Amounts, Reservation
-from appl.runtime.scheduling.circuit import OPEN, Breaker, Gate
-from appl.runtime.scheduling.policy import Policy, Retries
+from appl.runtime.scheduling.patience import Outage, RetryBudget
+from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.rate import Rate
-from appl.runtime.scheduling.retry import RetryBudget
-from appl.runtime.scheduling.timers import LoopClock
+from appl.runtime.scheduling.timers import Clock, LoopClock, wait_for, wake
+
+if TYPE_CHECKING:
+    from appl.runtime.scheduling.admission import Admission
 
 
 class Slots:
@@ -30,7 +33,7 @@ class Slots:
     control", 1988): one more for each answer at first, later one more for each round trip, half
     when turned away, at most once for all that was sent before.
 
-    ``size`` is the limit before it is rounded down. *most* is the limit that was given, *start* the
+    ``size`` is the limit before it is rounded down, ``most`` the limit that was given, *start* the
     first one that is tried. *on_room* is called when there is room for more than before.
     """
 
@@ -42,13 +45,16 @@ class Slots:
         *,
         slow: bool = False,
         adaptive: bool = True,
+        clock: Clock | None = None,
     ) -> None:
-        self._most, self._adaptive, self._on_room = most, adaptive, on_room
+        self._clock = clock or LoopClock()
+        self.most, self._adaptive, self._on_room = most, adaptive, on_room
         self._start = start if most is None else min(start, most)
         self.size: float | None = float(self._start) if slow else most
         self._doubling = True
         self._tried = slow
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._refused: dict[asyncio.Future[int | None], float] = {}
+        self._waiting: deque[asyncio.Future[int | None]] = deque()
         self.taken = 0
         self.epoch = 0
 
@@ -57,34 +63,47 @@ class Slots:
         """The number of attempts that may be there now; ``None`` without limit."""
         return None if self.size is None else int(self.size)
 
-    @property
-    def most(self) -> int | None:
-        """The limit that was given."""
-        return self._most
-
     def resize(self, most: int) -> None:
         """Set the limit that was given to *most*, and try that one first."""
-        self._most, self._start = most, min(self._start, most)
+        self.most, self._start = most, min(self._start, most)
         self.size, self._doubling = float(most), True
         self._let_in()
         self._on_room()
 
-    async def take(self) -> int:
-        """Wait for a slot and take it; returns the epoch, for ``busy`` and ``answered``."""
+    async def take(self, late: float | None = None) -> int | None:
+        """Wait for a slot and take it; returns the epoch, for ``busy`` and ``answered``.
+
+        A call that was refused gives *late*, the end of its patience: it goes before the others,
+        and gets ``None`` when it is to wait no longer. That is then, if the server bears less than
+        the limit that was given, and else at the next refusal.
+        """
         epoch = self.take_now()
         if epoch is not None:
             return epoch
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        turn: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+        until = math.inf
+        if late is None:
+            self._waiting.append(turn)
+        else:
+            self._refused[turn] = late
+            until = late if self.epoch and self.size != self.most else until
         try:
-            await turn
+            await wait_for(self._clock, until, turn)
         except asyncio.CancelledError:
             # Cancelled after its turn had come: the slot was taken for it, and would be lost.
-            if turn.done() and not turn.cancelled():
+            if turn.done() and not turn.cancelled() and turn.result() is not None:
                 self.taken -= 1
                 self._let_in()
             raise
-        return self.epoch
+        finally:
+            self._refused.pop(turn, None)
+        return None if turn.result() is None else self.epoch
+
+    def refuse(self, now: float) -> None:
+        """Let those wait no longer whose patience is over *now*."""
+        for turn, late in self._refused.items():
+            if late <= now:
+                wake(turn)
 
     def take_now(self) -> int | None:
         """Take a slot if there is ``room``; returns the epoch, or ``None``."""
@@ -99,20 +118,20 @@ class Slots:
         if self.size is not None and epoch == self.epoch and self.taken >= int(self.size):
             self._grow(self.size)
         self.taken -= 1
-        if self._waiting:
+        if self._waiting or self._refused:
             self._let_in()
 
     def give(self) -> None:
         """Give a slot back."""
         self.taken -= 1
-        if self._waiting:
+        if self._waiting or self._refused:
             self._let_in()
 
     def _grow(self, size: float) -> None:
         """Raise the limit, which was *size*: so many at once were borne."""
         self.size = size + (1 if self._doubling else 1 / size)
-        if self._most is not None:
-            self.size = min(self.size, self._most)
+        if self.most is not None:
+            self.size = min(self.size, self.most)
         if int(self.size) > int(size):
             self._let_in()
             self._on_room()
@@ -130,26 +149,28 @@ class Slots:
             self.size, self._doubling = max(1.0, self.size / 2), False
 
     def _let_in(self) -> None:
-        while self._waiting and (self.size is None or self.taken < int(self.size)):
-            turn = self._waiting.popleft()
-            if not turn.done():  # else it was cancelled
+        refused = iter([turn for turn in self._refused if not turn.done()])
+        while self.size is None or self.taken < int(self.size):
+            turn = next(refused, None)
+            if turn is None and not self._waiting:
+                return
+            turn = turn or self._waiting.popleft()
+            if not turn.done():  # else the call is gone
                 self.taken += 1  # here, not when its task runs: until then others would come
-                turn.set_result(None)
+                turn.set_result(self.epoch)
 
 
 class Loan:
     """The things that one attempt holds: reservation, slot, place in the rate, perhaps the probe.
 
-    ``asked`` are the tokens that it took of those of a minute; *retries* limit the time for which
-    a server may want to be left alone.
+    It is for *model*; ``asked`` are the tokens that it took of those of a minute.
     """
 
-    __slots__ = ("_retries", "_traffic", "asked", "epoch", "probe", "reserved")
+    __slots__ = ("_traffic", "asked", "epoch", "model", "reserved")
 
-    def __init__(self, traffic: Traffic, retries: Retries, epoch: int | None = None) -> None:
-        self._traffic, self._retries, self.epoch = traffic, retries, epoch
+    def __init__(self, traffic: Traffic, model: str, epoch: int | None = None) -> None:
+        self._traffic, self.model, self.epoch = traffic, model, epoch
         self.reserved: Reservation | None = None
-        self.probe = False
         self.asked = 0
 
     @property
@@ -160,11 +181,10 @@ class Loan:
     def answered(self, used: Amounts = Amounts(), tokens: int | None = None) -> None:  # noqa: B008
         """The attempt was answered: *used* is spent, and so many *tokens* of a minute."""
         traffic = self._traffic
-        # Before the slot goes back: the next attempt is let in by that, and finds the circuit
-        # closed and the limit as this answer leaves it.
-        self.probe = False
-        if traffic.breaker.failures:
-            traffic.breaker.answered()
+        # Before the slot goes back: the next attempt is let in by that, and finds the outage over
+        # and the limit as this answer leaves it.
+        if traffic.outages:
+            traffic.answered(self.model)
         if self.asked:
             self._put_right(tokens)
         reserved, self.reserved = self.reserved, None
@@ -176,22 +196,27 @@ class Loan:
 
     def failed(self, error: BaseException, used: Amounts) -> None:
         """It failed with *error*, and *used* is spent."""
-        traffic = self._traffic
-        probe, self.probe = self.probe, False
-        traffic.breaker.failed(error, probe)
+        if isinstance(error, BackendError):
+            self.refused(error)
         if isinstance(error, BackendBusy) and self.epoch is not None:
-            traffic.slots.busy(self.epoch)
-        if isinstance(error, BackendError) and error.retriable:
-            self._leave_alone(error.retry_after)
+            self._traffic.slots.busy(self.epoch)
         self.asked = 0
         self.back(used)
+
+    def refused(self, error: BackendError) -> None:
+        """Note for others that the server, or the connecting with it, has failed with *error*."""
+        traffic = self._traffic
+        if error.retriable:
+            traffic.refused(self.model, error, self)
+        elif not isinstance(error, BackendTimeout):  # whoever refuses a request is alive
+            traffic.answered(self.model)
 
     def back(self, used: Amounts = Amounts()) -> None:  # noqa: B008 - a value
         """Give back what is held; *used* is spent. A second time nothing happens."""
         # Each is forgotten as it is given back, so that errors on the way can come here again.
-        if self.probe:
-            self.probe = False
-            self._traffic.breaker.left(True)
+        outage = self._traffic.outages.get(self.model)
+        if outage is not None:
+            outage.left(self)
         if self.asked:
             self._put_right(0)
         reserved, self.reserved = self.reserved, None
@@ -207,33 +232,26 @@ class Loan:
         if tokens is not None and self._traffic.rate is not None:
             self._traffic.rate.settle(asked, tokens)
 
-    def _leave_alone(self, seconds: float | None) -> None:
-        if seconds and self._retries.attempts > 1:
-            self._traffic.gate.close(min(seconds, self._retries.patience_s))
-
-
-class User(Protocol):
-    """The part of a run that sends calls to the server."""
-
-    def has_room(self) -> None:
-        """Note that more calls may be sent than before."""
-
 
 class Traffic:
-    """The traffic to the server *whose*, under *policy*, with at most so many calls at once."""
+    """The traffic to one server, under *policy*, with at most so many calls at once.
 
-    def __init__(self, policy: Policy, whose: str, most: int | None) -> None:
+    ``outages`` are those of its models; usually there are none.
+    """
+
+    def __init__(self, policy: Policy, most: int | None) -> None:
         self.clock = policy.clock or LoopClock()
-        self._users: WeakSet[User] = WeakSet()
+        self._users: WeakSet[Admission] = WeakSet()
         self.slots = Slots(
             most,
             policy.concurrency_start,
             self._has_room,
             slow=policy.slow_start,
             adaptive=policy.adaptive,
+            clock=self.clock,
         )
-        self.gate = Gate(self.clock)
-        self.breaker = Breaker(policy.circuit, self.clock, whose)
+        self.outages: dict[str, Outage] = {}
+        self._policy = policy
         limits = policy.limits
         limited = limits.requests is not None or limits.tokens_per_minute is not None
         self.rate = Rate(limits, self.clock) if limited else None
@@ -244,17 +262,49 @@ class Traffic:
         """True if the tokens of a minute are limited."""
         return self.rate is not None and self.rate.by_tokens
 
-    def lend_slot(self, retries: Retries) -> Loan | None:
-        """A loan of nothing but a slot; ``None`` if none is free or the server may not be asked."""
-        if self.breaker.probe_at is not None or (self.gate.until != OPEN and self.gate.closed):
-            return None
-        epoch = self.slots.take_now()
-        return None if epoch is None else Loan(self, retries, epoch)
+    def lend_slot(self, model: str) -> Loan | None:
+        """A loan of nothing but a slot; ``None`` if none is free or one may have to wait first."""
+        epoch = None if self.outages else self.slots.take_now()
+        return None if epoch is None else Loan(self, model, epoch)
 
-    def join(self, user: User) -> None:
+    def outage(self, model: str) -> Outage:
+        """The outage of *model*, which may have just begun."""
+        found = self.outages.get(model)
+        if found is None:
+            policy = self._policy
+            found = self.outages[model] = Outage(self.clock, policy.retries, bool(policy.circuit))
+        return found
+
+    def refused(self, model: str, error: BackendError, attempt: Loan | None = None) -> None:
+        """Note that an *attempt* with *model* failed with *error*, which may pass."""
+        self.outage(model).refused(error, attempt)
+        self.slots.refuse(self.clock.now())
+        if self.gives_up:
+            self._has_room()  # for those in the queues, which end, too
+
+    def answered(self, model: str) -> None:
+        """Note that the server has answered a call for *model*."""
+        outage = self.outages.get(model)
+        if outage is not None:
+            outage.answered()
+            self.tidy(model)
+
+    def tidy(self, model: str) -> None:
+        """Forget the outage of *model* if it is over."""
+        outage = self.outages.get(model)
+        if outage is not None and outage.ended:
+            del self.outages[model]
+
+    @property
+    def gives_up(self) -> bool:
+        """True if calls wait no longer for a model that have waited since its outage began."""
+        return any(outage.over(outage.full) for outage in self.outages.values())
+
+    def join(self, user: Admission) -> None:
         """Tell *user* from now on when there is room, as long as it is there."""
         self._users.add(user)
 
     def _has_room(self) -> None:
+        """Have more calls come than before, if there are any."""
         for user in tuple(self._users):  # a run may end meanwhile, which changes the set
-            user.has_room()
+            user.on_room()
