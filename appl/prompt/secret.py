@@ -17,18 +17,14 @@ from typing import NoReturn
 from urllib.parse import quote, quote_plus, unquote
 
 from appl.errors import InvalidOption
-from appl.prompt.key_shapes import without_keys
+from appl.prompt.key_masking import without_keys
+from appl.prompt.secret_names import is_likely as is_likely
 
 SHORTEST = 4
 LONG_ENOUGH = 8  # of a value in the environment: shorter ones are ordinary words
 MASK = "***"
 UNRECORDED = "[secret]"
 """What stands for a secret among the words of a command."""
-_LIKELY = re.compile(
-    r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|_PWD$|_PAT$|_DSN$|PASS$|PRIVATE|PEM$|SIGNING"
-    r"|COOKIE|JWT|(?:^|_)AUTH(?:_|$)|AUTHORIZATION|SESSION_?ID|WEBHOOK|CONN(?:ECTION)?_?STR|HEADERS$",
-    re.I,
-)
 _PASSWORD = re.compile(r"://[^/\s:@]{0,256}:([^/\s@]{1,1024})@")
 _PAIR = re.compile(r"(?:^|,)[^=,]{1,256}=([^,]+)")
 _OPTION = re.compile(r"--?([A-Za-z0-9_-]{1,128})(?:=(.*))?", re.S)
@@ -73,11 +69,6 @@ class Secret:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Secret cannot be pickled: what is pickled can be read")
-
-
-def is_likely(name: str) -> bool:
-    """True if an environment variable of this *name* is likely to hold a secret."""
-    return _LIKELY.search(name) is not None
 
 
 def values_in(name: str, value: str) -> dict[str, str]:

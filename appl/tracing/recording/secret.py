@@ -15,7 +15,9 @@ from operator import call
 from typing import Any
 
 from appl.late import late_import
-from appl.prompt.key_shapes import FIRST, LONGEST, key_goes_on_from, may_go_on, without_keys
+from appl.prompt.key_masking import LONGEST, key_goes_on_from, may_go_on
+from appl.prompt.key_places import FIRST_OF_PLACES, without_told
+from appl.prompt.key_shapes import FIRST_OF_SHAPES, Instead, without_shapes
 from appl.prompt.secret import (
     CONCEALED,
     ENVIRONMENT,
@@ -79,15 +81,17 @@ class Secrets(SecretForms):
     @functools.cached_property
     def tests(self) -> list[_Test]:
         """Tests of which one at least is true of each text with a secret, in bytes."""
-        literals = [_literal(core) for core in self.cores]
-        groups = (literals[at : at + _AT_ONCE] for at in range(0, len(literals), _AT_ONCE))
-        return [*self._shaped, *(_test("|".join(group)) for group in groups)]
+        return [test for tests, _ in self._cleaners for test in tests]
 
     @functools.cached_property
-    def _shaped(self) -> list[_Test]:
-        """Tests of which one at least is true of each text with what looks like a key."""
-        first = FIRST if self._shapes else ()
-        return [*map(_test, first)]
+    def _cleaners(self) -> list[tuple[list[_Test], Callable[[str, Instead], str]]]:
+        """What takes secrets out, each behind tests of which one is true where it finds one."""
+        literals = [_literal(core) for core in self.cores]
+        groups = (literals[at : at + _AT_ONCE] for at in range(0, len(literals), _AT_ONCE))
+        known = [_test("|".join(group)) for group in groups]
+        kinds = ((FIRST_OF_SHAPES, without_shapes), (FIRST_OF_PLACES, without_told))
+        shaped = [([*map(_test, first)], without) for first, without in kinds if self._shapes]
+        return [(known, self.without), *shaped]
 
     def may_be_in(self, data: bytes) -> bool:
         """True if *data* may hold a secret; never false if it does."""
@@ -100,9 +104,10 @@ class Secrets(SecretForms):
             found.append(name)
             return f"[secret {name}]"
 
-        known = self.without(text, instead)
-        may_be_key = _is_any(self._shaped, known.encode("latin-1"))
-        return without_keys(known, instead) if may_be_key else known
+        for tests, without in self._cleaners:
+            if _is_any(tests, text.encode("latin-1")):
+                text = without(text, instead)
+        return text
 
     def masked(self, text: str, found: list[str]) -> str:
         """*text* without secrets; their names are added to *found*."""

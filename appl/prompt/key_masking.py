@@ -1,0 +1,102 @@
+"""Texts without what looks like a key: by its shape, or by the place where it stands.
+
+Invariant: pure functions; what stands in place of a key is the caller's.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Final
+
+from appl.prompt.key_places import (
+    AFTER_WORD,
+    BEFORE_VALUE,
+    OF_URL,
+    SHORTEST,
+    VALUE,
+    without_loosely_told,
+    without_told,
+)
+from appl.prompt.key_shapes import SHAPES, STARTS, Instead, places, stands_alone, without_shapes
+
+KINDS: Final = frozenset({*(shape.kind for shape in SHAPES), OF_URL, AFTER_WORD})
+"""The names that stand for what was found by its shape or by its place."""
+LONGEST: Final = 1 << 14
+"""Characters of the longest key that is looked for."""
+
+_LOOSE = (
+    re.compile(r"(://)([^/\s]{1,1024})(?=@)"),
+    re.compile(r"(?i)(\b(?:bearer|basic)\s{1,4})([\w.~+/=*-]{4,})"),
+    re.compile(r"()(\b(?:sk|pk|rk|gsk|xai|hf|ghp|key|nvapi|pplx|r8)[-_][\w*.-]{6,})"),
+    re.compile(r"()(\b(?:AIza|AKIA|ya29\.)[\w-]{8,})"),
+    re.compile(r"()(\beyJ[\w-]{8,4096}\.[\w-]{8,8192}\.[\w-]{0,4096})"),
+    re.compile(r"(?i)([?&](?:key|api[-_]?key|token|sig)=)([^&\s\"']+)"),
+)
+"""What may be a key, where a word too much does no harm: in messages that nobody replays."""
+
+
+def without_keys(text: str, instead: Instead) -> str:
+    """*text* with what *instead* makes of a kind of key in place of each key.
+
+    These are keys of a known shape, passwords in URLs and in other places that are known, and texts
+    of high entropy after a telling name. A word that stands for a password in examples is none.
+    """
+    return without_told(without_shapes(text, instead), instead)
+
+
+def without_likely_keys(text: str, instead: str) -> str:
+    """*text* with *instead* in place of each key, and of whatever else may be one.
+
+    That is for messages, logs and arguments, in which a word may be lost.
+    """
+
+    def shown(kind: str) -> str:
+        return instead
+
+    text = without_loosely_told(without_keys(text, shown), shown)
+    for pattern in _LOOSE:
+        text = pattern.sub(lambda found: found[1] + instead, text)
+    return text
+
+
+# -- where a text may go on ----------------------------------------------------------------------
+
+_RUN = r"[A-Za-z0-9+/=_.~:%|@-]"
+_END = re.compile(rf"{_RUN}*\s{{0,2}}\Z", re.A)
+_BEGINNING = re.compile(rf"\s{{0,2}}{_RUN}*", re.A)
+
+
+def may_go_on(before: str, after: str) -> bool:
+    """True if a key may begin at the end of the text *before* and end in *after*."""
+    end, beginning = _END.search(before), _BEGINNING.match(after)
+    return len(end[0] if end else "") + len(beginning[0] if beginning else "") >= SHORTEST
+
+
+def key_goes_on_from(text: str) -> int:
+    """The beginning of a key that may go on after the end of *text*; else the length of *text*."""
+    run = _END.search(text)
+    begun = len(text) if run is None else run.start()
+    starts = (
+        begun + at
+        for start, shape in STARTS
+        for at in places(text[begun:], start)
+        if shape.before or stands_alone(text, begun + at)
+    )
+    first = min(starts, default=len(text))
+    found = _last_key().search(text)
+    return first if found is None else min(first, found.start(found.lastindex or 0))
+
+
+@cache
+def _last_key() -> re.Pattern[str]:
+    """What else may go on after a text: a group is where another text stands before it."""
+    end = "-----END [A-Z0-9 ]{0,60}-----"
+    return re.compile(
+        rf"LS0tLS1CRUdJTi[A-Za-z0-9+/=\s\\]*\Z|(?<![A-Za-z0-9])[A-Za-z0-9]{{6}}_[A-Za-z0-9]{{4,29}}\Z"
+        r"|-----[BEGIN]{0,5}\Z|-----BEGIN [A-Z0-9 ]{0,60}-{0,5}"
+        rf"(?:\Z|(?<=KEY-----|OCK-----)(?:(?!{end})[\s\S])*\Z)"
+        r"|://[^/\s:@\"'<>]{0,256}:([^/\s@\"'<>]*)\Z"
+        rf"|(?:{'|'.join(BEFORE_VALUE)})({VALUE}*)\Z",
+        re.A,
+    )
