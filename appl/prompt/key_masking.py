@@ -5,20 +5,29 @@ Invariant: pure functions; what stands in place of a key is the caller's.
 
 from __future__ import annotations
 
-import re
-from functools import cache
+from collections.abc import Iterator
 from typing import Final
 
 from appl.prompt.key_places import (
     AFTER_WORD,
     BEFORE_VALUE,
     OF_URL,
+    QUICK_NAMES,
+    QUICK_PLACES,
     SHORTEST,
     VALUE,
     without_loosely_told,
     without_told,
 )
-from appl.prompt.key_shapes import SHAPES, STARTS, Instead, places, stands_alone, without_shapes
+from appl.prompt.key_shapes import (
+    QUICK_SHAPES,
+    QUICK_STARTS,
+    SHAPES,
+    STARTS,
+    stands_alone,
+    without_shapes,
+)
+from appl.prompt.text_search import Instead, places, regex
 
 KINDS: Final = frozenset({*(shape.kind for shape in SHAPES), OF_URL, AFTER_WORD})
 """The names that stand for what was found by its shape or by its place."""
@@ -26,14 +35,35 @@ LONGEST: Final = 1 << 14
 """Characters of the longest key that is looked for."""
 
 _LOOSE = (
-    re.compile(r"(://)([^/\s]{1,1024})(?=@)"),
-    re.compile(r"(?i)(\b(?:bearer|basic)\s{1,4})([\w.~+/=*-]{4,})"),
-    re.compile(r"()(\b(?:sk|pk|rk|gsk|xai|hf|ghp|key|nvapi|pplx|r8)[-_][\w*.-]{6,})"),
-    re.compile(r"()(\b(?:AIza|AKIA|ya29\.)[\w-]{8,})"),
-    re.compile(r"()(\beyJ[\w-]{8,4096}\.[\w-]{8,8192}\.[\w-]{0,4096})"),
-    re.compile(r"(?i)([?&](?:key|api[-_]?key|token|sig)=)([^&\s\"']+)"),
+    r"(://)([^/\s]{1,1024})(?=@)",
+    r"((?i:\b(?:bearer|basic))\s{1,4})([\w.~+/=*-]{4,})",
+    r"()(\b(?:sk|pk|rk|gsk|xai|hf|ghp|key|nvapi|pplx|r8)[-_][\w*.-]{6,})",
+    r"()(\b(?:AIza|AKIA|ya29\.)[\w-]{8,})",
+    r"()(\beyJ[\w-]{8,4096}\.[\w-]{8,8192}\.[\w-]{0,4096})",
+    r"([?&](?i:key|api[-_]?key|token|sig)=)([^&\s\"']+)",
 )
 """What may be a key, where a word too much does no harm: in messages that nobody replays."""
+
+_AT_ONCE = 5
+"""Patterns of shapes and places that are looked for at once; with more of them it takes longer."""
+
+
+def _first() -> Iterator[str]:
+    yield from QUICK_STARTS
+    several = (*QUICK_SHAPES, *QUICK_PLACES)
+    for at in range(0, len(several), _AT_ONCE):
+        yield "|".join(several[at : at + _AT_ONCE])
+    yield QUICK_NAMES
+
+
+FIRST: Final = tuple(_first())
+"""Patterns for an engine that is linear in time, of which one at least finds something in each text
+with a key. There are some, as it looks for a few beginnings at once and not for hundreds."""
+CLEANERS: Final = (
+    ((*QUICK_STARTS, "|".join(QUICK_SHAPES)), without_shapes),
+    ((*QUICK_PLACES, QUICK_NAMES), without_told),
+)
+"""What takes keys out, each behind such patterns for what it finds."""
 
 
 def without_keys(text: str, instead: Instead) -> str:
@@ -56,26 +86,25 @@ def without_likely_keys(text: str, instead: str) -> str:
 
     text = without_loosely_told(without_keys(text, shown), shown)
     for pattern in _LOOSE:
-        text = pattern.sub(lambda found: found[1] + instead, text)
+        text = regex(pattern).sub(lambda found: found[1] + instead, text)
     return text
 
 
 # -- where a text may go on ----------------------------------------------------------------------
 
 _RUN = r"[A-Za-z0-9+/=_.~:%|@-]"
-_END = re.compile(rf"{_RUN}*\s{{0,2}}\Z", re.A)
-_BEGINNING = re.compile(rf"\s{{0,2}}{_RUN}*", re.A)
+_END, _BEGINNING = rf"{_RUN}*\s{{0,2}}\Z", rf"\s{{0,2}}{_RUN}*"
 
 
 def may_go_on(before: str, after: str) -> bool:
     """True if a key may begin at the end of the text *before* and end in *after*."""
-    end, beginning = _END.search(before), _BEGINNING.match(after)
+    end, beginning = regex(_END).search(before), regex(_BEGINNING).match(after)
     return len(end[0] if end else "") + len(beginning[0] if beginning else "") >= SHORTEST
 
 
 def key_goes_on_from(text: str) -> int:
     """The beginning of a key that may go on after the end of *text*; else the length of *text*."""
-    run = _END.search(text)
+    run = regex(_END).search(text)
     begun = len(text) if run is None else run.start()
     starts = (
         begun + at
@@ -84,19 +113,16 @@ def key_goes_on_from(text: str) -> int:
         if shape.before or stands_alone(text, begun + at)
     )
     first = min(starts, default=len(text))
-    found = _last_key().search(text)
+    found = regex(_LAST).search(text)
     return first if found is None else min(first, found.start(found.lastindex or 0))
 
 
-@cache
-def _last_key() -> re.Pattern[str]:
-    """What else may go on after a text: a group is where another text stands before it."""
-    end = "-----END [A-Z0-9 ]{0,60}-----"
-    return re.compile(
-        rf"LS0tLS1CRUdJTi[A-Za-z0-9+/=\s\\]*\Z|(?<![A-Za-z0-9])[A-Za-z0-9]{{6}}_[A-Za-z0-9]{{4,29}}\Z"
-        r"|-----[BEGIN]{0,5}\Z|-----BEGIN [A-Z0-9 ]{0,60}-{0,5}"
-        rf"(?:\Z|(?<=KEY-----|OCK-----)(?:(?!{end})[\s\S])*\Z)"
-        r"|://[^/\s:@\"'<>]{0,256}:([^/\s@\"'<>]*)\Z"
-        rf"|(?:{'|'.join(BEFORE_VALUE)})({VALUE}*)\Z",
-        re.A,
-    )
+_END_OF_KEY = "-----END [A-Z0-9 ]{0,60}-----"
+_LAST = (
+    r"LS0tLS1CRUdJTi[A-Za-z0-9+/=\s\\]*\Z|(?<![A-Za-z0-9])[A-Za-z0-9]{6}_[A-Za-z0-9]{4,29}\Z"
+    r"|-----[BEGIN]{0,5}\Z|-----BEGIN [A-Z0-9 ]{0,60}-{0,5}"
+    rf"(?:\Z|(?<=KEY-----|OCK-----)(?:(?!{_END_OF_KEY})[\s\S])*\Z)"
+    r"|://[^/\s:@\"'<>]{0,256}:([^/\s@\"'<>]*)\Z"
+    rf"|(?:{'|'.join(BEFORE_VALUE)})({VALUE}*)\Z"
+)
+"""What else may go on after a text: a group is where another text stands before it."""

@@ -1,7 +1,7 @@
 """Secrets that are known by where they stand: in a URL, a header, a command, after a telling name.
 
-Invariant: a text in which no pattern of ``FIRST_OF_PLACES`` finds anything has no secret for
-``without_told``; these patterns are also valid in the syntax of Rust.
+Invariant: a text in which no pattern of ``QUICK_PLACES`` or ``QUICK_NAMES`` finds anything has no
+secret for ``without_told``; these patterns are also valid in the syntax of Rust.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
-from appl.prompt.key_shapes import Instead, Span, places, replaced
 from appl.prompt.randomness import is_random
 from appl.prompt.secret_names import WORDS, is_kind_of_key, is_likely
+from appl.prompt.text_search import Instead, Span, places, regex, replaced
 
 OF_URL: Final = "password of a URL"
 AFTER_WORD: Final = "key or password"
@@ -37,73 +37,56 @@ _CLOSED, _OPENED = r"[\\\"'`\]]{0,6}", r"\s{0,4}[\\\"'`]{0,6}"
 _SCHEME = rf"(?:(?:{'|'.join(_cased(['bearer', 'basic', 'token']))})\s{{1,4}})?"
 _FOUND = rf"{_SCHEME}(?=({VALUE}{{{SHORTEST},4096}}))"
 
-_IN_URL = re.compile(r"(://[^/\s:@\"'<>]{0,256}:)([^/\s@\"'<>]{3,1024})(?=@)", re.A)
+_IN_URL = r"(://[^/\s:@\"'<>]{0,256}:)([^/\s@\"'<>]{3,1024})(?=@)"
 _SPACE, _PLAIN = r"(?:\s|\\[nrt]){1,20}", r"[^\s\\]{1,128}"
-_CREDENTIALS: Final = tuple(
-    (part, re.compile(pattern, re.A))
-    for part, pattern in (
-        (
-            "curl",
-            r"(curl\s(?:(?:[^\n]|\\\n){0,400}?\s)?(?:-u|--user)[ =]?[\\\"']{0,4}"
-            r"[^\s:\"'\\]{1,128}:)([^\s\"'\\]{4,256})",
-        ),
-        (
-            "machine",
-            rf"(machine{_SPACE}{_PLAIN}{_SPACE}login{_SPACE}{_PLAIN}{_SPACE}password{_SPACE})"
-            r"([^\s\"'\\]{4,256})",
-        ),
-        (";", r"(;\s?(?:Password|password|PASSWORD|Pwd|pwd|PWD)=)([^;&\s\"'\\]{4,256})"),
-        ("otpauth", r"(otpauth://[^\s\"'<>]{1,512}?[?&;]secret=)([A-Za-z2-7]{8,256})"),
-    )
-)
-"""Places where whatever stands is a password, unless it is a placeholder, behind a part of each."""
-_SIGNATURE = re.compile(
+_CREDENTIALS: Final = {
+    "curl": (
+        r"(curl\s(?:(?:[^\n]|\\\n){0,400}?\s)?(?:-u|--user)[ =]?[\\\"']{0,4}[^\s:\"'\\]{1,128}:)"
+        r"([^\s\"'\\]{4,256})"
+    ),
+    "machine": (
+        rf"(machine{_SPACE}{_PLAIN}{_SPACE}login{_SPACE}{_PLAIN}{_SPACE}password{_SPACE})"
+        r"([^\s\"'\\]{4,256})"
+    ),
+    ";": r"(;\s?(?:Password|password|PASSWORD|Pwd|pwd|PWD)=)([^;&\s\"'\\]{4,256})",
+    "otpauth": r"(otpauth://[^\s\"'<>]{1,512}?[?&;]secret=)([A-Za-z2-7]{8,256})",
+}
+"""Places where whatever stands is a password, unless it is a placeholder, by a part of each."""
+_SIGNATURE = (
     r"((?:[?&;]|amp;|u0026|[ ,-])(?:sig|Signature)=)"
-    r"((?:[A-Za-z0-9+/_~-]|%[0-9A-Fa-f]{2}){20,1024}={0,2})",
-    re.A,
+    r"((?:[A-Za-z0-9+/_~-]|%[0-9A-Fa-f]{2}){20,1024}={0,2})"
 )
-_COOKIES = re.compile(
-    rf"((?:Cookie|cookie|COOKIE){_QUOTES}\s?:\s?{_QUOTES})([^\r\n\"'\\]{{1,8192}})", re.A
-)
-_COOKIE = re.compile(r"(=)([^=;,\s]{15,4096}=*)")
+_COOKIES = rf"((?:Cookie|cookie|COOKIE){_QUOTES}\s?:\s?{_QUOTES})([^\r\n\"'\\]{{1,8192}})"
+_COOKIE = r"(=)([^=;,\s]{15,4096}=*)"
 
-_SIGN = re.compile(rf"[:=|>][=>]?{_OPENED}{_FOUND}", re.A)
-_LOOSE_SIGN = re.compile(
-    r"[:=]\s{0,4}[\"']?(?!\[secret\]|(?i:bearer|basic)\b)(?=([\w.~+/=*-]{6,}))"
-)
-_IS = re.compile(rf" is\s{_OPENED}{_FOUND}", re.A)
-_OPTION = re.compile(rf"--([A-Za-z0-9][A-Za-z0-9_-]{{1,42}})\s{{1,4}}{_QUOTES}{_FOUND}", re.A)
-_VARIABLE = re.compile(
-    rf"(?:ENV|ARG|SetEnv|setx?)\s{{1,4}}({_NAME}{{1,{_LONGEST_NAME}}})\s{{1,4}}{_QUOTES}{_FOUND}",
-    re.A,
-)
+_SIGN = rf"[:=|>][=>]?{_OPENED}{_FOUND}"
+_LOOSE_SIGN = r"[:=]\s{0,4}[\"']?(?!\[secret\]|(?i:bearer|basic)\b)(?=([A-Za-z0-9_.~+/=*-]{6,}))"
+_IS = rf" is\s{_OPENED}{_FOUND}"
+_SPACES = rf"\s{{1,4}}{_QUOTES}"
+_OPTION = rf"--([A-Za-z0-9][A-Za-z0-9_-]{{1,42}}){_SPACES}{_FOUND}"
+_VARIABLE = rf"(?:ENV|ARG|SetEnv|setx?)\s{{1,4}}({_NAME}{{1,{_LONGEST_NAME}}}){_SPACES}{_FOUND}"
 _SPACED: Final = tuple(
-    re.compile(rf"({word})\s{{1,4}}{_QUOTES}{_FOUND}", re.A)
+    rf"({word}){_SPACES}{_FOUND}"
     for word in ("ass(?:word|wd|phrase)", "ASS(?:WORD|WD|PHRASE)", "earer", "EARER", "asic", "ASIC")
 )
 """Names that a value may follow after a space alone, without their first letter: a pattern that
 begins with letters is looked for ten times as fast as one that begins with a choice of them."""
 
-_NAME_BACKWARDS = re.compile(
-    rf"\s{{0,4}}{_CLOSED}({_NAME}{{1,{_LONGEST_NAME}}})(?: ([A-Za-z]{{1,20}})(?![A-Za-z0-9]))?",
-    re.A,
+_NAME_BACKWARDS = (
+    rf"\s{{0,4}}{_CLOSED}({_NAME}{{1,{_LONGEST_NAME}}})(?: ([A-Za-z]{{1,20}})(?![A-Za-z0-9]))?"
 )
-_FIELD_BACKWARDS = re.compile(
-    rf"{_QUOTES}(?:\s|[nrt]\\){{0,40}},?{_QUOTES}({_NAME}{{1,{_LONGEST_NAME}}})", re.A
-)
+_FIELD_BACKWARDS = rf"{_QUOTES}(?:\s|[nrt]\\){{0,40}},?{_QUOTES}({_NAME}{{1,{_LONGEST_NAME}}})()"
 """What stands before a sign, read from right to left; and before a field that is called value."""
-
 
 AFTER_NAME: Final = (
     rf"{_NAME}{{0,40}}(?:{_CLOSED}(?:\s{{0,4}}(?:[:=|>][=>]?|->)|\s{{1,4}}is\s){_OPENED}"
     rf"|{_QUOTES},?(?:\s|\\[nrt]){{0,40}}{_QUOTES}[Vv]alue{_CLOSED}\s{{0,4}}[:=|>]{_OPENED}){_SCHEME}"
 )
 """All that stands between a word of a telling name and a value that a sign says it has."""
-_SPACES = rf"\s{{1,4}}{_QUOTES}{_SCHEME}"
 BEFORE_VALUE: Final = (
     rf"(?:{'|'.join(_TELLING)}){AFTER_NAME}",
-    rf"(?:[Pp]ass(?:word|wd|phrase)|PASS(?:WORD|WD|PHRASE)|[Bb]earer|BEARER|[Bb]asic|BASIC){_SPACES}",
-    rf"(?:--|(?:ENV|ARG|SetEnv|setx?)\s{{1,4}}){_NAME}{{2,{_LONGEST_NAME}}}{_SPACES}",
+    rf"(?:[Pp]ass(?:word|wd|phrase)|PASS(?:WORD|WD|PHRASE)|[Bb]earer|BEARER|[Bb]asic|BASIC){_SPACES}{_SCHEME}",
+    rf"(?:--|(?:ENV|ARG|SetEnv|setx?)\s{{1,4}}){_NAME}{{2,{_LONGEST_NAME}}}{_SPACES}{_SCHEME}",
     rf"(?:-u|--user)[ =]?{_QUOTES}[^\s:\"'\\]{{1,128}}:",
     r"[?&;](?:sig|Signature)=",
     rf"(?:Cookie|cookie|COOKIE){_QUOTES}\s?:[^\r\n\"'\\]{{0,400}}=",
@@ -111,23 +94,18 @@ BEFORE_VALUE: Final = (
 """Patterns of what stands before a value that is or may be a secret."""
 
 
-def _quick() -> Iterator[str]:
-    yield r"://[^/\s:@\"'<>]{0,256}:[^/\s@\"'<>]+@|sig=[A-Za-z0-9+/_~%-]{20}"
-    yield (
-        r"curl\s(?:(?:[^\n]|\\\n){0,400}\s)?(?:-u|--user)|machine(?:\s|\\)[\s\S]{0,400}password"
-        "|otpauth://"
-    )
-    words = "|".join(_TELLING)
-    yield (
-        rf"(?:{words})(?:{AFTER_NAME}|{_NAME}{{0,40}}{_SPACES}){VALUE}{{{SHORTEST}}}"
-        rf"|(?:Cook|cook|COOK)(?:ie|IE){_QUOTES}\s?:|(?:Pass|pass|PASS)(?:word|WORD)=|(?:Pwd|pwd|PWD)="
-        "|Signature="
-    )
-
-
-FIRST_OF_PLACES: Final = tuple(_quick())
-"""Patterns for an engine that is linear in time, of which one at least finds something in each text
-in which something stands where a secret usually stands."""
+QUICK_PLACES: Final = (
+    r"://[^/\s:@\"'<>]{0,256}:[^/\s@\"'<>]+@|sig=[A-Za-z0-9+/_~%-]{20}",
+    r"curl\s(?:(?:[^\n]|\\\n){0,400}\s)?(?:-u|--user)|machine(?:\s|\\)[\s\S]{0,400}password"
+    "|otpauth://",
+)
+QUICK_NAMES: Final = (
+    rf"(?:{'|'.join(_TELLING)})(?:{AFTER_NAME}|{_NAME}{{0,40}}{_SPACES}{_SCHEME})"
+    rf"{VALUE}{{{SHORTEST}}}|(?:Cook|cook|COOK)(?:ie|IE){_QUOTES}\s?:"
+    "|(?:Pass|pass|PASS)(?:word|WORD)=|(?:Pwd|pwd|PWD)=|Signature="
+)
+"""Patterns for an engine that is linear in time: one at least finds something in each text in which
+something stands where a secret usually stands."""
 
 
 def without_told(text: str, instead: Instead) -> str:
@@ -143,14 +121,15 @@ def without_told(text: str, instead: Instead) -> str:
         return found[1] + instead(AFTER_WORD) if is_secret(found[2]) else found[0]
 
     if "://" in text:
-        text = _IN_URL.sub(password, text)
-    for part, pattern in _CREDENTIALS:
+        text = regex(_IN_URL).sub(password, text)
+    for part, pattern in _CREDENTIALS.items():
         if part in text:
-            text = pattern.sub(credential, text)
+            text = regex(pattern).sub(credential, text)
     if "sig=" in text or "Signature=" in text:
-        text = _SIGNATURE.sub(value, text)
+        text = regex(_SIGNATURE).sub(value, text)
     if "ookie" in text or "COOKIE" in text:
-        text = _COOKIES.sub(lambda found: found[1] + _COOKIE.sub(value, found[2]), text)
+        each = regex(_COOKIE)
+        text = regex(_COOKIES).sub(lambda found: found[1] + each.sub(value, found[2]), text)
     return replaced(text, _values_in(text), instead)
 
 
@@ -158,7 +137,7 @@ def without_loosely_told(text: str, instead: Instead) -> str:
     """*text* without whatever stands after a telling name and a sign, random or not."""
     spans = (
         (*found.span(1), AFTER_WORD)
-        for found in _LOOSE_SIGN.finditer(text)
+        for found in regex(_LOOSE_SIGN).finditer(text)
         if _tells(*_name_before(text, found.start()))
     )
     return replaced(text, spans, instead)
@@ -166,16 +145,16 @@ def without_loosely_told(text: str, instead: Instead) -> str:
 
 def _values_in(text: str) -> Iterator[Span]:
     """The spans of *text* that are random values of telling names."""
-    for found in _SIGN.finditer(text):
+    for found in regex(_SIGN).finditer(text):
         yield from _value(text, found, *_name_before(text, found.start()))
     for at in places(text, " is"):
-        if (found_is := _IS.match(text, at)) is not None:
+        if (found_is := regex(_IS).match(text, at)) is not None:
             yield from _value(text, found_is, *_name_before(text, at))
     for pattern in (_OPTION, _VARIABLE):
-        for found in pattern.finditer(text):
+        for found in regex(pattern).finditer(text):
             yield from _value(text, found, found[1], "")
     for pattern in _SPACED:
-        for found in pattern.finditer(text):
+        for found in regex(pattern).finditer(text):
             if (first := text[max(found.start() - 1, 0)]) in "pPbB":
                 yield from _value(text, found, first + found[1], "")
 
@@ -183,16 +162,17 @@ def _values_in(text: str) -> Iterator[Span]:
 def _name_before(text: str, at: int) -> tuple[str, str]:
     """The name that ends *at* a sign in *text*, and another word before it; or empty texts."""
     backwards = text[max(at - 160, 0) : at][::-1]
-    found = _NAME_BACKWARDS.match(backwards)
+    found = regex(_NAME_BACKWARDS).match(backwards)
     if found is None:
         return "", ""
     if found[1] in ("eulav", "eulaV"):
-        found = _FIELD_BACKWARDS.match(backwards, found.end(1)) or found
-    name = found[1][::-1]
-    if name[0] in "nrt" and backwards[found.end(1) : found.end(1) + 1] == "\\":
+        found = regex(_FIELD_BACKWARDS).match(backwards, found.end(1)) or found
+    name, before = found[1][::-1], backwards[found.end(1) : found.end(1) + 1]
+    if before == ":":  # the end of another name, as in AWS::IAM::AccessKey
+        return "", ""
+    if name[0] in "nrt" and before == "\\":
         name = name[1:]  # of an escape: the line begins with the name
-    other = (found[2] or "")[::-1] if found.re is _NAME_BACKWARDS else ""
-    return name, other
+    return name, (found[2] or "")[::-1]
 
 
 def _value(text: str, found: re.Match[str], name: str, other: str) -> Iterator[Span]:
@@ -221,15 +201,23 @@ def _tells(name: str, other: str) -> bool:
 
 
 _OF_CODE = re.compile(r"[A-Za-z_]{2,}(?:\.[A-Za-z_]\w*)+", re.A)
-_UUID = re.compile("[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+
+
+_WEAK = re.compile(
+    "(?i)session[_-]?id|webhook|(?:client|request|change|lock|update|creation|action)[_-]?token"
+)
+"""Names of what is often no more than a number of something."""
+_ADDRESS = re.compile("https?:|arn:")
 
 
 def _is_value(text: str, name: str, value: str, end: int) -> bool:
     """True if *value*, which ends at *end* of *text*, may be the secret that is called *name*."""
     if text[end : end + 1] in ("(", "[") or _OF_CODE.fullmatch(value):
         return False
-    if _UUID.fullmatch(value) and not re.search("(?i)key|token|secret|passw", name):
-        return False  # as of a session or a webhook: often no more than a number of it
+    if _WEAK.search(name) and not value.isalnum() and not _ADDRESS.match(value):
+        return False
+    if _ADDRESS.match(value) and "webhook" not in name.lower():
+        return False  # what is secret in it is known by other rules
     may_be_basic = re.search("(?i)auth|basic", name) is not None
     return is_secret(value) or (may_be_basic and _holds_password(value))
 
@@ -239,7 +227,12 @@ def is_secret(value: str) -> bool:
     if value[0] in "$%" or "EXAMPLE" in value:
         return False
     parts = re.split("[.:|=]|%[0-9A-F]{2}", value)
-    return any(len(part) >= SHORTEST and is_random(part) for part in parts)
+    return any(len(part) >= SHORTEST and is_random(part, words=_words(part)) for part in parts)
+
+
+def _words(part: str) -> float:
+    """The most pairs of letters of words in *part*: names in source code have no digits."""
+    return 0.3 if part.isalpha() else 0.45
 
 
 def _holds_password(value: str) -> bool:

@@ -1,19 +1,19 @@
 """The shapes of well-known keys, which their providers publish.
 
 One list, as of November 2026, for all that is recorded, logged or shown. Each shape has the page
-beside it that documents it. Invariant: a text in which no pattern of ``FIRST_OF_SHAPES`` finds
-anything has no key for ``without_shapes``; these patterns are also valid in the syntax of Rust.
+beside it that documents it. Invariant: a text in which no pattern of ``QUICK_STARTS`` and
+``QUICK_SHAPES`` finds anything has no key for ``without_shapes``; these are also valid in Rust.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
 from appl.prompt.randomness import is_random
+from appl.prompt.text_search import Instead, Span, places, regex, replaced
 
 _WORD = "[A-Za-z0-9_-]"
 _ALNUM = "[A-Za-z0-9]"
@@ -22,7 +22,7 @@ _UUID = "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]
 _LINE_END = r"(?:\\{1,4}[nrt]|[\s\"'`+,>|#*\\])"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class KeyShape:
     """A kind of key: how it begins, how it goes on, and where its pages are.
 
@@ -38,16 +38,6 @@ class KeyShape:
     exact: bool = False
     quick: str = field(default="", repr=False)
     """A pattern of its own for the quick test, where a start is too short or too frequent."""
-
-    @cached_property
-    def going_on(self) -> re.Pattern[str]:
-        """The pattern of a key after its start."""
-        return re.compile(self.rest, re.A)
-
-    @cached_property
-    def preceding(self) -> re.Pattern[str]:
-        """The pattern of the part of a key before its start, at the end of a text."""
-        return re.compile(rf"(?:{self.before})\Z", re.A)
 
 
 def _starts(text: str) -> tuple[str, ...]:
@@ -120,6 +110,7 @@ SHAPES: Final = (
         _starts("xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xapp- xoxe.xox"),
         "[A-Za-z0-9_-]{12,512}",
         exact=True,
+        quick="(?:xox[a-z][.-]|xapp-)[A-Za-z0-9_-]{10}",
     ),
     KeyShape(
         "webhook",
@@ -179,10 +170,24 @@ SHAPES: Final = (
     ),
     KeyShape(
         _SERVICE,
-        "docs.digitalocean.com/reference/api, shopify.dev/docs/apps/build, docs.databricks.com",
+        "docs.digitalocean.com/reference/api",
+        _starts("doo_v1_ dop_v1_ dor_v1_"),
+        "[a-f0-9]{32,80}",
+        quick="_v1_[a-f0-9]{32}",
+    ),
+    KeyShape(
+        _SERVICE,
+        "shopify.dev/docs/apps/build",
+        _starts("shpat_ shpca_ shppa_ shpss_"),
+        "[a-fA-F0-9]{32,80}",
+        quick="shp[a-z]{2}_[a-fA-F0-9]{32}",
+    ),
+    KeyShape(
+        _SERVICE,
+        "docs.databricks.com/aws/en/dev-tools/auth/pat",
         _starts(
-            "doo_v1_ dop_v1_ dor_v1_ shpat_ shpca_ shppa_ shpss_ prtapi_ dapi sbp_ pul- sntryu_"
-            " squ_ sqp_ sqa_ bkua_ shippo_live_ shippo_test_ s-s4t2ud- s-s4t2af-"
+            "dapi prtapi_ sbp_ pul- sntryu_ squ_ sqp_ sqa_ bkua_ shippo_live_ shippo_test_"
+            " s-s4t2ud- s-s4t2af-"
         ),
         "[a-fA-F0-9]{32,80}(?:-[0-9])?",
     ),
@@ -229,6 +234,7 @@ SHAPES: Final = (
         "docs.doppler.com/reference/auth-token-formats",
         _starts("dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit."),
         r"(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}",
+        quick=r"dp\.[a-z]{2,5}\.[a-zA-Z0-9_-]{2}",
     ),
     KeyShape(
         _SERVICE,
@@ -419,33 +425,26 @@ SHAPES: Final = (
 
 _FIRST_LETTERS = 4
 """Letters of a start that the quick test looks for: so many are found at once."""
-_AT_ONCE, _OWN_AT_ONCE = 43, 4
-"""Starts, and patterns of shapes, in one pattern; with more of them it takes longer."""
+_AT_ONCE = 44
+"""Starts in one pattern; with more of them it takes longer."""
 _KEY_SIGN = "[A-Za-z0-9+/_=~.@:-]"
 
 
-def _quick() -> Iterator[str]:
+def _of_starts() -> Iterator[str]:
     every = dict.fromkeys(
         start[:_FIRST_LETTERS] for shape in SHAPES if not shape.quick for start in shape.starts
     )
-    starts = sorted(map(re.escape, every))
+    starts = sorted(map(re.escape, every), key=str.lower)
     for at in range(0, len(starts), _AT_ONCE):
         yield f"(?:{'|'.join(starts[at : at + _AT_ONCE])}){_KEY_SIGN}{{12}}"
-    own = [shape.quick for shape in SHAPES if shape.quick]
-    for at in range(0, len(own), _OWN_AT_ONCE):
-        yield "|".join(own[at : at + _OWN_AT_ONCE])
 
 
-FIRST_OF_SHAPES: Final = tuple(_quick())
-"""Patterns for an engine that is linear in time, of which one at least finds something in each text
-that holds the shape of a key. There are some, because it looks for a few beginnings at once."""
+QUICK_STARTS: Final = tuple(_of_starts())
+QUICK_SHAPES: Final = tuple(shape.quick for shape in SHAPES if shape.quick)
+"""Patterns for an engine that is linear in time: one at least finds something in each text that
+holds the shape of a key. Those of starts are as long as that engine takes at once."""
 
 # -- the search ----------------------------------------------------------------------------------
-
-Instead = Callable[[str], str]
-"""A function from the name of what was found to the text in its place."""
-Span = tuple[int, int, str]
-"""The start and the end of what was found, and its name."""
 
 STARTS: Final = tuple((start, shape) for shape in SHAPES for start in shape.starts)
 """Every start, with its shape."""
@@ -454,31 +453,13 @@ _MOST_BEFORE = 64
 _FEWEST, _WORDS = 6, 0.6
 """What is random after a start, which tells something by itself; see ``is_random``."""
 _SIGNS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
-_ESCAPE = re.compile(r"(?:\\[nrtbfv]|\\[ux](?:00)?[0-9A-Fa-f]{2}|%[0-9A-Fa-f]{2})\Z", re.A)
-_BLOB = re.compile(r"[A-Za-z0-9+/_-]{24}\Z", re.A)
+_ESCAPE = r"(?:\\[nrtbfv]|\\[ux](?:00)?[0-9A-Fa-f]{2}|%[0-9A-Fa-f]{2})\Z"
+_BLOB = r"[A-Za-z0-9+/_-]{24}\Z"
 
 
 def without_shapes(text: str, instead: Instead) -> str:
     """*text* without the keys of a known shape."""
     return replaced(text, _found_in(text), instead)
-
-
-def replaced(text: str, spans: Iterable[Span], instead: Instead) -> str:
-    """*text* with other text in place of *spans*; of two that overlap, the first one counts."""
-    done, parts = 0, list[str]()
-    for start, end, name in sorted(spans, key=lambda span: (span[0], -span[1])):
-        if start >= done:
-            parts += [text[done:start], instead(name)]
-            done = end
-    return "".join([*parts, text[done:]]) if parts else text
-
-
-def places(text: str, part: str) -> Iterator[int]:
-    """Where *part* stands in *text*."""
-    at = text.find(part)
-    while at >= 0:
-        yield at
-        at = text.find(part, at + 1)
 
 
 def _found_in(text: str) -> Iterator[Span]:
@@ -491,12 +472,12 @@ def _found_in(text: str) -> Iterator[Span]:
 
 def _key_at(text: str, at: int, start: str, shape: KeyShape) -> Iterator[Span]:
     """The key of this *shape* whose *start* stands *at* a place of *text*, if there is one."""
-    found = shape.going_on.match(text, at + len(start))
+    found = regex(shape.rest).match(text, at + len(start))
     if found is None:
         return
     first, rest = at, found[0]
     if shape.before:
-        head = shape.preceding.search(text, max(at - _MOST_BEFORE, 0), at)
+        head = regex(rf"(?:{shape.before})\Z").search(text, max(at - _MOST_BEFORE, 0), at)
         if head is None:
             return
         first, rest = head.start(), head[0] + rest
@@ -509,8 +490,8 @@ def stands_alone(text: str, at: int) -> bool:
     if at == 0:
         return True
     if text[at - 1] in _SIGNS:
-        return _ESCAPE.search(text, max(at - 6, 0), at) is not None
+        return regex(_ESCAPE).search(text, max(at - 6, 0), at) is not None
     if text[at - 1] not in "+/_-":
         return True
-    before = _BLOB.search(text, max(at - 24, 0), at)
+    before = regex(_BLOB).search(text, max(at - 24, 0), at)
     return before is None or not is_random(before[0])

@@ -40,6 +40,4 @@ def is_random(value: str, fewest: int = 8, words: float = 0.45) -> bool:
     common = sum(pair.lower() in _PAIRS for pair in pairs)
     if turns >= 3 and turns * 12 >= len(value):
         return len(pairs) < 8 or common <= 0.65 * len(pairs)
-    if value.isalpha():
-        words -= 0.15
     return len(pairs) >= 5 and common <= words * len(pairs)

@@ -33,8 +33,9 @@ _TELLS = re.compile(
 )
 _ORDINARY = re.compile(
     r"_(?:public|pub|primary|foreign|partition|sort|cache|object|row|idempotency|dedup\w*|lookup"
-    r"|page|next|prev|previous|continuation|sync|resume|cursor|pagination|pad|bos|eos|unk|cls|sep"
+    r"|page|next|prev|previous|starting|continuation|sync|resume|cursor|pagination|pad|bos|eos|unk|cls|sep"
     r"|mask|special|stop|start|end|web_socket)_?(?:key|token)s?_"
+    r"|(?<!access_key)(?<!session)(?<!sess)_(?:ids?|arns?|identifiers?)_$"
 )
 _UNNAMED = re.compile(r"_keys?\d*_")
 _KINDS_OF_KEY = re.compile(

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 from appl.backend_http import masked
 from appl.engine.wire import Outbox
+from appl.prompt.command_words import shown_words
 from appl.prompt.key_masking import without_keys
 from appl.prompt.key_shapes import SHAPES
-from appl.prompt.secret import shown_words
 from appl.tracing import Masker, Trace
 from appl.tracing.format import codec
 from appl.tracing.recording.piecewise_masking import PiecewiseMasker

@@ -15,9 +15,8 @@ from operator import call
 from typing import Any
 
 from appl.late import late_import
-from appl.prompt.key_masking import LONGEST, key_goes_on_from, may_go_on
-from appl.prompt.key_places import FIRST_OF_PLACES, without_told
-from appl.prompt.key_shapes import FIRST_OF_SHAPES, Instead, without_shapes
+from appl.prompt.escapes import QUICK
+from appl.prompt.key_masking import CLEANERS, FIRST, LONGEST, key_goes_on_from, may_go_on
 from appl.prompt.secret import (
     CONCEALED,
     ENVIRONMENT,
@@ -27,6 +26,7 @@ from appl.prompt.secret import (
     from_bytes,
     values_in,
 )
+from appl.prompt.text_search import Instead
 from appl.tracing.format import codec, table
 from appl.tracing.format.allowance import unlimited
 from appl.tracing.format.record import ANSWERED
@@ -36,6 +36,8 @@ _AT_ONCE = 48
 """Literals of one pattern; with more of them the engine takes three times as long."""
 _LEAST = 64
 """Characters that a text is held back for, while a key may just have begun in it."""
+_ESCAPED = 3
+"""Characters of an escape for each of the longest form, which is twice as long as its secret."""
 _OTHERS = b"!$%&(*,;?[^{|}#"
 _SEVEN_BITS = bytes(code if code < 0x80 else _OTHERS[code % len(_OTHERS)] for code in range(256))
 """Bytes beyond ASCII become signs that no key has, and that a password may have: no shape names
@@ -81,17 +83,23 @@ class Secrets(SecretForms):
     @functools.cached_property
     def tests(self) -> list[_Test]:
         """Tests of which one at least is true of each text with a secret, in bytes."""
-        return [test for tests, _ in self._cleaners for test in tests]
+        return [*self._of_known, *map(_test, FIRST if self._shapes else ())]
+
+    @functools.cached_property
+    def _of_known(self) -> list[_Test]:
+        """Tests of which one at least is true of each text with a known secret."""
+        literals = [_literal(core) for core in self.cores]
+        groups = (literals[at : at + _AT_ONCE] for at in range(0, len(literals), _AT_ONCE))
+        return [*map(_test, map("|".join, groups)), *([_test(QUICK)] if literals else ())]
 
     @functools.cached_property
     def _cleaners(self) -> list[tuple[list[_Test], Callable[[str, Instead], str]]]:
         """What takes secrets out, each behind tests of which one is true where it finds one."""
-        literals = [_literal(core) for core in self.cores]
-        groups = (literals[at : at + _AT_ONCE] for at in range(0, len(literals), _AT_ONCE))
-        known = [_test("|".join(group)) for group in groups]
-        kinds = ((FIRST_OF_SHAPES, without_shapes), (FIRST_OF_PLACES, without_told))
-        shaped = [([*map(_test, first)], without) for first, without in kinds if self._shapes]
-        return [(known, self.without), *shaped]
+        shaped = CLEANERS if self._shapes else ()
+        return [
+            (self._of_known, self.without),
+            *(([*map(_test, patterns)], without) for patterns, without in shaped),
+        ]
 
     def may_be_in(self, data: bytes) -> bool:
         """True if *data* may hold a secret; never false if it does."""
@@ -161,7 +169,7 @@ class Masker:
     def longest(self) -> int:
         """The length of the longest form of a secret, in characters; at least that of a key."""
         known = self._secrets.forms
-        return max(len(known[0][0]) if known else 0, _LEAST)
+        return max(_ESCAPED * len(known[0][0]) if known else 0, _LEAST)
 
     def found_in(self, data: bytes) -> list[str]:
         """The names of the secrets in *data*."""
