@@ -20,7 +20,7 @@ from appl.tracing.recording.piecewise_masking import PiecewiseMasker
 from tests.drawn import counts
 
 from .cage import command
-from .ordinary import texts
+from .ordinary import alnum, texts
 from .published import NAMED, NOT_SECRET, OTHERS, PLACES, SHAPES, assigned, drawn, random_parts
 from .test_names import ENCODINGS, content
 
@@ -144,6 +144,15 @@ def test_of_ordinary_texts_one_in_10000_is_masked_at_most(count: int) -> None:
     masker = Masker()
     wrong = [(kind, text) for kind, text in texts(count) if masker.text(text, []) != text]
     assert len(wrong) <= count / 10_000, wrong[:3]
+
+
+def test_no_key_begins_within_a_long_random_text() -> None:
+    dice = random.Random(3)
+    for start in ("sk-", "pk-", "ghp_", "hf_", "AIza"):
+        before, after = (alnum(dice, 60) for _ in range(2))
+        for said in (f"{before}_{start}{after}", f"{before}/{start}{after}"):
+            assert Masker().text(said, []) == said
+        assert after not in Masker().text(f"a/path/to_{start}{after}", [])
 
 
 def sources(folder: Path) -> Iterator[str]:
