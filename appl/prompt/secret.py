@@ -6,6 +6,7 @@ Invariant: only ``reveal`` gives the value; as text a secret is ``***``.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from urllib.parse import quote, quote_plus, unquote
 
 from appl.errors import InvalidOption
 from appl.prompt.escapes import FEWEST, begun_row, rows_in
+from appl.prompt.randomness import is_random
 from appl.prompt.secret_names import is_likely as is_likely
 from appl.prompt.text_search import replaced
 
@@ -102,6 +104,41 @@ def conceal(name: str, value: str | None) -> None:
     if value and len(value) >= LONG_ENOUGH and value not in CONCEALED.values():
         while CONCEALED.setdefault(name, value) != value:  # one step: another thread may add, too
             name = f"{name}'"
+
+
+def conceal_headers(where: str, headers: Mapping[str, str], *, every: bool = False) -> None:
+    """Have the secrets in the values of *headers* masked as :func:`conceal` does.
+
+    They are those of headers with a telling name and those that look random, or *every* one; of
+    ``Bearer X`` that is ``X``, of basic authentication its password, of cookies the value of each.
+    *where* is the setting that holds them.
+    """
+    for name, value in headers.items():
+        for secret in _credentials(name, value):
+            looks = len(secret) >= _RANDOM and is_random(secret) and name.lower() not in _NUMBERS
+            if every or is_likely(name) or looks:
+                conceal(f"{where}.{name}", secret)
+
+
+_RANDOM = 15
+"""Characters of a value that is known by its randomness, at least."""
+_NUMBERS = frozenset(["openai-organization", "openai-project", "traceparent", "x-request-id"])
+"""Headers with numbers that are no secrets."""
+_WITH_SCHEME = re.compile(r"(bearer|basic|token|apikey|api-key|key)\s+(\S.*)", re.I)
+
+
+def _credentials(name: str, value: str) -> list[str]:
+    """The parts of a header's value that may be secrets."""
+    if "cookie" in name.lower():
+        return [pair.partition("=")[2].strip() for pair in value.split(";")]
+    found = _WITH_SCHEME.fullmatch(value.strip())
+    if found is None:
+        return [value]
+    if found[1].lower() == "basic":
+        with contextlib.suppress(ValueError):
+            plain = base64.b64decode(found[2], validate=True).decode()
+            return [found[2], plain.partition(":")[2]]
+    return [found[2]]
 
 
 def of_environment() -> list[str]:
