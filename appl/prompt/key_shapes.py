@@ -462,6 +462,11 @@ def without_shapes(text: str, instead: Instead) -> str:
     return replaced(text, _found_in(text), instead)
 
 
+def is_key(text: str) -> bool:
+    """True if *text* is a key of a known shape, and nothing else."""
+    return any(start == 0 and end == len(text) for start, end, _ in _found_in(text))
+
+
 def _found_in(text: str) -> Iterator[Span]:
     # Each start is looked for by itself: one pattern for all takes ten times as long.
     for start, shape in STARTS:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import repeat
 from operator import call
@@ -17,6 +18,7 @@ from typing import Any
 from appl.late import late_import
 from appl.prompt.escapes import QUICK
 from appl.prompt.key_masking import CLEANERS, FIRST, LONGEST, key_goes_on_from, may_go_on
+from appl.prompt.key_shapes import is_key
 from appl.prompt.secret import (
     CONCEALED,
     ENVIRONMENT,
@@ -30,7 +32,7 @@ from appl.prompt.text_search import Instead
 from appl.tracing.format import codec, table
 from appl.tracing.format.allowance import unlimited
 from appl.tracing.format.record import ANSWERED
-from appl.tracing.format.table import MASKED
+from appl.tracing.format.table import EVERY, MASKED, Content, places_of
 
 _AT_ONCE = 48
 """Literals of one pattern; with more of them the engine takes three times as long."""
@@ -42,6 +44,10 @@ _OTHERS = b"!$%&(*,;?[^{|}#"
 _SEVEN_BITS = bytes(code if code < 0x80 else _OTHERS[code % len(_OTHERS)] for code in range(256))
 """Bytes beyond ASCII become signs that no key has, and that a password may have: no shape names
 them, and none that passes over other characters than some leaves them out."""
+_OPAQUE = re.compile(r"[A-Za-z0-9+/_=.:~-]{64,}")
+"""A text without words: encrypted items and signatures of servers."""
+OPAQUE_PLACES: Mapping[str, frozenset[int]] = places_of(EVERY, Content.OPAQUE)
+"""The places of fields with such texts in the arrays of records, by tag."""
 _Test = Callable[[str], bool]
 
 
@@ -123,17 +129,38 @@ class Secrets(SecretForms):
             return text
         return from_bytes(self.cleaned(as_bytes(text), found))
 
+    def opaque(self, text: str, found: list[str]) -> str:
+        """*text* without secrets, known ones alone if it has no words and is no key itself.
+
+        A server may want such a text back as it was, and anything may stand in it.
+        """
+        if _OPAQUE.fullmatch(text) is None or is_key(text):
+            return self.masked(text, found)
+        if not _is_any(self._of_known, text.encode()):
+            return text
+
+        def instead(name: str) -> str:
+            found.append(name)
+            return f"[secret {name}]"
+
+        return self.without(text, instead)
+
 
 class Masker:
     """Knows the secrets of this process and takes them out of records.
 
-    Without *shapes* it leaves what only looks like a key.
+    Without *shapes* it leaves what only looks like a key. *opaque* are the places in records, by
+    tag, whose texts without words a server wants back: only known secrets are taken out of them.
     """
 
     def __init__(
-        self, given: Mapping[str, str] | Iterable[str] = (), *, shapes: bool = True
+        self,
+        given: Mapping[str, str] | Iterable[str] = (),
+        *,
+        shapes: bool = True,
+        opaque: Mapping[str, frozenset[int]] = OPAQUE_PLACES,
     ) -> None:
-        self._shapes = shapes
+        self._shapes, self._opaque = shapes, opaque
         named = given if isinstance(given, Mapping) else _numbered(given)
         self._given = {each: name for name, each in named.items() if len(each) >= MIN_LENGTH}
         self._seen: tuple[Any, object, object] = (None, None, None)
@@ -201,24 +228,31 @@ class Masker:
 
     def _record(self, record: Any) -> object:
         found: list[str] = []
-        tag, *rest = record
-        clean = self._clean(rest, found)
+        names, fields = record[1:] if record[0] == MASKED else ((), record)
+        opaque = self._opaque.get(fields[0], frozenset())
+        clean = [
+            self._clean(value, found, at in opaque) if at else value
+            for at, value in enumerate(fields)
+        ]
         if not found:
             return record
-        if tag == MASKED:
-            names, inner = clean
-            return (MASKED, sorted({*names, *found}), inner)
-        return (MASKED, sorted(set(found)), _without_tokens([tag, *clean]))
+        if record[0] == MASKED:
+            return (MASKED, sorted({*names, *found}), clean)
+        return (MASKED, sorted(set(found)), _without_tokens(clean))
 
-    def _clean(self, value: object, found: list[str]) -> Any:
+    def _clean(self, value: object, found: list[str], opaque: bool = False) -> Any:
         if isinstance(value, str):
-            return self.text(value, found)
+            known = self.refresh()
+            return known.opaque(value, found) if opaque else known.masked(value, found)
         if isinstance(value, bytes):
             return self._clean_bytes(value, found)
         if isinstance(value, list):
-            return [self._clean(item, found) for item in value]
+            return [self._clean(item, found, opaque) for item in value]
         if isinstance(value, dict):
-            return {self._clean(k, found): self._clean(v, found) for k, v in value.items()}
+            return {
+                self._clean(key, found, opaque): self._clean(item, found, opaque)
+                for key, item in value.items()
+            }
         return value
 
     def _clean_bytes(self, value: bytes, found: list[str]) -> bytes:
