@@ -186,6 +186,18 @@ CONTROLS = {
         "        return text\n",
         "canaries/test_names.py::test_no_secret_passes_in_any_encoding",
     ),
+    "a text ends its fence": Control(
+        "tracing/exporting/markdown.py",
+        '        fence = "`" * max(3, longest + 1)\n',
+        '        fence = "`" * min(3, longest + 3)\n',
+        "exports/test_rendered.py::test_no_text_becomes_markup",
+    ),
+    "a name ends its code": Control(
+        "tracing/exporting/markdown.py",
+        '    ticks = "`" * (longest + 1)\n',
+        '    ticks = "`" * min(1, longest + 1)\n',
+        "exports/test_rendered.py::test_no_text_becomes_markup",
+    ),
     "a secret for each name, not for each value": Control(
         "tracing/recording/secret.py",
         "        names = {each: name for name, each in reversed(found) if not _is_path(each)}\n",
