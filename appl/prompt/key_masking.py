@@ -10,12 +10,11 @@ from typing import Final
 
 from appl.prompt.key_places import (
     AFTER_WORD,
-    BEFORE_VALUE,
     OF_URL,
     QUICK_NAMES,
     QUICK_PLACES,
     SHORTEST,
-    VALUE,
+    open_value_from,
     without_loosely_told,
     without_told,
 )
@@ -23,11 +22,11 @@ from appl.prompt.key_shapes import (
     QUICK_SHAPES,
     QUICK_STARTS,
     SHAPES,
-    STARTS,
-    stands_alone,
+    open_key_from,
+    run_at_end,
     without_shapes,
 )
-from appl.prompt.text_search import Instead, places, regex
+from appl.prompt.text_search import Instead, regex
 
 KINDS: Final = frozenset({*(shape.kind for shape in SHAPES), OF_URL, AFTER_WORD})
 """The names that stand for what was found by its shape or by its place."""
@@ -92,37 +91,16 @@ def without_likely_keys(text: str, instead: str) -> str:
 
 # -- where a text may go on ----------------------------------------------------------------------
 
-_RUN = r"[A-Za-z0-9+/=_.~:%|@-]"
-_END, _BEGINNING = rf"{_RUN}*\s{{0,2}}\Z", rf"\s{{0,2}}{_RUN}*"
+_BEGINNING = r"\s{0,2}[A-Za-z0-9+/=_.~:%|@-]*"
 
 
 def may_go_on(before: str, after: str) -> bool:
     """True if a key may begin at the end of the text *before* and end in *after*."""
-    end, beginning = regex(_END).search(before), regex(_BEGINNING).match(after)
-    return len(end[0] if end else "") + len(beginning[0] if beginning else "") >= SHORTEST
+    beginning = regex(_BEGINNING).match(after)
+    size = len(before) - run_at_end(before) + len(beginning[0] if beginning else "")
+    return size >= SHORTEST
 
 
 def key_goes_on_from(text: str) -> int:
     """The beginning of a key that may go on after the end of *text*; else the length of *text*."""
-    run = regex(_END).search(text)
-    begun = len(text) if run is None else run.start()
-    starts = (
-        begun + at
-        for start, shape in STARTS
-        for at in places(text[begun:], start)
-        if shape.before or stands_alone(text, begun + at)
-    )
-    first = min(starts, default=len(text))
-    found = regex(_LAST).search(text)
-    return first if found is None else min(first, found.start(found.lastindex or 0))
-
-
-_END_OF_KEY = "-----END [A-Z0-9 ]{0,60}-----"
-_LAST = (
-    r"LS0tLS1CRUdJTi[A-Za-z0-9+/=\s\\]*\Z|(?<![A-Za-z0-9])[A-Za-z0-9]{6}_[A-Za-z0-9]{4,29}\Z"
-    r"|-----[BEGIN]{0,5}\Z|-----BEGIN [A-Z0-9 ]{0,60}-{0,5}"
-    rf"(?:\Z|(?<=KEY-----|OCK-----)(?:(?!{_END_OF_KEY})[\s\S])*\Z)"
-    r"|://[^/\s:@\"'<>]{0,256}:([^/\s@\"'<>]*)\Z"
-    rf"|(?:{'|'.join(BEFORE_VALUE)})({VALUE}*)\Z"
-)
-"""What else may go on after a text: a group is where another text stands before it."""
+    return min(open_key_from(text), open_value_from(text))

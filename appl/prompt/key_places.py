@@ -29,20 +29,21 @@ def _cased(words: Iterable[str]) -> tuple[str, ...]:
 
 
 _TELLING: Final = _cased(WORDS)
-VALUE = "[A-Za-z0-9+/_=~.:%|@!#^*$-]"
+_VALUE = "[A-Za-z0-9+/_=~.:%|@!#^*$-]"
 _NAME = "[A-Za-z0-9_.-]"
 _LONGEST_NAME = 43
 _QUOTES = r"[\\\"']{0,4}"
 _CLOSED, _OPENED = r"[\\\"'`\]]{0,6}", r"\s{0,4}[\\\"'`]{0,6}"
 _SCHEME = rf"(?:(?:{'|'.join(_cased(['bearer', 'basic', 'token']))})\s{{1,4}})?"
-_FOUND = rf"{_SCHEME}(?=({VALUE}{{{SHORTEST},4096}}))"
+_FOUND = rf"{_SCHEME}({_VALUE}{{{SHORTEST},256}})"
+_MORE = rf"{_VALUE}*"
 
 _IN_URL = r"(://[^/\s:@\"'<>]{0,256}:)([^/\s@\"'<>]{3,1024})(?=@)"
 _SPACE, _PLAIN = r"(?:\s|\\[nrt]){1,20}", r"[^\s\\]{1,128}"
 _CREDENTIALS: Final = {
     "curl": (
-        r"(curl\s(?:(?:[^\n]|\\\n){0,400}?\s)?(?:-u|--user)[ =]?[\\\"']{0,4}[^\s:\"'\\]{1,128}:)"
-        r"([^\s\"'\\]{4,256})"
+        r"(curl\s(?:(?:[^\n]|\\\n){0,300}?\s)?(?:-u|--user)[ =]?[\\\"']{0,4}[^\s:\"'\\]{1,128}:)"
+        r"([^\s\"'`,;)\\]{4,256})"
     ),
     "machine": (
         rf"(machine{_SPACE}{_PLAIN}{_SPACE}login{_SPACE}{_PLAIN}{_SPACE}password{_SPACE})"
@@ -59,8 +60,9 @@ _SIGNATURE = (
 _COOKIES = rf"((?:Cookie|cookie|COOKIE){_QUOTES}\s?:\s?{_QUOTES})([^\r\n\"'\\]{{1,8192}})"
 _COOKIE = r"(=)([^=;,\s]{15,4096}=*)"
 
-_SIGN = rf"[:=|>][=>]?{_OPENED}{_FOUND}"
-_LOOSE_SIGN = r"[:=]\s{0,4}[\"']?(?!\[secret\]|(?i:bearer|basic)\b)(?=([A-Za-z0-9_.~+/=*-]{6,}))"
+_SIGN = r"(?<=[A-Za-z0-9_.\-\"'`\]\\ ])[:=|>]"
+_AFTER_SIGN = rf"[:=|>][=>]?{_OPENED}{_FOUND}"
+_AFTER_LOOSE_SIGN = r"[:=]\s{0,4}[\"']?(?!\[secret\]|(?i:bearer|basic)\b)([A-Za-z0-9_.~+/=*-]{6,})"
 _IS = rf" is\s{_OPENED}{_FOUND}"
 _SPACES = rf"\s{{1,4}}{_QUOTES}"
 _OPTION = rf"--([A-Za-z0-9][A-Za-z0-9_-]{{1,42}}){_SPACES}{_FOUND}"
@@ -78,30 +80,19 @@ _NAME_BACKWARDS = (
 _FIELD_BACKWARDS = rf"{_QUOTES}(?:\s|[nrt]\\){{0,40}},?{_QUOTES}({_NAME}{{1,{_LONGEST_NAME}}})()"
 """What stands before a sign, read from right to left; and before a field that is called value."""
 
-AFTER_NAME: Final = (
+_AFTER_NAME: Final = (
     rf"{_NAME}{{0,40}}(?:{_CLOSED}(?:\s{{0,4}}(?:[:=|>][=>]?|->)|\s{{1,4}}is\s){_OPENED}"
     rf"|{_QUOTES},?(?:\s|\\[nrt]){{0,40}}{_QUOTES}[Vv]alue{_CLOSED}\s{{0,4}}[:=|>]{_OPENED}){_SCHEME}"
 )
-"""All that stands between a word of a telling name and a value that a sign says it has."""
-BEFORE_VALUE: Final = (
-    rf"(?:{'|'.join(_TELLING)}){AFTER_NAME}",
-    rf"(?:[Pp]ass(?:word|wd|phrase)|PASS(?:WORD|WD|PHRASE)|[Bb]earer|BEARER|[Bb]asic|BASIC){_SPACES}{_SCHEME}",
-    rf"(?:--|(?:ENV|ARG|SetEnv|setx?)\s{{1,4}}){_NAME}{{2,{_LONGEST_NAME}}}{_SPACES}{_SCHEME}",
-    rf"(?:-u|--user)[ =]?{_QUOTES}[^\s:\"'\\]{{1,128}}:",
-    r"[?&;](?:sig|Signature)=",
-    rf"(?:Cookie|cookie|COOKIE){_QUOTES}\s?:[^\r\n\"'\\]{{0,400}}=",
-)
-"""Patterns of what stands before a value that is or may be a secret."""
-
-
+"""All that may stand between a word of a telling name and a value that a sign says it has."""
 QUICK_PLACES: Final = (
     r"://[^/\s:@\"'<>]{0,256}:[^/\s@\"'<>]+@|sig=[A-Za-z0-9+/_~%-]{20}",
-    r"curl\s(?:(?:[^\n]|\\\n){0,400}\s)?(?:-u|--user)|machine(?:\s|\\)[\s\S]{0,400}password"
+    r"curl\s(?:(?:[^\n]|\\\n){0,300}\s)?(?:-u|--user)|machine(?:\s|\\)[\s\S]{0,400}password"
     "|otpauth://",
 )
 QUICK_NAMES: Final = (
-    rf"(?:{'|'.join(_TELLING)})(?:{AFTER_NAME}|{_NAME}{{0,40}}{_SPACES}{_SCHEME})"
-    rf"{VALUE}{{{SHORTEST}}}|(?:Cook|cook|COOK)(?:ie|IE){_QUOTES}\s?:"
+    rf"(?:{'|'.join(_TELLING)})(?:{_AFTER_NAME}|{_NAME}{{0,40}}{_SPACES}{_SCHEME})"
+    rf"{_VALUE}{{{SHORTEST}}}|(?:Cook|cook|COOK)(?:ie|IE){_QUOTES}\s?:"
     "|(?:Pass|pass|PASS)(?:word|WORD)=|(?:Pwd|pwd|PWD)=|Signature="
 )
 """Patterns for an engine that is linear in time: one at least finds something in each text in which
@@ -135,28 +126,71 @@ def without_told(text: str, instead: Instead) -> str:
 
 def without_loosely_told(text: str, instead: Instead) -> str:
     """*text* without whatever stands after a telling name and a sign, random or not."""
-    spans = (
-        (*found.span(1), AFTER_WORD)
-        for found in regex(_LOOSE_SIGN).finditer(text)
-        if _tells(*_name_before(text, found.start()))
-    )
-    return replaced(text, spans, instead)
+    return replaced(text, _loose_values_in(text), instead)
+
+
+def _loose_values_in(text: str) -> Iterator[Span]:
+    done, after = 0, regex(_AFTER_LOOSE_SIGN)
+    for sign in regex(_SIGN).finditer(text):
+        if sign.start() >= done and _tells(*_name_before(text, sign.start())):
+            found = after.match(text, sign.start())
+            if found is not None:
+                yield *found.span(1), AFTER_WORD
+                done = found.end()
 
 
 def _values_in(text: str) -> Iterator[Span]:
     """The spans of *text* that are random values of telling names."""
-    for found in regex(_SIGN).finditer(text):
-        yield from _value(text, found, *_name_before(text, found.start()))
+    for named in (_after_signs(text), _after_is(text), *_after_spaces(text)):
+        done = 0  # a value that goes on and on is looked at once
+        for found, name in named:
+            start, last = found.span(found.re.groups)
+            value = found[found.re.groups].rstrip(".:!|*#,")
+            if start >= done and len(value) >= SHORTEST and _is_value(name, value):
+                end = start + len(value)
+                end = _end_of(text, end) if end == last else end
+                if text[end : end + 1] not in ("(", "["):  # a call, or a place of a list, in code
+                    yield start, end, AFTER_WORD
+                    done = end
+
+
+def _end_of(text: str, at: int) -> int:
+    """The end of the value that goes on *at* a place of *text*."""
+    more = regex(_MORE).match(text, at)
+    return at if more is None else more.end()
+
+
+_Named = Iterator[tuple[re.Match[str], str]]
+"""Values, as the last groups of matches, and the telling names before them."""
+
+
+def _after_signs(text: str) -> _Named:
+    after = regex(_AFTER_SIGN)
+    for sign in regex(_SIGN).finditer(text):
+        name, other = _name_before(text, sign.start())
+        if _tells(name, other):
+            found = after.match(text, sign.start())
+            if found is not None:
+                yield found, name
+
+
+def _after_is(text: str) -> _Named:
     for at in places(text, " is"):
-        if (found_is := regex(_IS).match(text, at)) is not None:
-            yield from _value(text, found_is, *_name_before(text, at))
+        found = regex(_IS).match(text, at)
+        if found is not None and _tells(*(named := _name_before(text, at))):
+            yield found, named[0]
+
+
+def _after_spaces(text: str) -> Iterator[_Named]:
     for pattern in (_OPTION, _VARIABLE):
-        for found in regex(pattern).finditer(text):
-            yield from _value(text, found, found[1], "")
+        found = regex(pattern).finditer(text)
+        yield ((each, each[1]) for each in found if _tells(each[1], ""))
     for pattern in _SPACED:
-        for found in regex(pattern).finditer(text):
-            if (first := text[max(found.start() - 1, 0)]) in "pPbB":
-                yield from _value(text, found, first + found[1], "")
+        yield (
+            (each, first + each[1])
+            for each in regex(pattern).finditer(text)
+            if (first := text[max(each.start() - 1, 0)]) in "pPbB"
+        )
 
 
 def _name_before(text: str, at: int) -> tuple[str, str]:
@@ -175,12 +209,45 @@ def _name_before(text: str, at: int) -> tuple[str, str]:
     return name, (found[2] or "")[::-1]
 
 
-def _value(text: str, found: re.Match[str], name: str, other: str) -> Iterator[Span]:
-    """The span of the value that was *found* after *name*, if it is a secret."""
-    if name and _tells(name, other):
-        value, start = found[found.re.groups].rstrip(".:!|*#,"), found.start(found.re.groups)
-        if len(value) >= SHORTEST and _is_value(text, name, value, start + len(value)):
-            yield start, start + len(value), AFTER_WORD
+_OPEN = rf"{_SCHEME}({_VALUE}*)\Z"
+_OPEN_SIGN = rf"[:=|>][=>]?{_OPENED}{_OPEN}"
+_OPEN_IS = rf" is\s{_OPENED}{_OPEN}"
+_OPEN_OPTION = rf"--([A-Za-z0-9][A-Za-z0-9_-]{{1,42}}){_SPACES}{_OPEN}"
+_OPEN_PLACES: Final = (
+    r"://[^/\s:@\"'<>]{0,256}:([^/\s@\"'<>]*)\Z",
+    *(
+        rf"{word}{_SPACES}{_OPEN}"
+        for word in ("ass(?:word|wd|phrase)", "ASS(?:WORD|WD|PHRASE)", "earer", "EARER", "asic")
+    ),
+    rf"(?:ENV|ARG|SetEnv|setx?)\s{{1,4}}{_NAME}{{2,{_LONGEST_NAME}}}{_SPACES}{_OPEN}",
+    rf"-(?:u|-user)[ =]?{_QUOTES}[^\s:\"'\\]{{1,128}}:([^\s\"'\\]*)\Z",
+    r"sig=([A-Za-z0-9+/_~%-]*)\Z",
+    r"ignature=([A-Za-z0-9+/_~%-]*)\Z",
+    rf"ookie{_QUOTES}\s?:[^\r\n\"'\\]{{0,400}}=([^=;,\s]*)\Z",
+)
+"""What stands before a value that may go on after the end of a text; the value is the last group.
+Each pattern begins with letters, which are looked for at once."""
+
+
+def open_value_from(text: str) -> int:
+    """The beginning of a value in a known place that may go on after the end of *text*."""
+    found = [
+        match.start(match.re.groups)
+        for pattern in _OPEN_PLACES
+        if (match := regex(pattern).search(text)) is not None
+    ]
+    for sign in regex(_SIGN).finditer(text):
+        if _tells(*_name_before(text, sign.start())):
+            match = regex(_OPEN_SIGN).match(text, sign.start())
+            if match is not None:
+                found.append(match.start(1))
+                break
+    for pattern, named in ((_OPEN_IS, False), (_OPEN_OPTION, True)):
+        match = regex(pattern).search(text)
+        if match is not None:
+            name = (match[1], "") if named else _name_before(text, match.start())
+            found += [match.start(match.re.groups)] if _tells(*name) else []
+    return min(found, default=len(text))
 
 
 _OF_FILE = re.compile(
@@ -210,9 +277,9 @@ _WEAK = re.compile(
 _ADDRESS = re.compile("https?:|arn:")
 
 
-def _is_value(text: str, name: str, value: str, end: int) -> bool:
-    """True if *value*, which ends at *end* of *text*, may be the secret that is called *name*."""
-    if text[end : end + 1] in ("(", "[") or _OF_CODE.fullmatch(value):
+def _is_value(name: str, value: str) -> bool:
+    """True if *value* may be the secret that is called *name*."""
+    if _OF_CODE.fullmatch(value):
         return False
     if _WEAK.search(name) and not value.isalnum() and not _ADDRESS.match(value):
         return False

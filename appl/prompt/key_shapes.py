@@ -450,6 +450,8 @@ STARTS: Final = tuple((start, shape) for shape in SHAPES for start in shape.star
 """Every start, with its shape."""
 _MOST_BEFORE = 64
 """Characters of the longest part of a key before its start."""
+_LOOKED_AT = 128
+"""Characters of a key that are looked at for whether it is random."""
 _FEWEST, _WORDS = 6, 0.6
 """What is random after a start, which tells something by itself; see ``is_random``."""
 _SIGNS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
@@ -471,23 +473,28 @@ def _found_in(text: str) -> Iterator[Span]:
     # Each start is looked for by itself: one pattern for all takes ten times as long.
     for start, shape in STARTS:
         if start in text:
+            done = 0
             for at in places(text, start):
-                yield from _key_at(text, at, start, shape)
+                if at >= done and (found := _key_at(text, at, start, shape)) is not None:
+                    yield *found, shape.kind
+                    done = found[1]
 
 
-def _key_at(text: str, at: int, start: str, shape: KeyShape) -> Iterator[Span]:
-    """The key of this *shape* whose *start* stands *at* a place of *text*, if there is one."""
-    found = regex(shape.rest).match(text, at + len(start))
-    if found is None:
-        return
-    first, rest = at, found[0]
+def _key_at(text: str, at: int, start: str, shape: KeyShape) -> tuple[int, int] | None:
+    """The span of the key of this *shape* whose *start* stands *at* a place of *text*."""
+    first, rest = at, ""
     if shape.before:
         head = regex(rf"(?:{shape.before})\Z").search(text, max(at - _MOST_BEFORE, 0), at)
         if head is None:
-            return
-        first, rest = head.start(), head[0] + rest
-    if (shape.exact or is_random(rest, _FEWEST, _WORDS)) and stands_alone(text, first):
-        yield first, found.end(), shape.kind
+            return None
+        first, rest = head.start(), head[0]
+    if not stands_alone(text, first):
+        return None
+    found = regex(shape.rest).match(text, at + len(start))
+    if found is None:
+        return None
+    looks = shape.exact or is_random((rest + found[0])[:_LOOKED_AT], _FEWEST, _WORDS)
+    return (first, found.end()) if looks else None
 
 
 def stands_alone(text: str, at: int) -> bool:
@@ -500,3 +507,38 @@ def stands_alone(text: str, at: int) -> bool:
         return True
     before = regex(_BLOB).search(text, max(at - 24, 0), at)
     return before is None or not is_random(before[0])
+
+
+# -- where a key may go on -----------------------------------------------------------------------
+
+_RUN = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_.~:%|@-"
+_END_OF_KEY = "-----END [A-Z0-9 ]{0,60}-----"
+_OPEN_SHAPES: Final = (
+    r"LS0tLS1CRUdJTi[A-Za-z0-9+/=\s\\]*\Z",
+    r"-----BEGIN [A-Z0-9 ]{0,60}-{0,5}"
+    rf"(?:\Z|(?<=KEY-----|OCK-----)(?:(?!{_END_OF_KEY})[\s\S])*\Z)",
+)
+_OPEN_BEFORE = r"-----[BEGIN]{0,5}\Z|(?<![A-Za-z0-9])[A-Za-z0-9]{6}_[A-Za-z0-9]{4,29}\Z"
+"""The first characters of a private key, and those of a key that is known by its end."""
+
+
+def run_at_end(text: str) -> int:
+    """The beginning of the characters of keys at the end of *text*, and two of space after them."""
+    words = text.rstrip()
+    return len(words.rstrip(_RUN)) if len(text) - len(words) <= 2 else len(text)
+
+
+def open_key_from(text: str) -> int:
+    """The beginning of a key of a known shape that may go on after the end of *text*."""
+    begun = run_at_end(text)
+    tail, first = text[begun:], len(text)
+    for start, shape in STARTS:
+        if start in tail:
+            for at in places(tail, start):
+                if begun + at >= first:
+                    break
+                if shape.before or stands_alone(text, begun + at):
+                    first = begun + at
+    found = [regex(pattern).search(text) for pattern in _OPEN_SHAPES]
+    found.append(regex(_OPEN_BEFORE).search(text, max(len(text) - 40, 0)))
+    return min([first, *(match.start() for match in found if match is not None)])

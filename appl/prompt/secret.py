@@ -207,6 +207,8 @@ def from_bytes(text: str) -> str:
     return text if text.isascii() else text.encode("latin-1").decode("utf-8", "surrogatepass")
 
 
+_ESCAPED = 9
+"""Characters of the longest escape of one character."""
 _CORE, _CODED_CORE = 16, 8
 """How many characters of a form are looked for first; of one in base64 or hexadecimal, which has no
 usual beginning such as ``https://``."""
@@ -253,8 +255,11 @@ class SecretForms:
 
         Two characters of a form are enough, also with line breaks between them; or an escape.
         """
-        if self._plain and (begun := begun_row(text)) < len(text):
-            return min(begun, self.open_from(text[:begun]))
+        if self._plain:
+            window = max(len(text) - _ESCAPED * len(self._plain[0][0]), 0)
+            begun = window + begun_row(text[window:])
+            if begun < len(text):
+                return min(begun, self.open_from(text[:begun]))
         lines = JoinedLines(_BREAK_BEGUN.sub("", text))
         joined = lines.text
         longest = len(self.forms[0][0]) if self.forms else 0

@@ -8,6 +8,7 @@ import os
 import random
 import re
 import sysconfig
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,6 +154,24 @@ def test_no_key_begins_within_a_long_random_text() -> None:
         for said in (f"{before}_{start}{after}", f"{before}/{start}{after}"):
             assert Masker().text(said, []) == said
         assert after not in Masker().text(f"a/path/to_{start}{after}", [])
+
+
+BEGUN = [
+    "curl -u ", "machine a login b password ", "token=", "=", "|a", "--a ", "://a:b", "cookie: a=",
+    "otpauth://", "&sig=a", "-eyJa.", "-----BEGIN PRIVATE KEY-----\n", f"\nLS0tLS1CRUdJTi{'A' * 40}\n",
+    "-sk-", "pat.", "sl.", "1234567890:A", "_mmk", "%41", "\\u0041", "&#65;", "Bearer ", " is ",
+    '"value": ', ";Password=", "hooks.slack.com/services/", "MTa.", ".acc_", "token=Aa1Bb2Cc3Dd4Ee5Ff6",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("begun", BEGUN)
+def test_no_text_of_many_beginnings_takes_long(begun: str) -> None:
+    """A tenth of a megabyte takes a fifth of a second at most, also as an error."""
+    said, masker = begun * (100_000 // len(begun)), Masker({"K": "known-secret-of-a-program"})
+    began = time.process_time()
+    masker.text(said, [])
+    masked(said)
+    assert time.process_time() - began < 5
 
 
 def sources(folder: Path) -> Iterator[str]:

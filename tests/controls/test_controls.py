@@ -243,7 +243,7 @@ CONTROLS = {
     ),
     "no look across the seam of a message": Control(
         "prompt/key_masking.py",
-        '    return len(end[0] if end else "") + len(beginning[0] if beginning else "") >= SHORTEST\n',
+        "    return size >= SHORTEST\n",
         "    return False\n",
         "tracing/test_long_messages.py::test_a_private_key_that_comes_line_by_line_is_masked",
     ),
