@@ -21,6 +21,8 @@ OF_URL: Final = "password of a URL"
 AFTER_WORD: Final = "key or password"
 SHORTEST: Final = 15
 """Characters of a value after a telling name, at least."""
+_BEFORE_DIGIT = 47
+"""The most characters of such a value before its first digit."""
 
 
 def _cased(words: Iterable[str]) -> tuple[str, ...]:
@@ -60,7 +62,8 @@ _SIGNATURE = (
 _COOKIES = rf"((?:Cookie|cookie|COOKIE){_QUOTES}\s?:\s?{_QUOTES})([^\r\n\"'\\]{{1,8192}})"
 _COOKIE = r"(=)([^=;,\s]{15,4096}=*)"
 
-_SIGN = r"(?<=[A-Za-z0-9_.\-\"'`\]\\ ])[:=|>]"
+_ANY_SIGN = r"(?<=[A-Za-z0-9_.\-\"'`\]\\ ])[:=|>]"
+_SIGN = rf"{_ANY_SIGN}(?=[=>]?{_OPENED}{_SCHEME}{_VALUE}{{{SHORTEST}}})"
 _AFTER_SIGN = rf"[:=|>][=>]?{_OPENED}{_FOUND}"
 _AFTER_LOOSE_SIGN = r"[:=]\s{0,4}[\"']?(?!\[secret\]|(?i:bearer|basic)\b)([A-Za-z0-9_.~+/=*-]{6,})"
 _IS = rf" is\s{_OPENED}{_FOUND}"
@@ -90,9 +93,14 @@ QUICK_PLACES: Final = (
     r"curl\s(?:(?:[^\n]|\\\n){0,300}\s)?(?:-u|--user)|machine(?:\s|\\)[\s\S]{0,400}password"
     "|otpauth://",
 )
+_WITH_DIGIT = "|".join(
+    f"{_VALUE}{{{before}}}[0-9]{_VALUE}{{{SHORTEST - 1 - before}}}" for before in range(SHORTEST)
+)
+"""A value whose first characters hold a digit. Names in source code have none, and they stand where
+values do: without this, texts of code would be looked through again and again."""
 QUICK_NAMES: Final = (
     rf"(?:{'|'.join(_TELLING)})(?:{_AFTER_NAME}|{_NAME}{{0,40}}{_SPACES}{_SCHEME})"
-    rf"{_VALUE}{{{SHORTEST}}}|(?:Cook|cook|COOK)(?:ie|IE){_QUOTES}\s?:"
+    rf"(?:{_WITH_DIGIT}|{_VALUE}{{{SHORTEST},{_BEFORE_DIGIT}}}[0-9])|(?:Cook|cook|COOK)(?:ie|IE){_QUOTES}\s?:"
     "|(?:Pass|pass|PASS)(?:word|WORD)=|(?:Pwd|pwd|PWD)=|Signature="
 )
 """Patterns for an engine that is linear in time: one at least finds something in each text in which
@@ -131,7 +139,7 @@ def without_loosely_told(text: str, instead: Instead) -> str:
 
 def _loose_values_in(text: str) -> Iterator[Span]:
     done, after = 0, regex(_AFTER_LOOSE_SIGN)
-    for sign in regex(_SIGN).finditer(text):
+    for sign in regex(_ANY_SIGN).finditer(text):
         if sign.start() >= done and _tells(*_name_before(text, sign.start())):
             found = after.match(text, sign.start())
             if found is not None:
@@ -236,7 +244,7 @@ def open_value_from(text: str) -> int:
         for pattern in _OPEN_PLACES
         if (match := regex(pattern).search(text)) is not None
     ]
-    for sign in regex(_SIGN).finditer(text):
+    for sign in regex(_ANY_SIGN).finditer(text):
         if _tells(*_name_before(text, sign.start())):
             match = regex(_OPEN_SIGN).match(text, sign.start())
             if match is not None:
@@ -270,6 +278,7 @@ def _tells(name: str, other: str) -> bool:
 _OF_CODE = re.compile(r"[A-Za-z_]{2,}(?:\.[A-Za-z_]\w*)+", re.A)
 
 
+_DIGIT = re.compile("[0-9]")
 _WEAK = re.compile(
     "(?i)session[_-]?id|webhook|(?:client|request|change|lock|update|creation|action)[_-]?token"
 )
@@ -291,15 +300,10 @@ def _is_value(name: str, value: str) -> bool:
 
 def is_secret(value: str) -> bool:
     """True if *value* looks random, as a whole or between its dots and colons."""
-    if value[0] in "$%" or "EXAMPLE" in value:
+    if value[0] in "$%" or "EXAMPLE" in value or not _DIGIT.search(value, 0, _BEFORE_DIGIT + 1):
         return False
     parts = re.split("[.:|=]|%[0-9A-F]{2}", value)
-    return any(len(part) >= SHORTEST and is_random(part, words=_words(part)) for part in parts)
-
-
-def _words(part: str) -> float:
-    """The most pairs of letters of words in *part*: names in source code have no digits."""
-    return 0.3 if part.isalpha() else 0.45
+    return any(len(part) >= SHORTEST and is_random(part) for part in parts)
 
 
 def _holds_password(value: str) -> bool:
