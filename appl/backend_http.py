@@ -29,7 +29,7 @@ from appl.errors import (
     ModelNotFound,
     PromptTooLong,
 )
-from appl.prompt.key_shapes import without_likely_keys
+from appl.prompt.key_masking import without_likely_keys
 from appl.prompt.secret import UNRECORDED, Mask, of_environment
 
 EXCERPT = 200

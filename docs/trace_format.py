@@ -44,8 +44,9 @@ def _lines() -> Iterator[str]:
     yield "| in a private trace | fields |"
     yield "|---|---|"
     for content in table.Content:
-        if content is not table.Content.PLAIN:
-            yield f"| {content.value} | {', '.join(_with(content))} |"
+        fields = ", ".join(_with(content))
+        if fields and content is not table.Content.PLAIN:
+            yield f"| {content.value} | {fields} |"
 
 
 def _about(kind: table.Kind) -> str:

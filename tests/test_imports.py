@@ -235,7 +235,7 @@ MAY = {
         "late",
         "backend",
         "prompt.secret",
-        "prompt.key_shapes",
+        "prompt.key_masking",
         "tracebacks",
         "errors",
         "extras",

@@ -24,7 +24,7 @@ from appl.config.places import line_of
 from appl.config.state import private_names, read_private, read_table, remove_private, write_private
 from appl.config.values import SECRET_PARTS
 from appl.errors import ConfigError
-from appl.prompt.key_shapes import without_keys
+from appl.prompt.key_masking import without_keys
 from appl.prompt.secret import MASK, is_likely
 
 VARIABLE = "APPL_TRUST"

@@ -28,6 +28,7 @@ from appl.config.readers import (
     whole,
 )
 from appl.errors import ConfigError
+from appl.prompt.secret import conceal_headers
 
 _MASK = "***"
 SECRET_PARTS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)\S+")  # of an address: user, query
@@ -159,7 +160,7 @@ class Config:
     def settings_of(self, backend: str) -> dict[str, object]:
         """The settings of ``[backends.<backend>]``, with secrets filled in."""
         table = self.backends.get(backend, {})
-        return {name: _revealed(value) for name, value in table.items()}
+        return {name: _revealed(f"backends.{backend}.{name}", table[name]) for name in table}
 
     def shown(self) -> Iterator[tuple[str, object, str]]:
         """Name, value and origin of every setting; secrets only by the name of their variable."""
@@ -178,12 +179,19 @@ class Config:
                 yield key, _shown(name, value), self.origin(key)
 
 
-def _revealed(value: object) -> object:
+def _revealed(key: str, value: object) -> object:
+    """The *value* of the setting *key*, with its secrets, which are masked from now on."""
     if isinstance(value, SecretSetting):
         return value.reveal()
-    if isinstance(value, Mapping):
-        return {name: _revealed(part) for name, part in value.items()}
-    return value
+    if not isinstance(value, Mapping):
+        return value
+    table = {name: _revealed(f"{key}.{name}", part) for name, part in value.items()}
+    if key.rpartition(".")[2] in ("headers", "extra_headers"):
+        for name, text in table.items():  # one that comes from a variable is meant to be a secret
+            if isinstance(text, str):
+                every = isinstance(value[name], SecretSetting)
+                conceal_headers(key, {name: text}, every=every)
+    return table
 
 
 def _shown(name: str, value: object) -> object:

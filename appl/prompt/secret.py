@@ -6,6 +6,7 @@ Invariant: only ``reveal`` gives the value; as text a secret is ``***``.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import re
@@ -17,21 +18,18 @@ from typing import NoReturn
 from urllib.parse import quote, quote_plus, unquote
 
 from appl.errors import InvalidOption
-from appl.prompt.key_shapes import without_keys
+from appl.prompt.escapes import FEWEST, begun_row, rows_in
+from appl.prompt.randomness import is_random
+from appl.prompt.secret_names import is_likely as is_likely
+from appl.prompt.text_search import replaced
 
 SHORTEST = 4
 LONG_ENOUGH = 8  # of a value in the environment: shorter ones are ordinary words
 MASK = "***"
 UNRECORDED = "[secret]"
 """What stands for a secret among the words of a command."""
-_LIKELY = re.compile(
-    r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|_PWD$|_PAT$|_DSN$|PASS$|PRIVATE|PEM$|SIGNING"
-    r"|COOKIE|JWT|(?:^|_)AUTH(?:_|$)|AUTHORIZATION|SESSION_?ID|WEBHOOK|CONN(?:ECTION)?_?STR|HEADERS$",
-    re.I,
-)
 _PASSWORD = re.compile(r"://[^/\s:@]{0,256}:([^/\s@]{1,1024})@")
 _PAIR = re.compile(r"(?:^|,)[^=,]{1,256}=([^,]+)")
-_OPTION = re.compile(r"--?([A-Za-z0-9_-]{1,128})(?:=(.*))?", re.S)
 
 
 class Secret:
@@ -75,11 +73,6 @@ class Secret:
         raise TypeError("a Secret cannot be pickled: what is pickled can be read")
 
 
-def is_likely(name: str) -> bool:
-    """True if an environment variable of this *name* is likely to hold a secret."""
-    return _LIKELY.search(name) is not None
-
-
 def values_in(name: str, value: str) -> dict[str, str]:
     """The secrets in the environment variable *name*, by the names that stand for them.
 
@@ -91,26 +84,6 @@ def values_in(name: str, value: str) -> dict[str, str]:
         found += [value, *(_PAIR.findall(value) if name.upper().endswith("HEADERS") else ())]
     long = [password for password in dict.fromkeys(found) if len(password) >= LONG_ENOUGH]
     return {name + "'" * number: password for number, password in enumerate(reversed(long))}
-
-
-def shown_words(words: Iterable[str]) -> list[str]:
-    """The *words* of a command line, without the values of options that are named like secrets."""
-    shown, hidden = list[str](), False
-    for word in words:
-        option = _OPTION.fullmatch(word)
-        secret = option is not None and is_likely(option[1])
-        if option is not None and secret and option[2] is not None:
-            shown.append(f"{word[: option.start(2)]}{UNRECORDED}")
-        else:
-            shown.append(
-                UNRECORDED if hidden and option is None else without_keys(word, _unrecorded)
-            )
-        hidden = option is not None and secret and option[2] is None
-    return shown
-
-
-def _unrecorded(kind: str) -> str:
-    return UNRECORDED
 
 
 CONCEALED: dict[str, str] = {}
@@ -133,6 +106,41 @@ def conceal(name: str, value: str | None) -> None:
             name = f"{name}'"
 
 
+def conceal_headers(where: str, headers: Mapping[str, str], *, every: bool = False) -> None:
+    """Have the secrets in the values of *headers* masked as :func:`conceal` does.
+
+    They are those of headers with a telling name and those that look random, or *every* one; of
+    ``Bearer X`` that is ``X``, of basic authentication its password, of cookies the value of each.
+    *where* is the setting that holds them.
+    """
+    for name, value in headers.items():
+        for secret in _credentials(name, value):
+            looks = len(secret) >= _RANDOM and is_random(secret) and name.lower() not in _NUMBERS
+            if every or is_likely(name) or looks:
+                conceal(f"{where}.{name}", secret)
+
+
+_RANDOM = 15
+"""Characters of a value that is known by its randomness, at least."""
+_NUMBERS = frozenset(["openai-organization", "openai-project", "traceparent", "x-request-id"])
+"""Headers with numbers that are no secrets."""
+_WITH_SCHEME = re.compile(r"(bearer|basic|token|apikey|api-key|key)\s+(\S.*)", re.I)
+
+
+def _credentials(name: str, value: str) -> list[str]:
+    """The parts of a header's value that may be secrets."""
+    if "cookie" in name.lower():
+        return [pair.partition("=")[2].strip() for pair in value.split(";")]
+    found = _WITH_SCHEME.fullmatch(value.strip())
+    if found is None:
+        return [value]
+    if found[1].lower() == "basic":
+        with contextlib.suppress(ValueError):
+            plain = base64.b64decode(found[2], validate=True).decode()
+            return [found[2], plain.partition(":")[2]]
+    return [found[2]]
+
+
 def of_environment() -> list[str]:
     """The values of secret-looking environment variables, as they are now, and concealed ones."""
     return [*CONCEALED.copy().values(), *_environment()]
@@ -148,15 +156,23 @@ def _environment() -> list[str]:
 
 
 def forms(secret: str) -> set[str]:
-    """*secret* as it may stand in text: plain, as in source code, JSON- and URL-encoded, in
+    """*secret* as it may stand in text: plain, as in source code, JSON-, URL- and HTML-encoded, in
     base64 and hexadecimal where it is long enough."""
     data = secret.encode("utf-8", "surrogatepass")
     urls = {quote(data, safe=""), quote(data), quote_plus(data)}
     lower = {re.sub("%..", lambda m: m[0].lower(), url) for url in urls}
     strings = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
     slashes = {text.replace("/", "\\/") for text in strings}
+    pages = _in_pages(secret)
     coded = _coded(data) if len(data) >= _CODED else set[str]()
-    return {secret, repr(secret)[1:-1], *urls, *lower, *strings, *slashes, *coded}
+    return {secret, repr(secret)[1:-1], *urls, *lower, *strings, *slashes, *pages, *coded}
+
+
+def _in_pages(text: str) -> set[str]:
+    """*text* as it may stand in HTML."""
+    plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    quoted = plain.replace('"', "&quot;")
+    return {plain, quoted, *(quoted.replace("'", sign) for sign in ("&#x27;", "&#39;", "&apos;"))}
 
 
 _CODED = 8
@@ -191,8 +207,11 @@ def from_bytes(text: str) -> str:
     return text if text.isascii() else text.encode("latin-1").decode("utf-8", "surrogatepass")
 
 
-_CORE = 16
-"""How many characters of a form are looked for first."""
+_ESCAPED = 9
+"""Characters of the longest escape of one character."""
+_CORE, _CODED_CORE = 16, 8
+"""How many characters of a form are looked for first; of one in base64 or hexadecimal, which has no
+usual beginning such as ``https://``."""
 _BREAK = re.compile(r"[ \t]*\\?(?:\r?\n|(?:\\{1,4}[rn])+)[ \t>#|*]*")
 """A break of a line as it stands in a text, in source code or in a quotation."""
 
@@ -206,13 +225,21 @@ class SecretForms:
     """The forms of known secrets, whose *names* are given by value; it takes them out of texts.
 
     A form is also found with line breaks in it, where sixteen characters of its first 32 (or half
-    of a shorter form) stand on one line.
+    of a shorter form) stand on one line; eight of its first 16 in base64 and hexadecimal. A secret
+    is also found where each of its characters is escaped.
     """
 
     def __init__(self, names: Mapping[str, str]) -> None:
         pairs = {(form, name) for value, name in names.items() for form in forms(value)}
+        coded = {form for value in names for form in _coded(value.encode("utf-8", "surrogatepass"))}
         self.forms = sorted(pairs, key=lambda pair: (-len(pair[0]), pair))
-        self._bytes = [(as_bytes(form), cores(as_bytes(form)), name) for form, name in self.forms]
+        self._bytes = [
+            (data, cores(data, _CODED_CORE if form in coded else _CORE), name)
+            for form, name in self.forms
+            for data in (as_bytes(form),)
+        ]
+        plain = sorted(((as_bytes(value), name) for value, name in names.items()), key=_length)
+        self._plain = [(value, name) for value, name in plain if len(value) >= FEWEST]
 
     @property
     def cores(self) -> Iterable[str]:
@@ -226,8 +253,13 @@ class SecretForms:
     def open_from(self, text: str) -> int:
         """The beginning of the first form that may go on after the end of *text*, else its length.
 
-        Two characters of a form are enough, also with line breaks between them.
+        Two characters of a form are enough, also with line breaks between them; or an escape.
         """
+        if self._plain:
+            window = max(len(text) - _ESCAPED * len(self._plain[0][0]), 0)
+            begun = window + begun_row(text[window:])
+            if begun < len(text):
+                return min(begun, self.open_from(text[:begun]))
         lines = JoinedLines(_BREAK_BEGUN.sub("", text))
         joined = lines.text
         longest = len(self.forms[0][0]) if self.forms else 0
@@ -249,12 +281,26 @@ class SecretForms:
                 if spans := lines.spans(data):
                     text = _replaced(text, spans, as_bytes(instead(name)))
                     lines = None
-        return text
+        return self._without_escaped(text, instead) if self._plain else text
+
+    def _without_escaped(self, text: str, instead: Callable[[str], str]) -> str:
+        spans = list[tuple[int, int, str]]()
+        for row in rows_in(text):
+            for value, name in self._plain:
+                at = row.text.find(value)
+                while at >= 0:
+                    spans.append((*row.span(at, at + len(value)), name))
+                    at = row.text.find(value, at + len(value))
+        return replaced(text, spans, lambda name: as_bytes(instead(name)))
 
 
-def cores(data: str) -> tuple[str, ...]:
+def _length(pair: tuple[str, str]) -> int:
+    return -len(pair[0])
+
+
+def cores(data: str, size: int = _CORE) -> tuple[str, ...]:
     """The parts of the form *data* of which one stands on one line wherever *data* is found."""
-    size = min(_CORE, len(data) // 2)
+    size = min(size, len(data) // 2)
     return (data[:size], data[size : 2 * size]) if len(data) >= _CORE else (data,)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from appl.prompt import digest_of, tagged
-from appl.prompt.secret import shown_words
+from appl.prompt.command_words import shown_words
 from appl.tracing.format.codec import Plain
 from appl.version import version
 

@@ -1,9 +1,10 @@
-"""Secrets under sixty names, in eight encodings: none is in what passes the filter of texts."""
+"""Secrets under sixty names, in all encodings: none is in what passes the filter of texts."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import html
 import itertools
 import json
 import os
@@ -14,7 +15,8 @@ from urllib.parse import quote
 import pytest
 
 from appl.backend_http import masked
-from appl.prompt.secret import of_environment, shown_words
+from appl.prompt.command_words import shown_words
+from appl.prompt.secret import of_environment
 from appl.tracing import Masker
 from appl.tracing.format import codec
 
@@ -84,7 +86,7 @@ NAMES = [
 ]
 URLS = ("DATABASE_URL", "REDIS_URL", "MONGO_URI", "AMQP_URL", "HTTPS_PROXY")
 Encoding = Callable[[str], str]
-ENCODINGS: dict[str, Encoding] = {
+USUAL: dict[str, Encoding] = {
     "plain": str,
     "json": lambda s: json.dumps(s)[1:-1],
     "url": lambda s: quote(s, safe=""),
@@ -94,6 +96,25 @@ ENCODINGS: dict[str, Encoding] = {
     "hex": lambda s: s.encode().hex(),
     "upper-case hex": lambda s: s.encode().hex().upper(),
 }
+ENCODINGS = {
+    **USUAL,
+    "HTML": html.escape,
+    "base64 in lines of 16": lambda s: in_lines(base64.b64encode(s.encode()).decode().rstrip("=")),
+    "hex in lines of 16": lambda s: in_lines(s.encode().hex()),
+    "each byte percent-encoded": lambda s: "".join(f"%{byte:02X}" for byte in s.encode()),
+    "each byte percent-encoded, in small letters": lambda s: "".join(
+        f"%{b:02x}" for b in s.encode()
+    ),
+    "each byte as in source code": lambda s: "".join(f"\\x{byte:02x}" for byte in s.encode()),
+    "each character as in JSON": lambda s: "".join(f"\\u{ord(c):04x}" for c in s),
+    "each character as in JSON in JSON": lambda s: "".join(f"\\\\u{ord(c):04X}" for c in s),
+    "each character as in HTML": lambda s: "".join(f"&#{ord(c)};" for c in s),
+    "each character as in HTML, hexadecimal": lambda s: "".join(f"&#x{ord(c):X};" for c in s),
+}
+
+
+def in_lines(text: str) -> str:
+    return "\n".join(text[at : at + 16] for at in range(0, len(text), 16))
 
 
 def secret(name: str) -> str:
@@ -129,8 +150,8 @@ def environment() -> Iterator[None]:
     os.environ.update(before)
 
 
-def test_there_are_sixty_names_and_eight_encodings() -> None:
-    assert (len({*NAMES}), len(ENCODINGS)) == (60, 8)
+def test_there_are_sixty_names_and_eighteen_encodings() -> None:
+    assert (len({*NAMES}), len(USUAL), len(ENCODINGS)) == (60, 8, 18)
 
 
 def test_no_secret_passes_in_any_encoding(environment: None) -> None:
@@ -157,7 +178,7 @@ def test_the_search_would_find_what_is_not_masked() -> None:
 
 def test_every_place_of_a_run_is_without_them(tmp_path: Path, environment: None) -> None:
     """The trace, what commands print of it, and the files that are made of it."""
-    every = [encode(plain(name)) for name in NAMES for encode in ENCODINGS.values()]
+    every = [encode(plain(name)) for name in NAMES for encode in USUAL.values()]
     with contextlib.chdir(tmp_path):
         Path("prog.py").write_text(
             "from tests.canaries.cage import asked\n"

@@ -25,11 +25,11 @@ from tests.exports.conftest import collecting
 
 from .cage import command, fetched, logged
 from .places import ask
-from .test_names import ENCODINGS, NAMES, content, core, environment, plain
+from .test_names import NAMES, USUAL, content, core, environment, plain
 
 __all__ = ["environment"]
 
-EVERY = [encode(plain(name)) for name in NAMES for encode in ENCODINGS.values()]
+EVERY = [encode(plain(name)) for name in NAMES for encode in USUAL.values()]
 ROOT = Path(__file__).parents[2]
 ADMIN = "key-of-the-admin"
 READING = (

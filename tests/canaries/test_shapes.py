@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 from appl.backend_http import masked
 from appl.engine.wire import Outbox
-from appl.prompt.key_shapes import SHAPES, without_keys
-from appl.prompt.secret import shown_words
+from appl.prompt.command_words import shown_words
+from appl.prompt.key_masking import without_keys
+from appl.prompt.key_shapes import SHAPES
 from appl.tracing import Masker, Trace
 from appl.tracing.format import codec
 from appl.tracing.recording.piecewise_masking import PiecewiseMasker
@@ -118,7 +119,8 @@ def test_the_search_would_find_what_is_not_masked() -> None:
 @examples(80, 2000, st.data())
 def test_what_fits_a_shape_is_always_looked_at(data: st.DataObject) -> None:
     shape = data.draw(st.sampled_from(SHAPES))
-    pattern = re.compile(f"{shape.guard}{shape.first}", re.A)
+    starts = "|".join(map(re.escape, shape.starts))
+    pattern = re.compile(f"(?:{shape.before})(?:{starts})(?:{shape.rest})", re.A)
     is_looked_at(f"it is {data.draw(st.from_regex(pattern, fullmatch=True))} and on")
 
 

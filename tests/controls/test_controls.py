@@ -122,14 +122,14 @@ CONTROLS = {
     ),
     "no key by its shape": Control(
         "tracing/recording/secret.py",
-        "        return without_keys(known, instead) if may_be_key else known\n",
-        "        return known\n",
+        "        shaped = CLEANERS if self._shapes else ()\n",
+        "        shaped = ()\n",
         "canaries/test_shapes.py::test_a_key_of_a_known_shape_is_masked_wherever_it_goes",
     ),
     "no look at shapes before a block is written": Control(
         "tracing/recording/secret.py",
-        "        first = FIRST if self._shapes else ()\n",
-        "        first = ()\n",
+        "        return [*self._of_known, *map(_test, FIRST if self._shapes else ())]\n",
+        "        return self._of_known\n",
         "canaries/test_shapes.py::test_what_fits_a_shape_is_always_looked_at",
     ),
     "masked answers are given again": Control(
@@ -161,6 +161,42 @@ CONTROLS = {
         "                if spans := lines.spans(data):\n",
         "                if spans := lines.spans(data)[:0]:\n",
         "canaries/test_shapes.py::test_a_line_break_hides_no_known_key",
+    ),
+    "names of the environment tell nothing in texts": Control(
+        "prompt/key_places.py",
+        "    return (is_scheme or is_likely(plain)) and any(word in plain for word in _TELLING)\n",
+        "    return is_scheme\n",
+        "canaries/test_published.py::test_the_environment_and_texts_go_by_the_same_names",
+    ),
+    "a key after an escape is a part of a word": Control(
+        "prompt/key_shapes.py",
+        "        return regex(_ESCAPE).search(text, max(at - 6, 0), at) is not None\n",
+        "        return False\n",
+        "canaries/test_published.py::test_of_the_published_shapes_95_in_100_are_masked",
+    ),
+    "a key begins anywhere in a picture": Control(
+        "prompt/key_shapes.py",
+        "    return before is None or not is_random(before[0])\n",
+        "    return True\n",
+        "canaries/test_published.py::test_no_key_begins_within_a_long_random_text",
+    ),
+    "no secret whose characters are escaped": Control(
+        "prompt/secret.py",
+        "        return self._without_escaped(text, instead) if self._plain else text\n",
+        "        return text\n",
+        "canaries/test_names.py::test_no_secret_passes_in_any_encoding",
+    ),
+    "a text ends its fence": Control(
+        "tracing/exporting/markdown.py",
+        '        fence = "`" * max(3, longest + 1)\n',
+        '        fence = "`" * min(3, longest + 3)\n',
+        "exports/test_rendered.py::test_no_text_becomes_markup",
+    ),
+    "a name ends its code": Control(
+        "tracing/exporting/markdown.py",
+        '    ticks = "`" * (longest + 1)\n',
+        '    ticks = "`" * min(1, longest + 1)\n',
+        "exports/test_rendered.py::test_no_text_becomes_markup",
     ),
     "a secret for each name, not for each value": Control(
         "tracing/recording/secret.py",
@@ -206,8 +242,8 @@ CONTROLS = {
         "privacy/test_modes.py::test_the_key_is_gone_before_its_trace_is_overwritten",
     ),
     "no look across the seam of a message": Control(
-        "prompt/key_shapes.py",
-        '    return len(end[0] if end else "") + len(beginning[0] if beginning else "") >= 20\n',
+        "prompt/key_masking.py",
+        "    return size >= SHORTEST\n",
         "    return False\n",
         "tracing/test_long_messages.py::test_a_private_key_that_comes_line_by_line_is_masked",
     ),

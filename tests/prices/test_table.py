@@ -20,6 +20,7 @@ from appl.backend import Usage
 from appl.price_table import PriceRow, Seller, row_of, seller_at
 
 ROOT = Path(__file__).parents[2]
+NOTICE = (ROOT / "appl" / "prices.LICENSE").read_text("utf-8")
 TABLE: dict[str, Any] = json.loads((ROOT / "appl" / "prices.json").read_text("utf-8"))
 AMOUNTS = {"prompt", "answer", "cached", "written"}
 
@@ -190,7 +191,7 @@ def test_neither_the_table_nor_litellm_is_read_at_import() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_the_wheel_holds_the_table(tmp_path: Path) -> None:
+def test_the_wheel_holds_the_table_and_its_license(tmp_path: Path) -> None:
     pytest.importorskip("hatchling")
     build = "from hatchling.build import build_wheel; import sys; print(build_wheel(sys.argv[1]))"
     subprocess.run(
@@ -199,3 +200,14 @@ def test_the_wheel_holds_the_table(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as held:
         assert held.read("appl/prices.json") == (ROOT / "appl" / "prices.json").read_bytes()
+        notices = [name for name in held.namelist() if name.endswith("prices.LICENSE")]
+        assert "appl/prices.LICENSE" in notices and len(notices) == 2  # and among the licenses
+        assert {held.read(name).decode() for name in notices} == {NOTICE}
+
+
+def test_the_notice_is_litellm_s_own() -> None:
+    """Word for word, as its license wants."""
+    (path,) = [file for file in importlib.metadata.files("litellm") or () if file.name == "LICENSE"]
+    theirs = " ".join(path.read_text().partition("MIT License")[2].split())
+    assert theirs and theirs == " ".join(NOTICE.partition("MIT License")[2].split())
+    assert TABLE["source"].startswith("litellm ") and "litellm" in NOTICE.partition("MIT")[0]

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from appl.errors import TraceCorrupt
 from appl.prompt import Message
-from appl.prompt.key_shapes import without_likely_keys
+from appl.prompt.key_masking import without_likely_keys
 from appl.tracing.format import block, block_file, codec, record, store, table
 from appl.tracing.format.allowance import DecodingAllowance, of_file
 from appl.tracing.format.keys import RunKey

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from itertools import takewhile
 
-from appl.prompt.key_shapes import LONGEST
+from appl.prompt.key_masking import LONGEST
 from appl.tracing.recording.secret import Masker
 
 _LAST_WORDS = re.compile(r"(?:\A|(?<=[^!-~]))[^\0]{0,400}\Z")

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import repeat
 from operator import call
 from typing import Any
 
 from appl.late import late_import
-from appl.prompt.key_shapes import FIRST, LONGEST, key_goes_on_from, may_go_on, without_keys
+from appl.prompt.escapes import QUICK
+from appl.prompt.key_masking import CLEANERS, FIRST, LONGEST, key_goes_on_from, may_go_on
+from appl.prompt.key_shapes import is_key
 from appl.prompt.secret import (
     CONCEALED,
     ENVIRONMENT,
@@ -25,19 +28,26 @@ from appl.prompt.secret import (
     from_bytes,
     values_in,
 )
+from appl.prompt.text_search import Instead
 from appl.tracing.format import codec, table
 from appl.tracing.format.allowance import unlimited
 from appl.tracing.format.record import ANSWERED
-from appl.tracing.format.table import MASKED
+from appl.tracing.format.table import EVERY, MASKED, Content, places_of
 
 _AT_ONCE = 48
 """Literals of one pattern; with more of them the engine takes three times as long."""
 _LEAST = 64
 """Characters that a text is held back for, while a key may just have begun in it."""
+_ESCAPED = 3
+"""Characters of an escape for each of the longest form, which is twice as long as its secret."""
 _OTHERS = b"!$%&(*,;?[^{|}#"
 _SEVEN_BITS = bytes(code if code < 0x80 else _OTHERS[code % len(_OTHERS)] for code in range(256))
 """Bytes beyond ASCII become signs that no key has, and that a password may have: no shape names
 them, and none that passes over other characters than some leaves them out."""
+_OPAQUE = re.compile(r"[A-Za-z0-9+/_=.:~-]{64,}")
+"""A text without words: encrypted items and signatures of servers."""
+OPAQUE_PLACES: Mapping[str, frozenset[int]] = places_of(EVERY, Content.OPAQUE)
+"""The places of fields with such texts in the arrays of records, by tag."""
 _Test = Callable[[str], bool]
 
 
@@ -79,15 +89,23 @@ class Secrets(SecretForms):
     @functools.cached_property
     def tests(self) -> list[_Test]:
         """Tests of which one at least is true of each text with a secret, in bytes."""
-        literals = [_literal(core) for core in self.cores]
-        groups = (literals[at : at + _AT_ONCE] for at in range(0, len(literals), _AT_ONCE))
-        return [*self._shaped, *(_test("|".join(group)) for group in groups)]
+        return [*self._of_known, *map(_test, FIRST if self._shapes else ())]
 
     @functools.cached_property
-    def _shaped(self) -> list[_Test]:
-        """Tests of which one at least is true of each text with what looks like a key."""
-        first = FIRST if self._shapes else ()
-        return [*map(_test, first)]
+    def _of_known(self) -> list[_Test]:
+        """Tests of which one at least is true of each text with a known secret."""
+        literals = [_literal(core) for core in self.cores]
+        groups = (literals[at : at + _AT_ONCE] for at in range(0, len(literals), _AT_ONCE))
+        return [*map(_test, map("|".join, groups)), *([_test(QUICK)] if literals else ())]
+
+    @functools.cached_property
+    def _cleaners(self) -> list[tuple[list[_Test], Callable[[str, Instead], str]]]:
+        """What takes secrets out, each behind tests of which one is true where it finds one."""
+        shaped = CLEANERS if self._shapes else ()
+        return [
+            (self._of_known, self.without),
+            *(([*map(_test, patterns)], without) for patterns, without in shaped),
+        ]
 
     def may_be_in(self, data: bytes) -> bool:
         """True if *data* may hold a secret; never false if it does."""
@@ -100,9 +118,10 @@ class Secrets(SecretForms):
             found.append(name)
             return f"[secret {name}]"
 
-        known = self.without(text, instead)
-        may_be_key = _is_any(self._shaped, known.encode("latin-1"))
-        return without_keys(known, instead) if may_be_key else known
+        for tests, without in self._cleaners:
+            if _is_any(tests, text.encode("latin-1")):
+                text = without(text, instead)
+        return text
 
     def masked(self, text: str, found: list[str]) -> str:
         """*text* without secrets; their names are added to *found*."""
@@ -110,17 +129,38 @@ class Secrets(SecretForms):
             return text
         return from_bytes(self.cleaned(as_bytes(text), found))
 
+    def opaque(self, text: str, found: list[str]) -> str:
+        """*text* without secrets, known ones alone if it has no words and is no key itself.
+
+        A server may want such a text back as it was, and anything may stand in it.
+        """
+        if _OPAQUE.fullmatch(text) is None or is_key(text):
+            return self.masked(text, found)
+        if not _is_any(self._of_known, text.encode()):
+            return text
+
+        def instead(name: str) -> str:
+            found.append(name)
+            return f"[secret {name}]"
+
+        return self.without(text, instead)
+
 
 class Masker:
     """Knows the secrets of this process and takes them out of records.
 
-    Without *shapes* it leaves what only looks like a key.
+    Without *shapes* it leaves what only looks like a key. *opaque* are the places in records, by
+    tag, whose texts without words a server wants back: only known secrets are taken out of them.
     """
 
     def __init__(
-        self, given: Mapping[str, str] | Iterable[str] = (), *, shapes: bool = True
+        self,
+        given: Mapping[str, str] | Iterable[str] = (),
+        *,
+        shapes: bool = True,
+        opaque: Mapping[str, frozenset[int]] = OPAQUE_PLACES,
     ) -> None:
-        self._shapes = shapes
+        self._shapes, self._opaque = shapes, opaque
         named = given if isinstance(given, Mapping) else _numbered(given)
         self._given = {each: name for name, each in named.items() if len(each) >= MIN_LENGTH}
         self._seen: tuple[Any, object, object] = (None, None, None)
@@ -156,7 +196,7 @@ class Masker:
     def longest(self) -> int:
         """The length of the longest form of a secret, in characters; at least that of a key."""
         known = self._secrets.forms
-        return max(len(known[0][0]) if known else 0, _LEAST)
+        return max(_ESCAPED * len(known[0][0]) if known else 0, _LEAST)
 
     def found_in(self, data: bytes) -> list[str]:
         """The names of the secrets in *data*."""
@@ -188,24 +228,31 @@ class Masker:
 
     def _record(self, record: Any) -> object:
         found: list[str] = []
-        tag, *rest = record
-        clean = self._clean(rest, found)
+        names, fields = record[1:] if record[0] == MASKED else ((), record)
+        opaque = self._opaque.get(fields[0], frozenset())
+        clean = [
+            self._clean(value, found, at in opaque) if at else value
+            for at, value in enumerate(fields)
+        ]
         if not found:
             return record
-        if tag == MASKED:
-            names, inner = clean
-            return (MASKED, sorted({*names, *found}), inner)
-        return (MASKED, sorted(set(found)), _without_tokens([tag, *clean]))
+        if record[0] == MASKED:
+            return (MASKED, sorted({*names, *found}), clean)
+        return (MASKED, sorted(set(found)), _without_tokens(clean))
 
-    def _clean(self, value: object, found: list[str]) -> Any:
+    def _clean(self, value: object, found: list[str], opaque: bool = False) -> Any:
         if isinstance(value, str):
-            return self.text(value, found)
+            known = self.refresh()
+            return known.opaque(value, found) if opaque else known.masked(value, found)
         if isinstance(value, bytes):
             return self._clean_bytes(value, found)
         if isinstance(value, list):
-            return [self._clean(item, found) for item in value]
+            return [self._clean(item, found, opaque) for item in value]
         if isinstance(value, dict):
-            return {self._clean(k, found): self._clean(v, found) for k, v in value.items()}
+            return {
+                self._clean(key, found, opaque): self._clean(item, found, opaque)
+                for key, item in value.items()
+            }
         return value
 
     def _clean_bytes(self, value: bytes, found: list[str]) -> bytes:

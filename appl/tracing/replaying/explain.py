@@ -14,7 +14,7 @@ from typing import Any
 
 from appl.backend import Request
 from appl.prompt import Message
-from appl.prompt.key_shapes import KINDS
+from appl.prompt.key_masking import KINDS
 from appl.runtime.world import Moment
 from appl.tracing.format.sampling import parameters
 from appl.tracing.reading.tooluse import ToolUse

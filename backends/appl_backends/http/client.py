@@ -29,6 +29,7 @@ from appl.errors import (
     ConfigError,
     MalformedResponse,
 )
+from appl.prompt.secret import conceal_headers
 from appl.threads import lasting_loops
 from appl_backends.http.connection import Answer, Broken, Connection, NotHttp, TooLong
 from appl_backends.http.route import Route, bracketed, route_to
@@ -85,8 +86,10 @@ class HttpClient:
     def head(self, method: str, target: str, headers: Mapping[str, str]) -> bytes:
         """The beginning of a request for *target*, up to the length of its body.
 
+        The server may repeat *headers* in an answer: those that look secret are masked from now on.
         Raises ``ConfigError`` for a header that could not be sent.
         """
+        conceal_headers("headers", headers)
         route = self._route_to_server()
         host = f"{bracketed(self._host)}{self._named_port}"
         given = {name.lower() for name in headers}

@@ -1,0 +1,32 @@
+"""The words of a command line as they may be shown and recorded: without secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from appl.prompt.key_masking import without_keys
+from appl.prompt.secret import UNRECORDED
+from appl.prompt.secret_names import is_likely
+
+_OPTION = re.compile(r"--?([A-Za-z0-9_-]{1,128})(?:=(.*))?", re.S)
+
+
+def shown_words(words: Iterable[str]) -> list[str]:
+    """The *words* of a command line, without the values of options that are named like secrets."""
+    shown, hidden = list[str](), False
+    for word in words:
+        option = _OPTION.fullmatch(word)
+        secret = option is not None and is_likely(option[1])
+        if option is not None and secret and option[2] is not None:
+            shown.append(f"{word[: option.start(2)]}{UNRECORDED}")
+        else:
+            shown.append(
+                UNRECORDED if hidden and option is None else without_keys(word, _unrecorded)
+            )
+        hidden = option is not None and secret and option[2] is None
+    return shown
+
+
+def _unrecorded(kind: str) -> str:
+    return UNRECORDED

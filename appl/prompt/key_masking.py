@@ -1,0 +1,106 @@
+"""Texts without what looks like a key: by its shape, or by the place where it stands.
+
+Invariant: pure functions; what stands in place of a key is the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from appl.prompt.key_places import (
+    AFTER_WORD,
+    OF_URL,
+    QUICK_NAMES,
+    QUICK_PLACES,
+    SHORTEST,
+    open_value_from,
+    without_loosely_told,
+    without_told,
+)
+from appl.prompt.key_shapes import (
+    QUICK_SHAPES,
+    QUICK_STARTS,
+    SHAPES,
+    open_key_from,
+    run_at_end,
+    without_shapes,
+)
+from appl.prompt.text_search import Instead, regex
+
+KINDS: Final = frozenset({*(shape.kind for shape in SHAPES), OF_URL, AFTER_WORD})
+"""The names that stand for what was found by its shape or by its place."""
+LONGEST: Final = 1 << 14
+"""Characters of the longest key that is looked for."""
+
+_LOOSE = (
+    r"(://)([^/\s]{1,1024})(?=@)",
+    r"((?i:\b(?:bearer|basic))\s{1,4})([\w.~+/=*-]{4,})",
+    r"()(\b(?:sk|pk|rk|gsk|xai|hf|ghp|key|nvapi|pplx|r8)[-_][\w*.-]{6,})",
+    r"()(\b(?:AIza|AKIA|ya29\.)[\w-]{8,})",
+    r"()(\beyJ[\w-]{8,4096}\.[\w-]{8,8192}\.[\w-]{0,4096})",
+    r"([?&](?i:key|api[-_]?key|token|sig)=)([^&\s\"']+)",
+)
+"""What may be a key, where a word too much does no harm: in messages that nobody replays."""
+
+_AT_ONCE = 5
+"""Patterns of shapes and places that are looked for at once; with more of them it takes longer."""
+
+
+def _first() -> Iterator[str]:
+    yield from QUICK_STARTS
+    several = (*QUICK_SHAPES, *QUICK_PLACES)
+    for at in range(0, len(several), _AT_ONCE):
+        yield "|".join(several[at : at + _AT_ONCE])
+    yield QUICK_NAMES
+
+
+FIRST: Final = tuple(_first())
+"""Patterns for an engine that is linear in time, of which one at least finds something in each text
+with a key. There are some, as it looks for a few beginnings at once and not for hundreds."""
+CLEANERS: Final = (
+    ((*QUICK_STARTS, "|".join(QUICK_SHAPES)), without_shapes),
+    ((*QUICK_PLACES, QUICK_NAMES), without_told),
+)
+"""What takes keys out, each behind such patterns for what it finds."""
+
+
+def without_keys(text: str, instead: Instead) -> str:
+    """*text* with what *instead* makes of a kind of key in place of each key.
+
+    These are keys of a known shape, passwords in URLs and in other places that are known, and texts
+    of high entropy after a telling name. A word that stands for a password in examples is none.
+    """
+    return without_told(without_shapes(text, instead), instead)
+
+
+def without_likely_keys(text: str, instead: str) -> str:
+    """*text* with *instead* in place of each key, and of whatever else may be one.
+
+    That is for messages, logs and arguments, in which a word may be lost.
+    """
+
+    def shown(kind: str) -> str:
+        return instead
+
+    text = without_loosely_told(without_keys(text, shown), shown)
+    for pattern in _LOOSE:
+        text = regex(pattern).sub(lambda found: found[1] + instead, text)
+    return text
+
+
+# -- where a text may go on ----------------------------------------------------------------------
+
+_BEGINNING = r"\s{0,2}[A-Za-z0-9+/=_.~:%|@-]*"
+
+
+def may_go_on(before: str, after: str) -> bool:
+    """True if a key may begin at the end of the text *before* and end in *after*."""
+    beginning = regex(_BEGINNING).match(after)
+    size = len(before) - run_at_end(before) + len(beginning[0] if beginning else "")
+    return size >= SHORTEST
+
+
+def key_goes_on_from(text: str) -> int:
+    """The beginning of a key that may go on after the end of *text*; else the length of *text*."""
+    return min(open_key_from(text), open_value_from(text))
