@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from appl.prompt.secret import CONCEALED, conceal_headers
-from appl.testing.faults import Fault, FaultServer
+from appl.testing.faults import Fault
+from tests.wire.servers import FaultServer
 
 from .cage import command
 from .test_names import content

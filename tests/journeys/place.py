@@ -1,4 +1,4 @@
-"""An empty folder to start in, the built wheel to work with, and a provider to ask."""
+"""An empty folder to start in, and the built wheel to work with."""
 
 from __future__ import annotations
 
@@ -6,18 +6,13 @@ import shlex
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from appl.testing.faults import Fault, echo
 from appl.tracing import Trace
-from tests.wire.servers import FaultServer
 
 ROOT = Path(__file__).parents[2]
 MODEL, KEY = "gpt-5-mini", "sk-of-a-newcomer-4711"
 MOST_COMMANDS = 3
-REFUSED = Fault("refused", 401, {}, b'{"error": {"message": "no such model or key"}}')
 BUILD = "from hatchling.build import build_wheel; import sys; print(build_wheel(sys.argv[1]))"
 SCRIPTS = {"pytest": "pytest:console_main", "jupyter-execute": "nbclient.cli:main"}
 SCRIPT = "#!{python}\nimport sys\nfrom {module} import {name}\nsys.exit({name}())\n"
@@ -85,8 +80,8 @@ class Newcomer:
         assert self.process.returncode == code, out + err
         return out, err
 
-    def has_key_of(self, server: FaultServer, key: str = KEY) -> None:
-        self.env |= {"OPENAI_BASE_URL": server.openai_url, "OPENAI_API_KEY": key}
+    def has_key_of(self, openai_url: str, key: str = KEY) -> None:
+        self.env |= {"OPENAI_BASE_URL": openai_url, "OPENAI_API_KEY": key}
 
     def answered(self) -> int:
         """The calls of the newest run whose answers are written."""
@@ -95,15 +90,3 @@ class Newcomer:
 
     def files(self) -> list[str]:
         return sorted(path.name for path in self.folder.iterdir())
-
-
-def provider(
-    answer: Callable[[str], str] = echo, *, model: str = MODEL, key: str = KEY
-) -> FaultServer:
-    """A provider of OpenAI's interface, which refuses any other model and key."""
-
-    def script(ask: Any) -> Fault | None:
-        right = ask.headers.get("authorization") == f"Bearer {key}" and ask.data["model"] == model
-        return None if right and ask.path == "/v1/chat/completions" else REFUSED
-
-    return FaultServer(script, answer=answer, model=model)

@@ -8,7 +8,8 @@ import time
 
 import nbformat
 
-from .place import KEY, MODEL, ROOT, Newcomer, provider
+from .place import KEY, MODEL, ROOT, Newcomer
+from .provider import provider
 
 
 def facts(question: str) -> str:
@@ -27,7 +28,7 @@ def test_the_first_answer_with_a_key(starter: Newcomer) -> None:
     _, told = starter.types(command, code=1)
     assert "no key; type export OPENAI_API_KEY=" in told and "Traceback" not in told
     with provider(facts) as server:
-        starter.has_key_of(server)
+        starter.has_key_of(server.openai_url)
         out, told = starter.types(command)
     assert out == "Mira Holt\nOlaf Brand\n"
     assert "2 done" in told and KEY not in told
@@ -44,7 +45,7 @@ def test_init_run_and_its_test(starter: Newcomer) -> None:
 
 def test_one_question(newcomer: Newcomer) -> None:
     with provider(lambda _: "Because of Rayleigh.") as server:
-        newcomer.has_key_of(server)
+        newcomer.has_key_of(server.openai_url)
         out, told = newcomer.types(f"appl ask 'Why is the sky blue?' --model {MODEL}")
     assert out == "Because of Rayleigh.\n"
     assert f"asked as 'openai/{MODEL}' with the key in OPENAI_API_KEY" in told
@@ -56,7 +57,7 @@ def test_one_question(newcomer: Newcomer) -> None:
 
 def test_a_chat_remembers(newcomer: Newcomer) -> None:
     with provider(lambda question: f"You said {question}") as server:
-        newcomer.has_key_of(server)
+        newcomer.has_key_of(server.openai_url)
         out, _ = newcomer.types(
             f"appl chat --model openai/{MODEL}", "I am Tom.\nWho am I?\n/quit\n"
         )
@@ -91,7 +92,7 @@ def test_a_typed_answer(newcomer: Newcomer) -> None:
     newcomer.writes("ticket.py", TICKET)
     answer = {"title": "Stuck door", "priority": 2}
     with provider(lambda _: json.dumps(answer)) as server:
-        newcomer.has_key_of(server)
+        newcomer.has_key_of(server.openai_url)
         out, _ = newcomer.types("python ticket.py")
     assert out == f"{json.dumps(answer)} 3 Stuck door\n"
     assert "priority" in json.dumps(server.asks[0].data["response_format"])
@@ -123,7 +124,7 @@ def test_an_agent_with_a_blocking_tool(newcomer: Newcomer) -> None:
     """What the advice says to write: the tool runs again in no replay."""
     fetched = newcomer.folder / "fetched.txt"
     with provider(lambda question: "Bakes.") as server:
-        newcomer.has_key_of(server)
+        newcomer.has_key_of(server.openai_url)
         newcomer.writes("agent.py", AGENT.replace("FETCH", "fetch(name)"))
         _, told = newcomer.types(f"appl run agent.py --model openai/{MODEL}")
         assert re.search(r"agent\.py:14: `fetch\(name\)` in job\(\) blocked its thread", told), told
@@ -146,7 +147,7 @@ def test_a_notebook(starter: Newcomer) -> None:
     starter.writes("book.ipynb", nbformat.writes(book))
     starter.writes("appl.toml", f'model = "openai/{MODEL}"\n')
     with provider(facts) as server:
-        starter.has_key_of(server)
+        starter.has_key_of(server.openai_url)
         starter.types("jupyter-execute --inplace book.ipynb")
     (_, cell) = nbformat.read(starter.folder / "book.ipynb", 4).cells
     shown = [output["data"]["text/plain"] for output in cell.outputs if "data" in output]
@@ -179,7 +180,7 @@ def test_a_crash_and_the_same_command_again(starter: Newcomer) -> None:
     starter.writes("survey.py", SURVEY)
     command = f"appl run survey.py --model openai/{MODEL}"
     with provider(answer) as server:
-        starter.has_key_of(server)
+        starter.has_key_of(server.openai_url)
         starter.types(command, code=-9)
         out, told = starter.types(command)
     assert out == "".join(f"To Question {number}?\n" for number in range(4))
@@ -190,7 +191,7 @@ def test_a_crash_and_the_same_command_again(starter: Newcomer) -> None:
 def test_a_test_from_a_run(newcomer: Newcomer) -> None:
     newcomer.writes("survey.py", SURVEY)
     with provider() as server:
-        newcomer.has_key_of(server)
+        newcomer.has_key_of(server.openai_url)
         newcomer.types(f"appl run survey.py --model openai/{MODEL}")
     del newcomer.env["OPENAI_API_KEY"]
     _, told = newcomer.types("appl trace export-test")
@@ -217,7 +218,7 @@ def test_two_providers_in_one_run(newcomer: Newcomer) -> None:
         provider(lambda _: "The public one.") as public,
         provider(lambda _: "The lan's.", model="zz", key=LAN_KEY) as lan,
     ):
-        newcomer.has_key_of(public)
+        newcomer.has_key_of(public.openai_url)
         newcomer.env["LAN_KEY"] = LAN_KEY
         url = lan.openai_url
         newcomer.writes(
@@ -252,7 +253,7 @@ def test_a_settings_file_of_appl(newcomer: Newcomer) -> None:
         provider(lambda _: "The public one.", model="gpt-4o-mini") as public,
         provider(lambda _: "The local one.", model="zz", key=LAN_KEY) as local,
     ):
-        newcomer.has_key_of(public)
+        newcomer.has_key_of(public.openai_url)
         newcomer.env["LAN_KEY"] = LAN_KEY
         newcomer.writes("appl.yaml", OLDER.replace("URL", local.openai_url))
         out, _ = newcomer.types("python older.py")

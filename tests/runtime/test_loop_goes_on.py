@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from appl import as_completed, call, gen, map as appl_map, ppl
-from appl.testing import FaultServer, running
+from appl.testing import running
 from appl_backends.openai import OpenAI
+from tests.wire.servers import FaultServer
 
 COUNT = 100
 

@@ -237,8 +237,10 @@ def test_a_test_whose_request_a_real_server_refuses_fails() -> None:
         assert httpx.post(f"{server.openai_url}/chat/completions", json=body).status_code == 200
 
 
-LOOKED_AT = ("tests/wire/servers.py", "tests/servers/test_providers_of_litellm.py")
-"""The second has a server of any provider's interface."""
+LOOKED_AT = (
+    "tests/wire/servers.py",
+    "tests/servers/test_providers_of_litellm.py",  # it has a server of any provider's interface
+)
 
 
 def test_every_server_of_the_tests_looks_at_its_requests() -> None:

@@ -18,6 +18,8 @@ from appl.prompt.provider_fields import ProviderFields
 from appl.tracing.format.codec import Big, Plain, plain, revive, shortened
 
 FORMAT = 1
+PROVIDED = "$provided"
+"""The key of a map of its own around who gave the fields of a provider, and these."""
 ANSWERED, FAILED, CANCELLED = 0, 1, 2
 _MAX_TRACEBACK_ARGS = 16
 
@@ -60,16 +62,16 @@ def response_data(response: Response, big: Big | None = None) -> tuple[Any, ...]
     return (*data, response.reused) if response.reused else data
 
 
-def provided_data(provided: ProviderFields, big: Big) -> list[object]:
+def provided_data(provided: ProviderFields, big: Big) -> dict[str, object]:
     """The fields of a provider as plain data; *big* may put a reference in place of a text."""
-    return [provided.source, shortened(plain(json.loads(provided.fields)), big)]
+    return {PROVIDED: [provided.source, shortened(plain(json.loads(provided.fields)), big)]}
 
 
 def provided_from(data: Any, big: Read) -> ProviderFields | None:
     """The fields that ``provided_data`` described. Raises ``ValueError``, ``TypeError``."""
     if data is None:
         return None
-    source, fields = data
+    source, fields = data[PROVIDED]
     found = checked(dict, revive(fields, cast("Callable[[Any], str | bytes]", big)))
     return ProviderFields.of(found, checked(str, source))
 

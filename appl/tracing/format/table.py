@@ -37,7 +37,6 @@ class Content(Enum):
     BYTES = "emptied"
     LEFT_OUT = "left out"
     ORIGINS = "left out: it says only where a text comes from"
-    OPAQUE = "left out: a server wants it back as it was"
 
 
 Map = dict[str, object]
@@ -351,19 +350,6 @@ def contents_of(kind: Kind) -> dict[str, Content | None]:
 
 CONTENTS: dict[Kind, dict[str, Content | None]] = {kind: contents_of(kind) for kind in EVERY}
 """Of every kind, the declared content of each field besides its tag."""
-
-
-def places_of(kinds: Iterable[Kind], wanted: Content) -> dict[str, frozenset[int]]:
-    """The places of the fields with the *wanted* content in the arrays of *kinds*, by tag."""
-    found = {
-        tag_of(kind): frozenset(
-            kind._fields.index(name)
-            for name, content in contents_of(kind).items()
-            if content is wanted
-        )
-        for kind in kinds
-    }
-    return {tag: places for tag, places in found.items() if places}
 
 
 # -- from fields to arrays -------------------------------------------------------------------

@@ -309,7 +309,6 @@ _SHOWS: dict[Content, Show] = {
     Content.BYTES: lambda veil, value, record: b"",
     Content.LEFT_OUT: lambda veil, value, record: None,
     Content.ORIGINS: lambda veil, value, record: None,
-    Content.OPAQUE: lambda veil, value, record: None,
 }
 _PLANS = {
     kind: [(kind._fields.index(name), _SHOWS[content]) for name, content in fields.items()]

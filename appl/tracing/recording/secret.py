@@ -31,8 +31,8 @@ from appl.prompt.secret import (
 from appl.prompt.text_search import Instead
 from appl.tracing.format import codec, table
 from appl.tracing.format.allowance import unlimited
-from appl.tracing.format.record import ANSWERED
-from appl.tracing.format.table import EVERY, MASKED, Content, places_of
+from appl.tracing.format.record import ANSWERED, PROVIDED
+from appl.tracing.format.table import MASKED
 
 _AT_ONCE = 48
 """Literals of one pattern; with more of them the engine takes three times as long."""
@@ -46,8 +46,7 @@ _SEVEN_BITS = bytes(code if code < 0x80 else _OTHERS[code % len(_OTHERS)] for co
 them, and none that passes over other characters than some leaves them out."""
 _OPAQUE = re.compile(r"[A-Za-z0-9+/_=.:~-]{64,}")
 """A text without words: encrypted items and signatures of servers."""
-OPAQUE_PLACES: Mapping[str, frozenset[int]] = places_of(EVERY, Content.OPAQUE)
-"""The places of fields with such texts in the arrays of records, by tag."""
+_PROVIDED = {PROVIDED}
 _Test = Callable[[str], bool]
 
 
@@ -149,18 +148,14 @@ class Secrets(SecretForms):
 class Masker:
     """Knows the secrets of this process and takes them out of records.
 
-    Without *shapes* it leaves what only looks like a key. *opaque* are the places in records, by
-    tag, whose texts without words a server wants back: only known secrets are taken out of them.
+    Without *shapes* it leaves what only looks like a key. In fields that a provider wants back,
+    texts without words lose known secrets alone.
     """
 
     def __init__(
-        self,
-        given: Mapping[str, str] | Iterable[str] = (),
-        *,
-        shapes: bool = True,
-        opaque: Mapping[str, frozenset[int]] = OPAQUE_PLACES,
+        self, given: Mapping[str, str] | Iterable[str] = (), *, shapes: bool = True
     ) -> None:
-        self._shapes, self._opaque = shapes, opaque
+        self._shapes = shapes
         named = given if isinstance(given, Mapping) else _numbered(given)
         self._given = {each: name for name, each in named.items() if len(each) >= MIN_LENGTH}
         self._seen: tuple[Any, object, object] = (None, None, None)
@@ -229,11 +224,7 @@ class Masker:
     def _record(self, record: Any) -> object:
         found: list[str] = []
         names, fields = record[1:] if record[0] == MASKED else ((), record)
-        opaque = self._opaque.get(fields[0], frozenset())
-        clean = [
-            self._clean(value, found, at in opaque) if at else value
-            for at, value in enumerate(fields)
-        ]
+        clean = [fields[0], *(self._clean(value, found) for value in fields[1:])]
         if not found:
             return record
         if record[0] == MASKED:
@@ -249,6 +240,7 @@ class Masker:
         if isinstance(value, list):
             return [self._clean(item, found, opaque) for item in value]
         if isinstance(value, dict):
+            opaque = opaque or value.keys() == _PROVIDED
             return {
                 self._clean(key, found, opaque): self._clean(item, found, opaque)
                 for key, item in value.items()
