@@ -105,8 +105,11 @@ class ServerKind:
 
     @property
     def heeds_seed(self) -> bool:
-        """True if the same seed gives the same answer, and is not a wish."""
-        return self.kind in ("vllm", "sglang", "llama.cpp", "ollama")
+        """True if the same seed gives the same answer, and is not a wish.
+
+        SGLang does so only with ``--enable-deterministic-inference``.
+        """
+        return self.kind in ("vllm", "llama.cpp", "ollama")
 
     @cached_property
     def takes_cache_key(self) -> bool:
