@@ -81,6 +81,25 @@ async def test_a_tool_choice_that_is_heeded_is_not_in_the_way(
             assert (await backend.complete(asked)).text == (message["content"] or "")
 
 
+async def test_llama_cpp_which_knows_no_names_is_offered_the_named_tool_alone() -> None:
+    with says(chat(calling("today"))) as server:
+        server.become("llama.cpp")
+        async with closing(OpenAI(base_url=server.openai_url, server="llama.cpp")) as backend:
+            await backend.complete(request("q", tools=TOOLS, tool_choice="today"))
+    sent = server.asks[0].data
+    assert sent["tool_choice"] == "required"
+    assert [each["function"]["name"] for each in sent["tools"]] == ["today"]
+
+
+async def test_a_model_of_llama_cpp_that_sees_nothing_is_asked_once() -> None:
+    said = "image input is not supported - hint: you may need to provide the mmproj"
+    body = json.dumps({"error": {"code": 500, "message": said, "type": "server_error"}})
+    with FaultServer([Fault("given", 500, JSON, body.encode())]) as server:
+        async with closing(OpenAI(base_url=server.openai_url, server="llama.cpp")) as backend:
+            with pytest.raises(BackendRefused, match="image input is not supported"):
+                await backend.complete(request("q"))
+
+
 FORMS = [("regex", "[0-9]{3}", "123", "a few"), ("grammar", 'root ::= "yes" | "no"', "yes", "Yes")]
 
 

@@ -78,7 +78,8 @@ def json_in(
 class ChatReader(NamedTuple):
     """Reads the answers of *who* to one request.
 
-    *secrets* are taken out of errors. The server was told to go on from *begun*, if that is given.
+    *secrets* are taken out of errors. The answer goes on from *begun*, if that is given, and may
+    repeat it.
     """
 
     request: Request

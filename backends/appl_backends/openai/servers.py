@@ -104,6 +104,11 @@ class ServerKind:
         return go_on if self.kind == "sglang" else {**go_on, "add_generation_prompt": False}
 
     @property
+    def may_repeat(self) -> bool:
+        """True if an answer may begin with the begun text: llama.cpp continues and repeats it."""
+        return "prefill" not in self.features or self.kind == "llama.cpp"
+
+    @property
     def heeds_seed(self) -> bool:
         """True if the same seed gives the same answer, and is not a wish.
 
