@@ -304,6 +304,9 @@ _FILTERED = re.compile(
 _BUSY = re.compile(r"overloaded|queue is full|too many requests|rate limit", re.IGNORECASE)
 _KEY = re.compile(r"invalid_api_key|api[ _]key (?:not valid|is invalid)", re.IGNORECASE)
 
+_NO_MEDIA = re.compile(r"(?:image|audio|video) input is not supported", re.IGNORECASE)
+"""What llama.cpp says with status 500 where its model takes text alone."""
+
 _Meaning = tuple[type[BackendError], str]
 
 
@@ -323,6 +326,8 @@ def _meaning(status: int, body: str, wait: float | None) -> _Meaning:
 
 
 def _failed_inside(status: int, body: str, wait: float | None) -> _Meaning:
+    if status == 500 and _NO_MEDIA.search(body):
+        return BackendRefused, "say what is in images and sounds as text, or choose another model"
     if status in (501, 505):
         return BackendRefused, "it does not have what was asked for: check the URL"
     if status == 503 and (wait is not None or _BUSY.search(body)):

@@ -316,6 +316,7 @@ BY_NAME = {
     *("appl/extras.py", "appl/late.py"),  # libraries of extras, and the list of late imports
     *("backends/appl_backends/litellm.py", "backends/appl_backends/openai/account.py"),
     "backends/appl_backends/http/route.py",  # certifi, which may be missing
+    *("backends/appl_backends/ebnf.py", "backends/appl_backends/openai/answer.py"),  # for grammars
 }
 """Files that import a module by its name."""
 

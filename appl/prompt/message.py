@@ -195,7 +195,8 @@ class Message:
         """The message as chat completion servers take it: ``{"role": …, "content": …}``.
 
         With images or sounds, the content is a list of parts. It has the fields of a provider;
-        where it is for the server *asked*, only if they are.
+        where it is for the server *asked*, only if they are, and arguments of calls that are no
+        JSON object are put into one: servers refuse others.
         """
         found: dict[str, Any] = {"role": self.role, "content": self.content}
         if self.bare:
@@ -206,6 +207,8 @@ class Message:
             found["content"] = None
         if self.tool_calls:
             found["tool_calls"] = [call.as_dict() for call in self.tool_calls]
+            for call in found["tool_calls"] if asked is not None else ():
+                call["function"]["arguments"] = _as_object(call["function"]["arguments"])
         for key in ("tool_call_id", "name"):
             if getattr(self, key):
                 found[key] = getattr(self, key)
@@ -440,6 +443,23 @@ def as_tool_call(value: ToolCall | Mapping[str, object]) -> ToolCall:
         'a tool call is ToolCall(id, name, arguments) or {"id": ..., "function": {"name": ..., '
         f'"arguments": "..."}}}}, got {value!r:.120}'
     )
+
+
+def _as_object(arguments: str) -> str:
+    """*arguments* as the JSON object that servers take in a call of an earlier turn.
+
+    SGLang and the interfaces of Anthropic and Google refuse all else, and with it each later turn.
+    The model sees what it wrote; the tool's message says what was wrong with it.
+    """
+    try:
+        is_object = isinstance(json.loads(arguments, parse_constant=_no_value), dict)
+    except (ValueError, RecursionError):
+        is_object = False
+    return arguments if is_object else json.dumps({"not_a_json_object": arguments})
+
+
+def _no_value(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON value")
 
 
 _KEYS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})

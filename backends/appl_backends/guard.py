@@ -181,7 +181,7 @@ async def _read(response: Any, asked: Question, stream: bool) -> None:
     """Read the body; its JSON too where *asked* wants it: a library may take minutes for it."""
     kind = response.headers.get("content-type", "").lower()
     is_json = asked.reads and _JSON.search(kind) is not None
-    if stream and not is_json:
+    if stream and (not is_json or _LINES.search(kind)):
         return
     body = await response.aread()
     try:
@@ -210,6 +210,8 @@ def _check_error(data: Any, asked: Question) -> None:
 
 _ANSWERS = ("choices", "candidates", "content", "output")
 _JSON = re.compile(r"json|html|^$|text/plain")
+_LINES = re.compile(r"ndjson|jsonl|json-?lines|json-seq|stream\+json")
+"""Content types of streams with a JSON value in each line, as Ollama's are."""
 _PLAIN = ("", "identity")
 _OF_BODY = ("content-length", "content-encoding", "transfer-encoding", "location", "x-should-retry")
 
@@ -324,9 +326,18 @@ class _BoundedEvents(_Bounded):
         except ValueError:
             raise not_json(data, asked.who, secrets=asked.secrets) from None
         _check_error({"type": kind, **found} if kind == "error" else found, asked)
+        asked.ended = asked.ended or _is_last_of_google(found)
         found = sensible(found)
         head = f"event: {kind}\n" if kind else ""
         return f"{head}data: {json.dumps(found)}\n\n".encode()
+
+
+def _is_last_of_google(data: Any) -> bool:
+    """True for a piece of an answer of Google's that says why it ends; they have no end mark."""
+    candidates = data.get("candidates") if isinstance(data, dict) else None
+    if not isinstance(candidates, list):
+        return False
+    return any(isinstance(each, dict) and each.get("finishReason") for each in candidates)
 
 
 _LAST = frozenset({"message_stop", "response.completed"})

@@ -143,7 +143,7 @@ class LiteLLM:
         litellm = await self._ready()
         try:
             with question(who, self._secrets, reads=True) as asked:
-                if emit is None:
+                if emit is None or request.model.startswith(_WHOLE):
                     response = await self._whole(litellm, request, who)
                 else:
                     response = await self._streamed(litellm, request, emit, asked)
@@ -205,7 +205,8 @@ class LiteLLM:
                     f"{asked.who} ended its stream without a finish reason: the answer was cut off",
                     status=200,
                 )
-            assembly.forget_ends()
+            if not getattr(stream, "intermittent_finish_reason", None):  # where Google's is kept
+                assembly.forget_ends()
         response = assembly.response()
         return self._priced(response, request.model, partial(_stream_cost, litellm, response))
 
@@ -357,6 +358,9 @@ def _given(sampling: Sampling) -> Iterator[tuple[str, Any]]:
 
 
 # -- the library
+
+_WHOLE = ("cohere/", "cohere_chat/")
+"""Providers whose streams litellm cannot read: their answers come in one piece."""
 
 _IMPORT = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
 """What keeps its import from fetching a table of prices, and from reading a file ``.env``."""
@@ -581,16 +585,32 @@ def _typed(
             return kind(f"{who}: {said}")
     if "Timeout" in names or isinstance(error, TimeoutError):
         return BackendTimeout(f"{who} took too long", deadline="first token")
-    broken = "APIConnectionError" in names or isinstance(error, OSError)
-    if answered is None and (broken or said == "Connection error."):
-        return unreachable(ConnectionError(said), who, begun=True, secrets=secrets)
+    if answered is None and (found := _connection_failure(error)) is not None:
+        begun = type(found).__name__ not in _UNSENT
+        return unreachable(ConnectionError(said), who, begun=begun, secrets=secrets)
     if "LLM Provider NOT provided" in _said(error):
         return ModelNotFound(f"{who}: begin the model's name with its provider: PROVIDER/MODEL")
-    status = answered if broken else getattr(error, "status_code", None)
+    status = getattr(error, "status_code", None)
+    if "APIConnectionError" in names or "Error parsing chunk" in said:  # any failure of its own
+        status = answered
     if not isinstance(status, int):
         kind_of = type(error).__name__
         return MalformedResponse(f"{who}: litellm cannot read the answer ({kind_of}: {said})")
     return errors_of_http(status, _headers(error), _said(error), who, secrets=secrets)
+
+
+_UNSENT = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout"})
+_DEEPEST = 20
+
+
+def _connection_failure(error: BaseException | None) -> BaseException | None:
+    """The failure of the connection, of httpx or of the system, that *error* comes from, if any."""
+    for _ in range(_DEEPEST):
+        names = [kind.__name__ for kind in type(error).__mro__]
+        if error is None or "OSError" in names or "TransportError" in names:
+            return error
+        error = error.__cause__ or error.__context__
+    return None
 
 
 _TRACEBACK = "Traceback (most recent call last)"

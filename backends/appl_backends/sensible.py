@@ -22,8 +22,10 @@ def sensible(data: Any) -> Any:
         return data
     found = dict(data)
     for name in _WORDS & found.keys():
-        if not isinstance(found[name], str):
+        if not isinstance(found[name], str | None):
             del found[name]
+    if "x_groq" in found:  # litellm finds no answer of Groq's without it
+        found.setdefault("service_tier", None)
     if "created" in found and type(found["created"]) is not int:
         found["created"] = 0
     for name in _COUNTED:

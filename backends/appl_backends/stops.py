@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+_SPACES = (" ", "\t")
+
 
 def held(text: str, marks: Sequence[str]) -> int:
     """The length of the longest end of *text* that may be the beginning of one of *marks*."""
@@ -22,17 +24,19 @@ def held(text: str, marks: Sequence[str]) -> int:
 class TextFilter:
     """The text of an answer without a repetition of *begun*, up to the first of the *stop* texts.
 
-    *begun* is the beginning of the answer, which the prompt holds already; a server that was told
-    to go on may repeat all of it, or its last line. ``skipped`` is the number of characters that
-    were left out before the text, ``stopped`` is true if a stop text was found.
+    *begun* is the beginning of the answer, which the prompt holds already. A server may repeat it,
+    and a model that was told to go on may do so for all of it, or for its last line, with other
+    spaces. ``skipped`` is the number of characters that were left out before the text, ``stopped``
+    is true if a stop text was found.
     """
 
-    __slots__ = ("_beginnings", "_buffer", "_stop", "skipped", "stopped")
+    __slots__ = ("_beginnings", "_begun", "_buffer", "_is_first", "_stop", "skipped", "stopped")
 
     def __init__(self, stop: Sequence[str] = (), begun: str = "") -> None:
         whole = begun.strip()
         lines = (whole, whole.rpartition("\n")[2].strip())
         self._beginnings = [each for each in dict.fromkeys(lines) if each]
+        self._begun, self._is_first = begun, bool(begun)
         self._stop, self._buffer = stop, ""
         self.skipped, self.stopped = 0, False
 
@@ -41,28 +45,44 @@ class TextFilter:
         if self.stopped:
             return ""
         self._buffer += piece
-        if self._beginnings:
-            start = self._buffer.lstrip()
-            if any(len(start) < len(b) and b.startswith(start) for b in self._beginnings):
-                return ""  # it may be repeating
-            self._skip(start)
+        if self._is_first:
+            if self._may_repeat():
+                return ""
+            self._begin()
         return self._certain(last=False)
 
     def close(self) -> str:
         """End the answer; returns the rest of its text."""
         if self.stopped:
             return ""
-        if self._beginnings:
-            self._skip(self._buffer.lstrip())
+        if self._is_first:
+            self._begin()
         return self._certain(last=True)
 
-    def _skip(self, start: str) -> None:
+    def _may_repeat(self) -> bool:
+        """True while what came may be a part of the beginning, or of the spaces after it."""
+        if self._buffer.startswith(self._begun):
+            return False
+        start = self._buffer.lstrip()
+        if any(len(start) < len(b) and b.startswith(start) for b in self._beginnings):
+            return True
+        return self._begun.startswith(self._buffer) or not self._unrepeated()
+
+    def _unrepeated(self) -> str:
+        """What was said after a repetition; spaces are not said twice."""
+        if self._buffer.startswith(self._begun):
+            return self._buffer[len(self._begun) :]
+        start, rest = self._buffer.lstrip(), self._buffer
         for beginning in self._beginnings:
             if start.startswith(beginning):
                 rest = start[len(beginning) :]
-                self.skipped, self._buffer = len(self._buffer) - len(rest), rest
                 break
-        self._beginnings = []
+        return rest.lstrip("".join(_SPACES)) if self._begun.endswith(_SPACES) else rest
+
+    def _begin(self) -> None:
+        rest = self._unrepeated()
+        self.skipped, self._buffer = len(self._buffer) - len(rest), rest
+        self._is_first = False
 
     def _certain(self, *, last: bool) -> str:
         text = self._buffer

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from appl.errors import Unsupported
+from appl_backends.ebnf import fits, lark_of
 from appl_backends.embedded import Embedded
 from appl_backends.embedded.constraint import AnswerForm
-from appl_backends.embedded.ebnf import lark_of
 from tests.embedded.test_backend import ask
 
 LETTERS = "abé"
@@ -144,6 +144,7 @@ def test_the_engine_accepts_what_a_random_grammar_accepts(model: Embedded, seed:
     said = grammar.written()
     for text in texts(random.Random(seed)):
         assert accepts(model, said, text) == grammar.accepts(text), (said, text)
+        assert fits(said, text) == grammar.accepts(text), (said, text)
 
 
 async def test_what_is_generated_is_in_the_language(model: Embedded) -> None:
@@ -174,6 +175,8 @@ async def test_what_is_generated_is_in_the_language(model: Embedded) -> None:
 def test_how_it_is_written(model: Embedded, grammar: str, good: list[str], bad: list[str]) -> None:
     assert [text for text in good if not accepts(model, grammar, text)] == []
     assert [text for text in bad if accepts(model, grammar, text)] == []
+    assert {fits(grammar, text) for text in good} == {True}
+    assert {fits(grammar, text) for text in bad} == {False}
 
 
 @pytest.mark.parametrize(

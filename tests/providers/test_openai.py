@@ -93,7 +93,8 @@ async def test_several_samples_are_one_request_and_later_ones_have_other_seeds()
 
 
 async def test_tools_are_offered_and_one_may_be_demanded() -> None:
-    with FaultServer() as server:
+    call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+    with says(*[chat({"role": "assistant", "content": None, "tool_calls": [call]})] * 2) as server:
         free = await sent(server, request(tools=(TOOL,), tool_choice="required"))
         named = await sent(server, request(tools=(TOOL,), tool_choice="add"))
     assert free["tools"] == [{"type": "function", "function": json.loads(TOOL)}]
@@ -466,7 +467,7 @@ async def test_tool_calls_are_as_the_model_wrote_them() -> None:
         {"id": "", "function": {"name": "sub", "arguments": {"b": 2}}},
     ]
     with says(chat({"content": None, "tool_calls": calls}, "stop")) as server:
-        sample = (await answered(server)).samples[0]
+        sample = (await answered(server, request(tools=(TOOL,)))).samples[0]
     assert sample.finish_reason == "tool_calls" and sample.text == ""
     assert sample.tool_calls[0] == ToolCall("c1", "add", '{"a": 1')
     assert sample.tool_calls[1] == ToolCall("call_c1_1", "sub", '{"b": 2}')
@@ -572,7 +573,7 @@ async def test_tool_calls_are_put_together_from_a_stream() -> None:
     ]  # fmt: skip
     events = [delta(tool_calls=[part]) for part in parts]
     with streams(*events, delta(finish="tool_calls")) as server:
-        found = await answered(server, emit=lambda chunk: None)
+        found = await answered(server, request(tools=(TOOL,)), lambda chunk: None)
     assert found.samples[0].tool_calls == (
         ToolCall("c1", "add", '{"a":1}'),
         ToolCall("c2", "sub", "{}"),

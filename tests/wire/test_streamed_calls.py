@@ -17,6 +17,7 @@ from tests.drawn import counts
 from tests.providers.asking import request
 
 OSLO, ROME = '{"city": "Oslo"}', '{"city": "Rome"}'
+ASKED = request(tools=('{"name": "weather"}',))
 ONE = [("weather", OSLO)]
 TWO = [("weather", OSLO), ("weather", ROME)]
 
@@ -103,7 +104,7 @@ def stream(pieces: list[Any], together: bool = False) -> bytes:
 
 def read(body: bytes, cuts: list[int]) -> Response:
     chunks: list[Chunk] = []
-    assembly, parser = Assembly(ChatReader(request(), "it"), chunks.append), EventParser()
+    assembly, parser = Assembly(ChatReader(ASKED, "it"), chunks.append), EventParser()
     for start, end in zip([0, *cuts], [*cuts, len(body)], strict=True):
         for event in parser.feed(body[start:end]):
             assembly.take(event)
@@ -114,7 +115,7 @@ def whole(wanted: list[tuple[str, str]]) -> Response:
     """The same calls, not streamed."""
     calls = [call(arguments, name, f"call_{at}") for at, (name, arguments) in enumerate(wanted)]
     choice = {"finish_reason": "tool_calls", "message": {"content": None, "tool_calls": calls}}
-    return ChatReader(request(), "it").response({"choices": [choice]})
+    return ChatReader(ASKED, "it").response({"choices": [choice]})
 
 
 @counts(50, 1_000, "cuts")
@@ -157,7 +158,7 @@ def test_a_function_call_of_the_first_interface_is_a_call(streamed: bool) -> Non
             "finish_reason": "function_call",
             "message": {"content": None, "function_call": legacy},
         }
-        (sample,) = ChatReader(request(), "it").response({"choices": [choice]}).samples
+        (sample,) = ChatReader(ASKED, "it").response({"choices": [choice]}).samples
     (found,) = sample.tool_calls
     assert (found.name, found.arguments, sample.finish_reason) == ("weather", OSLO, "tool_calls")
     assert found.id
@@ -169,7 +170,7 @@ def test_a_call_has_an_id_that_no_call_of_the_prompt_has() -> None:
         AIMessage("", tool_calls=[ToolCall("call_0", "f", "{}")]),
         ToolMessage("1", "call_0"),
     ]
-    asked = request()
+    asked = ASKED
     asked.messages = Messages.of(said)
     message = {"content": None, "tool_calls": [call("{}", "f", "call_0"), call("{}", "f", "")]}
     choice = {"finish_reason": "tool_calls", "message": message}

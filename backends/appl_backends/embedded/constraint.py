@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from appl.errors import Unsupported
 from appl.prompt.digest import digest_of
-from appl_backends.embedded.ebnf import lark_of
+from appl_backends.ebnf import lark_of
 
 if TYPE_CHECKING:
     from appl_backends.embedded.tokenizer import Tokenizer

@@ -136,10 +136,10 @@ class OpenAI:
         return self._priced(response, model) if self._has_prices else response
 
     def _begun(self, request: Request) -> str | None:
-        """The text that the server was told to go on from, if it cannot do so by itself."""
+        """The text that the server goes on from, if it may repeat it."""
         prompt = request.messages
-        told = is_begun(prompt) and "prefill" not in self._server.features
-        return prompt.message.content if told and prompt is not None else None
+        begun = self._server.may_repeat and is_begun(prompt)
+        return prompt.message.content if begun and prompt is not None else None
 
     async def _streamed(
         self, reader: ChatReader, kind: str, pieces: AsyncIterator[bytes], emit: Emit

@@ -8,10 +8,11 @@ for that, is an error.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from appl.backend import Request, Response, Sample, Sampling, TokenLogprob, Usage
 from appl.backend_check import (
@@ -24,7 +25,7 @@ from appl.backend_check import (
     read_json,
     text_in,
 )
-from appl.backend_http import error_of_payload, is_error, not_json
+from appl.backend_http import error_of_payload, excerpt, is_error, not_json
 from appl.errors import BackendError, BackendRefused, BackendUnavailable, MalformedResponse
 from appl.price import millionths
 from appl.prompt import ProviderFields, ToolCall
@@ -77,7 +78,8 @@ def json_in(
 class ChatReader(NamedTuple):
     """Reads the answers of *who* to one request.
 
-    *secrets* are taken out of errors. The server was told to go on from *begun*, if that is given.
+    *secrets* are taken out of errors. The answer goes on from *begun*, if that is given, and may
+    repeat it.
     """
 
     request: Request
@@ -168,9 +170,18 @@ class ChatReader(NamedTuple):
             filter = TextFilter(sampling.stop, self.begun or "")
             text, scored = _filtered(text, scored, filter)
             finish = "stop" if filter.stopped else finish
-        if sampling.regex is not None and finish == "stop":
-            _check_regex(sampling, text, self.who)
-        return Sample(text, finish, scored, calls, reasoning, provided)
+        if finish == "stop" and (sampling.regex is not None or sampling.grammar is not None):
+            _check_form(sampling, text, self.who)
+        if calls and not text and not _offers(sampling):
+            names = ", ".join([call.name for call in calls])
+            raise MalformedResponse(
+                f"{self.who} called {names}, though no tool was offered, and said nothing",
+                status=200,
+            )
+        sample = Sample(text, finish, scored, calls, reasoning, provided)
+        if sampling.tool_choice is not None and sampling.tool_choice != "auto":
+            _check_tool_choice(sampling.tool_choice, sample, self.who, self.secrets)
+        return sample
 
 
 def _note_usage(error: BackendError, data: dict[str, Any]) -> None:
@@ -235,15 +246,53 @@ def refusal_in(message: dict[str, Any]) -> str:
     return refusal if isinstance(refusal, str) else ""
 
 
-def _check_regex(sampling: Sampling, text: str, who: str) -> None:
-    """Refuse a *text* that does not match: not every server heeds what it is asked for."""
-    if matches(sampling.regex or "", sampling.begun + text) is False:
-        raise BackendRefused(
-            f"{who} answered with a text that does not match gen(regex=...), so it does not heed "
-            'it: write without = ["regex"] into the settings of its backend',
-            status=200,
-            worked=True,
-        )
+def _check_form(sampling: Sampling, text: str, who: str) -> None:
+    """Refuse a *text* of another form: not every server heeds what it is asked for."""
+    whole = sampling.begun + text
+    if sampling.regex is not None and matches(sampling.regex, whole) is False:
+        name = "regex"
+    elif sampling.grammar is not None and _fits(sampling.grammar, whole) is False:
+        name = "grammar"
+    else:
+        return
+    raise BackendRefused(
+        f"{who} answered with a text that does not match gen({name}=...), so it does not heed "
+        f'it: write without = ["{name}"] into the settings of its backend',
+        status=200,
+        worked=True,
+    )
+
+
+def _fits(grammar: str, text: str) -> bool | None:
+    return cast("bool | None", importlib.import_module("appl_backends.ebnf").fits(grammar, text))
+
+
+def _offers(sampling: Sampling) -> bool:
+    """True if the model may call: a user's own fields may offer what is not known here."""
+    return bool(sampling.tools) or any(name == "extra_body" for name, _ in sampling.extra)
+
+
+def _check_tool_choice(choice: str, found: Sample, who: str, secrets: tuple[str, ...]) -> None:
+    """Refuse an answer that does what *choice* rules out: not every server heeds it.
+
+    One that the token limit has cut may have been about to call.
+    """
+    names = [call.name for call in found.tool_calls]
+    if choice == "none":
+        heeded = bool(found.text) or not names
+    elif not names:
+        heeded = found.finish_reason == "length"
+    else:
+        heeded = choice == "required" or choice in names
+    if heeded:
+        return
+    did = f"called {', '.join(names)}" if names else f"said {excerpt(found.text, secrets)!r}"
+    raise BackendRefused(
+        f"{who} does not heed gen(tool_choice={choice!r}): it {did}; leave tool_choice out, and "
+        "say in the prompt whether a tool is to be called, and which",
+        status=200,
+        worked=True,
+    )
 
 
 def content_text(content: Any) -> str:

@@ -177,10 +177,16 @@ def _given(sampling: Sampling, server: ServerKind) -> Iterator[tuple[str, str]]:
             yield "top_logprobs", str(sampling.logprobs)
     if sampling.stop_tokens:
         yield "stop_token_ids", _json(list(sampling.stop_tokens))
-    if sampling.tools:
-        yield "tools", "[" + ",".join(map(_tool, sampling.tools)) + "]"
-    if sampling.tool_choice is not None:
-        yield "tool_choice", _tool_choice(sampling.tool_choice)
+    tools, choice = sampling.tools, sampling.tool_choice
+    if server.kind == "llama.cpp" and choice not in (None, *CHOICES):  # it knows these words alone
+        tools, choice = (
+            tuple(each for each in tools if json.loads(each)["name"] == choice),
+            "required",
+        )
+    if tools:
+        yield "tools", "[" + ",".join(map(_tool, tools)) + "]"
+    if choice is not None:
+        yield "tool_choice", _tool_choice(choice)
     yield from _constraint(sampling, server)
 
 
@@ -201,8 +207,11 @@ def _tool(text: str) -> str:
     return f'{{"type":"function","function":{text}}}'
 
 
+CHOICES = ("auto", "none", "required")
+
+
 def _tool_choice(choice: str) -> str:
-    if choice in ("auto", "none", "required"):
+    if choice in CHOICES:
         return _json(choice)
     return _json({"type": "function", "function": {"name": choice}})
 

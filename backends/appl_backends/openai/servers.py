@@ -104,9 +104,17 @@ class ServerKind:
         return go_on if self.kind == "sglang" else {**go_on, "add_generation_prompt": False}
 
     @property
+    def may_repeat(self) -> bool:
+        """True if an answer may begin with the begun text: llama.cpp continues and repeats it."""
+        return "prefill" not in self.features or self.kind == "llama.cpp"
+
+    @property
     def heeds_seed(self) -> bool:
-        """True if the same seed gives the same answer, and is not a wish."""
-        return self.kind in ("vllm", "sglang", "llama.cpp", "ollama")
+        """True if the same seed gives the same answer, and is not a wish.
+
+        SGLang does so only with ``--enable-deterministic-inference``.
+        """
+        return self.kind in ("vllm", "llama.cpp", "ollama")
 
     @cached_property
     def takes_cache_key(self) -> bool:

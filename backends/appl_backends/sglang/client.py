@@ -127,7 +127,7 @@ class SGLang:
         self._known: Ready | None = None
         self._connecting: asyncio.Task[Ready] | None = None
         self._aborts: set[asyncio.Task[None]] = set()
-        self._closed = False
+        self._closed = self._told_of_seed = False
         self.profile = Profile(
             "sglang", FEATURES, request_bodies.OPTIONS, default_model=model, concurrency=connections
         )
@@ -372,11 +372,21 @@ class SGLang:
             )
         if request.n < 1:
             raise Unsupported(f"n must be at least 1, got {request.n}")
+        if request.sampling.seed is not None and not server.deterministic:
+            self._tell_of_seed()
         messages = request.messages
         if messages is not None and messages.needs:
             self._check_images(request, server)
         if messages is not None and messages.provided:
             check_provider_fields(self.profile, messages, TAKEN)
+
+    def _tell_of_seed(self) -> None:
+        if not self._told_of_seed:
+            self._told_of_seed = True
+            self._advise(
+                f"the SGLang server at {self._wire.url} ignores gen(seed=...): "
+                "--enable-deterministic-inference has it heed seeds"
+            )
 
     def _check_images(self, request: Request, server: ServerFacts) -> None:
         if server.images is False:

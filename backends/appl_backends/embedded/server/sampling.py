@@ -10,8 +10,8 @@ import os
 from dataclasses import dataclass
 
 from appl.errors import Unsupported
+from appl_backends.ebnf import lark_of
 from appl_backends.embedded.constraint import AnswerForm
-from appl_backends.embedded.ebnf import lark_of
 from appl_backends.embedded.sampler import Draw, fresh_seed
 from appl_backends.embedded.server.fields import Fields
 from appl_backends.embedded.server.refusal import Refusal

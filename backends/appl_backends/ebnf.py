@@ -6,10 +6,12 @@ lexer of llguidance, which prefers the longest match, has nothing to choose.
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from appl.errors import Unsupported, nearest
 
@@ -57,6 +59,20 @@ def lark_of(grammar: str) -> str:
     Raises ``Unsupported`` with the line of what cannot be read.
     """
     return "\n".join(_GrammarReader(grammar).rules())
+
+
+def fits(grammar: str, text: str) -> bool | None:
+    """True if the whole *text* is one of *grammar*; ``None`` for a grammar that cannot be read."""
+    llguidance: Any = importlib.import_module("llguidance")  # 50 ms, for programs with grammars
+    try:
+        source = llguidance.LLMatcher.grammar_from_lark(lark_of(grammar))
+    except Unsupported:
+        return None
+    matcher = llguidance.LLMatcher(llguidance.LLTokenizer("byte"), source)
+    if matcher.is_error():
+        return None
+    units = list(text.encode("utf-8", "replace"))
+    return matcher.try_consume_tokens(units) == len(units) and bool(matcher.is_accepting())
 
 
 class _GrammarReader:
