@@ -35,13 +35,13 @@ class Question:
     *secrets* are sent with it, and are taken out of what is said of its answer. With *reads*, JSON
     is read before the library gets it, and loses what that would refuse it for. ``over`` says that
     nobody waits any more, ``status`` is that of the last error; ``ended`` is true if a stream has
-    come to its end mark.
+    come to its end mark, and ``says_why`` if it has said why in Google's way.
     """
 
     def __init__(self, who: str, secrets: Sequence[str], reads: bool) -> None:
         self.who, self.secrets, self.reads = who, secrets, reads
         self.error: BackendError | None = None
-        self.over = self.ended = False
+        self.over = self.ended = self.says_why = False
         self.status: int | None = None
 
     def refuse(self, error: BackendError) -> BackendError:
@@ -325,9 +325,21 @@ class _BoundedEvents(_Bounded):
             raise not_json(data, asked.who, secrets=asked.secrets) from None
         _check_error({"type": kind, **found} if kind == "error" else found, asked)
         found = sensible(found)
+        asked.says_why = asked.says_why or _says_why(found)
         head = f"event: {kind}\n" if kind else ""
-        return f"{head}data: {json.dumps(found)}\n\n".encode()
+        # Libraries look for the mark of the end anywhere in a line: a text that holds it is no end.
+        text = json.dumps(found).replace("[DONE]", "[\\u0044ONE]")
+        return f"{head}data: {text}\n\n".encode()
 
 
 _LAST = frozenset({"message_stop", "response.completed"})
+
+
+def _says_why(found: Any) -> bool:
+    """True if an event of Google's interface has the reason why the answer ended."""
+    candidates = found.get("candidates") if isinstance(found, dict) else None
+    listed = candidates if isinstance(candidates, list) else ()
+    return any(isinstance(each, dict) and bool(each.get("finishReason")) for each in listed)
+
+
 """The types of the last events of streams of Anthropic and of OpenAI's Responses."""

@@ -30,9 +30,10 @@ class TextFilter:
     __slots__ = ("_beginnings", "_buffer", "_stop", "skipped", "stopped")
 
     def __init__(self, stop: Sequence[str] = (), begun: str = "") -> None:
-        whole = begun.strip()
-        lines = (whole, whole.rpartition("\n")[2].strip())
-        self._beginnings = [each for each in dict.fromkeys(lines) if each]
+        whole = begun.lstrip()
+        line = whole.rstrip().rpartition("\n")[2].lstrip() + whole[len(whole.rstrip()) :]
+        forms = (whole, whole.rstrip(), line, line.rstrip())
+        self._beginnings = [each for each in dict.fromkeys(forms) if each]
         self._stop, self._buffer = stop, ""
         self.skipped, self.stopped = 0, False
 

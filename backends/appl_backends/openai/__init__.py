@@ -136,10 +136,12 @@ class OpenAI:
         return self._priced(response, model) if self._has_prices else response
 
     def _begun(self, request: Request) -> str | None:
-        """The text that the server was told to go on from, if it cannot do so by itself."""
+        """The text from which the answer goes on, if the server may repeat that."""
         prompt = request.messages
-        told = is_begun(prompt) and "prefill" not in self._server.features
-        return prompt.message.content if told and prompt is not None else None
+        if prompt is None or not is_begun(prompt):
+            return None
+        repeats = "prefill" not in self._server.features or self._server.repeats_begun
+        return prompt.message.content if repeats else None
 
     async def _streamed(
         self, reader: ChatReader, kind: str, pieces: AsyncIterator[bytes], emit: Emit

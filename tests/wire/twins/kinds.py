@@ -75,6 +75,10 @@ class MistralByLiteLLM(mistral.Mistral):
     name = "mistral, by litellm"
 
 
+class DeepSeekByLiteLLM(deepseek.DeepSeek):
+    name = "deepseek, by litellm"
+
+
 THINKING = {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 5000}
 
 CALM = ALL - {"seed"}
@@ -96,6 +100,12 @@ KINDS: dict[str, Kind] = {
         Kind(claude.Claude, litellm("anthropic"), CALM),
         Kind(claude.ClaudeThinking, litellm("anthropic", parameters=THINKING), frozenset({"stop"})),
         Kind(google.Gemini, litellm("gemini"), CALM),
+        Kind(
+            DeepSeekByLiteLLM,
+            litellm("deepseek", without=("images",)),
+            CALM - {"forced"},
+            "deepseek",
+        ),
         Kind(MistralByLiteLLM, litellm("mistral", "/v1"), CALM, "mistral", ("tool_choice",)),
     )
 }
