@@ -166,7 +166,7 @@ LISTED = {
     },
     "backends/appl_backends/embedded/__init__.py": {"Defaults.read json": MODEL},
     "backends/appl_backends/embedded/constraint.py": {"Constraints.compile decode": OWN, "_source json": OWN},
-    "backends/appl_backends/embedded/ebnf.py": {"_character int": FEW, "_times int": FEW},
+    "backends/appl_backends/ebnf.py": {"_character int": FEW, "_times int": FEW},
     "backends/appl_backends/embedded/model.py": {"Llama.load json": MODEL},
     "backends/appl_backends/embedded/server/app.py": {"EngineServer._detokenize decode": "it decodes tokens"},
     "backends/appl_backends/embedded/server/info.py": {"Info.__init__ json": "the backend has read it before"},
@@ -183,8 +183,9 @@ LISTED = {
     "backends/appl_backends/http/proxy.py": {"_basic decode": ENCODED},
     "backends/appl_backends/litellm.py": {
         "LiteLLM._constrained json": OWN, "_given json": OWN, "_stream_cost float": NUMBER,
+        "_without_halves json": OWN,
     },
-    "backends/appl_backends/openai/body.py": {"body_of decode": OWN},
+    "backends/appl_backends/openai/body.py": {"body_of decode": OWN, "_given json": OWN},
     "backends/appl_backends/openai/connection.py": {
         "ServerConnection._written url": CHECKED, "_of_settings url": CHECKED,
     },

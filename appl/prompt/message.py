@@ -195,8 +195,7 @@ class Message:
         """The message as chat completion servers take it: ``{"role": …, "content": …}``.
 
         With images or sounds, the content is a list of parts. It has the fields of a provider;
-        where it is for the server *asked*, only if they are, and arguments of calls that are no
-        JSON object are put into one: servers refuse others.
+        where it is for the server *asked*, only if they are.
         """
         found: dict[str, Any] = {"role": self.role, "content": self.content}
         if self.bare:
@@ -207,8 +206,6 @@ class Message:
             found["content"] = None
         if self.tool_calls:
             found["tool_calls"] = [call.as_dict() for call in self.tool_calls]
-            for call in found["tool_calls"] if asked is not None else ():
-                call["function"]["arguments"] = _as_object(call["function"]["arguments"])
         for key in ("tool_call_id", "name"):
             if getattr(self, key):
                 found[key] = getattr(self, key)
@@ -445,32 +442,30 @@ def as_tool_call(value: ToolCall | Mapping[str, object]) -> ToolCall:
     )
 
 
-def _as_object(arguments: str) -> str:
-    """*arguments* as the JSON object that servers take in a call of an earlier turn.
+class MessageData(dict[str, Any]):
+    """A message as a dict, which knows who gave the fields of a provider in it."""
 
-    SGLang and the interfaces of Anthropic and Google refuse all else, and with it each later turn.
-    The model sees what it wrote; the tool's message says what was wrong with it.
-    """
-    try:
-        is_object = isinstance(json.loads(arguments, parse_constant=_no_value), dict)
-    except (ValueError, RecursionError):
-        is_object = False
-    return arguments if is_object else json.dumps({"not_a_json_object": arguments})
+    __slots__ = ("source",)
+    source: str
 
-
-def _no_value(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON value")
+    @classmethod
+    def of(cls, message: Message) -> MessageData:
+        """The data of *message*."""
+        found, provided = cls(message.as_dict()), message.provider_fields
+        found.source = provided.source if provided is not None else ""
+        return found
 
 
 _KEYS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
 _CALL_KEYS = frozenset({"id", "type", "function", "index"})
 
 
-def as_message(value: Message | Mapping[str, Any]) -> Message:
+def as_message(value: Message | Mapping[str, Any], source: str = "") -> Message:
     """*value* as a message; a dict has the form of chat completion servers.
 
     It needs ``role`` and ``content``; the content may be text or a list of parts, and may be
-    missing where there are tool calls. Raises ``InvalidOption``.
+    missing where there are tool calls. *source* is who gave its further fields. Raises
+    ``InvalidOption``.
     """
     if isinstance(value, Message):
         return value
@@ -496,12 +491,17 @@ def as_message(value: Message | Mapping[str, Any]) -> Message:
         calls,
         value.get("tool_call_id") or None,
         value.get("name") or None,
-        provider_fields=_further(value, listed, further),
+        provider_fields=_further(value, listed, further, source or source_of(value)),
     )
 
 
+def source_of(value: Mapping[str, Any]) -> str:
+    """Who gave the fields of a provider in *value*, if it is known."""
+    return value.source if isinstance(value, MessageData) else ""
+
+
 def _further(
-    message: Mapping[str, Any], calls: Iterable[Any], of_parts: ProviderFields | None
+    message: Mapping[str, Any], calls: Iterable[Any], of_parts: ProviderFields | None, source: str
 ) -> ProviderFields | None:
     """The fields of *message*, of its *calls* and of its parts that are nothing else here."""
     found = {key: value for key, value in message.items() if key not in _KEYS and _says(value)}
@@ -513,7 +513,7 @@ def _further(
         found["tool_calls"] = more
     if of_parts is not None:
         found |= json.loads(of_parts.fields)
-    return ProviderFields.of(found) if found else None
+    return ProviderFields.of(found, source) if found else None
 
 
 def _further_of_call(call: ToolCall | Mapping[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class Question:
     *secrets* are sent with it, and are taken out of what is said of its answer. With *reads*, JSON
     is read before the library gets it, and loses what that would refuse it for. ``over`` says that
     nobody waits any more, ``status`` is that of the last error; ``ended`` is true if a stream has
-    come to its end mark.
+    come to its end: its mark, or in Google's interface the reason.
     """
 
     def __init__(self, who: str, secrets: Sequence[str], reads: bool) -> None:
@@ -326,18 +326,19 @@ class _BoundedEvents(_Bounded):
         except ValueError:
             raise not_json(data, asked.who, secrets=asked.secrets) from None
         _check_error({"type": kind, **found} if kind == "error" else found, asked)
-        asked.ended = asked.ended or _is_last_of_google(found)
         found = sensible(found)
+        asked.ended = asked.ended or _says_why(found)
         head = f"event: {kind}\n" if kind else ""
-        return f"{head}data: {json.dumps(found)}\n\n".encode()
+        # Libraries look for the mark of the end anywhere in a line: a text that holds it is no end.
+        text = json.dumps(found).replace("[DONE]", "[\\u0044ONE]")
+        return f"{head}data: {text}\n\n".encode()
 
 
-def _is_last_of_google(data: Any) -> bool:
-    """True for a piece of an answer of Google's that says why it ends; they have no end mark."""
-    candidates = data.get("candidates") if isinstance(data, dict) else None
-    if not isinstance(candidates, list):
-        return False
-    return any(isinstance(each, dict) and each.get("finishReason") for each in candidates)
+def _says_why(found: Any) -> bool:
+    """True if an event of Google's interface has the reason why the answer ended."""
+    candidates = found.get("candidates") if isinstance(found, dict) else None
+    listed = candidates if isinstance(candidates, list) else ()
+    return any(isinstance(each, dict) and bool(each.get("finishReason")) for each in listed)
 
 
 _LAST = frozenset({"message_stop", "response.completed"})

@@ -45,7 +45,9 @@ from appl_backends.openai.body import (
     asks_for_any_object,
     check_begun,
     is_begun,
+    utf8,
 )
+from appl_backends.openai.dialects import Dialect, dialect_of
 from appl_backends.openai.servers import PREFIXED
 from appl_backends.openai.streamed import Assembly
 from appl_backends.openai.strict_schema import AZURE, CLAUDE, OPENAI, strict_schema
@@ -139,7 +141,7 @@ class LiteLLM:
                 'PROVIDER/MODEL" into appl.toml'
             )
         who = asked_of(self._profile.name, request.model, self._url)
-        self._check_provider(request.model, who)
+        self._check_provider(request, who)
         litellm = await self._ready()
         try:
             with question(who, self._secrets, reads=True) as asked:
@@ -155,12 +157,17 @@ class LiteLLM:
             failed = _typed(error, who, self._secrets, asked.status)
         raise alone(failed) from None
 
-    def _check_provider(self, model: str, who: str) -> None:
-        provider = self._common.get("custom_llm_provider") or model.partition("/")[0]
+    def _check_provider(self, request: Request, who: str) -> None:
+        provider, prompt = self._provider(request.model), request.messages
         if provider in BLOCKING:
             raise Unsupported(
                 f"{who}: litellm asks {provider} so that no deadline can end it; use the backend "
                 "openai with its base_url if it speaks OpenAI's interface"
+            )
+        if provider == "deepseek" and prompt is not None and prompt.needs:
+            raise Unsupported(
+                f"{who}: deepseek takes text only, and litellm would leave out the image or sound "
+                "in the prompt; say what is in it"
             )
 
     async def aclose(self) -> None:
@@ -176,6 +183,7 @@ class LiteLLM:
     async def _whole(self, litellm: Any, request: Request, who: str) -> Response:
         raw: list[Any] = []
         begun = _told_to_go_on(litellm, request, who)
+        reader = ChatReader(request, who, self._secrets, begun or _repeated(request))
         answer = await litellm.acompletion(
             **self._arguments(request, who, begun),
             logger_fn=lambda details: raw.append(details.get("original_response")),
@@ -183,7 +191,7 @@ class LiteLLM:
         data = _with_own_fields(answer.model_dump(), "message", request.model)
         if raw and _is_without_end(raw[-1]):  # litellm would say "stop"
             data = _without_end(data)
-        response = ChatReader(request, who, self._secrets, begun).response(data)
+        response = reader.response(data)
         return self._priced(response, request.model, partial(_cost, litellm, answer))
 
     async def _streamed(
@@ -195,7 +203,8 @@ class LiteLLM:
             stream=True,
             stream_options={"include_usage": True},
         )
-        assembly = Assembly(ChatReader(request, asked.who, self._secrets, begun), emit)
+        reader = ChatReader(request, asked.who, self._secrets, begun or _repeated(request))
+        assembly = Assembly(reader, emit)
         async for chunk in stream:
             data = _with_own_fields(chunk.model_dump(), "delta", request.model)
             assembly.take_data(data)
@@ -226,11 +235,11 @@ class LiteLLM:
     def _arguments(self, request: Request, who: str, begun: str | None) -> dict[str, Any]:
         sampling = request.sampling
         marked = self._cache_marks and _is_claude(request.model)
-        messages = messages_of(request.messages, who, marks=marked)
-        if begun is not None:
-            messages.append({"role": "user", "content": GO_ON})
-        elif is_begun(request.messages) and request.model.startswith(PREFIXED):
-            messages[-1] = {**messages[-1], "prefix": True}
+        kind = "claude" if _is_claude(request.model) else self._provider(request.model)
+        dialect = dialect_of(kind)
+        messages = messages_of(request.messages, who, dialect, marks=marked)
+        if is_begun(request.messages):
+            messages[-1:] = _going_on(messages[-1], request.model, begun)
         found: dict[str, Any] = {
             "model": request.model,
             "messages": messages,
@@ -244,24 +253,36 @@ class LiteLLM:
         if asks_for_any_object(sampling, str(found["messages"])):
             found["response_format"] = {"type": "json_object"}
         elif sampling.schema is not None:
-            found |= self._constrained(sampling.schema, request.model, found["messages"])
+            found |= self._constrained(sampling.schema, request, found["messages"])
         if request.n > 1:
             found["n"] = request.n
+        if _is_claude(request.model) and not sampling.tools and _has_calls(request.messages):
+            found["tool_choice"] = "none"  # litellm adds a tool, as Anthropic once required one
+        if _is_claude(request.model) and _is_in_turn_without_thoughts(found["messages"]):
+            _switch_thinking_off(found)
         return found
 
+    def _provider(self, model: str) -> str:
+        return str(self._common.get("custom_llm_provider") or model.partition("/")[0])
+
     def _constrained(
-        self, wanted: str, model: str, messages: list[dict[str, Any]]
+        self, wanted: str, request: Request, messages: list[dict[str, Any]]
     ) -> dict[str, Any]:
         """The fields that make the answer one of the schema *wanted*.
 
         litellm forwards every schema to Anthropic as a strict one, after it has closed its objects
         and taken away its definitions: one that Anthropic does not take is asked for in words.
         """
-        provider = self._common.get("custom_llm_provider") or model.partition("/")[0]
-        subset = CLAUDE if _is_claude(model) else AZURE if provider == "azure" else OPENAI
+        provider = self._provider(request.model)
+        subset = CLAUDE if _is_claude(request.model) else AZURE if provider == "azure" else OPENAI
         schema, strict = strict_schema(wanted, subset)
+        at = len(messages) - is_begun(request.messages)  # what is begun stays the last one
+        words = {"role": "user", "content": _IN_WORDS + schema}
+        in_words = [*messages[:at], words, *messages[at:]]
+        if provider == "deepseek":  # it takes no schema: any JSON object is as near as it comes
+            return {"messages": in_words, "response_format": {"type": "json_object"}}
         if subset is CLAUDE and not strict:
-            return {"messages": [*messages, {"role": "user", "content": _IN_WORDS + schema}]}
+            return {"messages": in_words}
         named = {"name": "answer", "schema": json.loads(schema), "strict": strict}
         return {"response_format": {"type": "json_schema", "json_schema": named}}
 
@@ -310,23 +331,108 @@ def _told_to_go_on(litellm: Any, request: Request, who: str) -> str | None:
     return prompt.message.content
 
 
-def messages_of(messages: Messages | None, who: str = "", *, marks: bool) -> list[dict[str, Any]]:
+def _going_on(last: dict[str, Any], model: str, begun: str | None) -> list[dict[str, Any]]:
+    """The *last* message, of the assistant, as one from which *model* goes on.
+
+    It is told to go on from *begun*, if that is given.
+    """
+    if begun is not None:
+        return [last, {"role": "user", "content": GO_ON}]
+    if model.startswith(PREFIXED):
+        return [{**last, "prefix": True}]
+    if _is_claude(model):
+        return [_without_space(last)]
+    return [last]
+
+
+def _without_space(message: dict[str, Any]) -> dict[str, Any]:
+    """*message* without white space at its end, which Anthropic refuses there."""
+    content = message["content"]
+    if isinstance(content, str):
+        return {**message, "content": content.rstrip()}
+    return {
+        **message,
+        "content": [*content[:-1], {**content[-1], "text": content[-1]["text"].rstrip()}],
+    }
+
+
+def _is_in_turn_without_thoughts(messages: list[dict[str, Any]]) -> bool:
+    """True if a call of the current turn has no thought before it: another model has made it.
+
+    What the user says right behind results of tools becomes one message with them, so no turn
+    begins there.
+    """
+    for at, message in reversed(list(enumerate(messages))):
+        if message["role"] == "user" and (at == 0 or messages[at - 1]["role"] != "tool"):
+            return False
+        if message.get("tool_calls") and not message.get("thinking_blocks"):
+            return True
+    return False
+
+
+def _switch_thinking_off(arguments: dict[str, Any]) -> None:
+    """Have Claude not think: it refuses to, where it has not thought before a call of the turn.
+
+    https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking, "Toggling thinking modes
+    in conversations"
+    """
+    arguments.pop("thinking", None)
+    arguments.pop("reasoning_effort", None)
+    for message in arguments["messages"]:
+        message.pop("thinking_blocks", None)
+
+
+def _repeated(request: Request) -> str | None:
+    """The text from which the answer goes on, where the provider begins the answer with it."""
+    prompt = request.messages
+    if prompt is None or not request.model.startswith("mistral/") or not is_begun(prompt):
+        return None
+    return prompt.message.content
+
+
+def messages_of(
+    messages: Messages | None, who: str = "", dialect: Dialect | None = None, *, marks: bool
+) -> list[dict[str, Any]]:
     """The messages as litellm takes them; with *marks*, the ends of shared prefixes are marked.
 
-    They have the fields that *who*, the provider and model that are asked, gave them. Marked are
-    the last of the system's messages at the front, and the last message before the new one: what is
-    new is said by the calls that share the rest. Raises ``Unsupported``.
+    They are in the form of *dialect*, and have the fields that *who*, the provider and model that
+    are asked, gave them. Marked are the last of the system's messages at the front, and the last
+    message before the new one: what is new is said by the calls that share the rest. Raises
+    ``Unsupported``.
     """
     if messages is None:
         raise Unsupported("a chat needs a message: the prompt is empty")
-    links = messages.links()
-    found = [link.message.as_dict(who) for link in links]
+    dialect = dialect or dialect_of("")
+    found = [
+        each
+        for link in messages.links()
+        for each in dialect.written(link.message.as_dict(who), link)
+    ]
+    found = _without_halves(found)
     if marks:
-        roles = [link.outline.role for link in links]
+        roles = [message["role"] for message in found]
         front = next((at for at, role in enumerate(roles) if role != "system"), len(roles))
         for at in sorted({front - 1, len(found) - 2} - {-1})[-MARKS:]:
             found[at] = _marked(found[at])
     return found
+
+
+def _without_halves(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """*messages* with the replacement character for surrogates without their other half.
+
+    No text in UTF-8 can hold one, and JSON that names one is refused.
+    """
+    text = json.dumps(messages, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        found: list[dict[str, Any]] = json.loads(utf8(text))
+        return found
+    return messages
+
+
+def _has_calls(messages: Messages | None) -> bool:
+    return messages is not None and any(link.outline.tool_calls for link in messages.links())
 
 
 def _marked(message: dict[str, Any]) -> dict[str, Any]:

@@ -60,6 +60,8 @@ SHAPES: dict[str, tuple[list[Any], list[tuple[str, str]]]] = {
     "index 0 for all without id": ([call(OSLO, "weather", index=0), call(ROME, "weather", index=0)], TWO),
     "index 0 and other tools": ([call("{}", "time", index=0), call(OSLO, "weather", index=0)],
                                 [("time", "{}"), ("weather", OSLO)]),
+    "index 0 for all and an id for the second": ([call("{}", "time", "", 0), call(OSLO, "weather", "b", 0)],
+                                                 [("time", "{}"), ("weather", OSLO)]),
     "the name in each piece": (halves(OSLO, id="a", index=0, name="weather"), ONE),
     "the name in each piece without id": (halves(OSLO, index=0, name="weather"), ONE),
     "the name in each piece and nothing else": ([*halves(OSLO, name="weather"),

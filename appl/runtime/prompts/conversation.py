@@ -11,6 +11,7 @@ from typing import Any, SupportsIndex, overload
 
 from appl.errors import InvalidOption
 from appl.prompt import Message, Messages, Prompt, parts_of
+from appl.prompt.message import MessageData
 from appl.prompt.notebook import Bundle, dialogue
 from appl.runtime.prompts.messages import settled
 
@@ -118,9 +119,10 @@ class Conversation:
     def as_list(self, default_role: object = None) -> list[dict[str, Any]]:
         """Every message as a dict, as chat completion servers take it.
 
+        The fields of a provider go back to that provider alone, as long as the dict is not copied.
         *default_role* is accepted for older programs: each message has a role.
         """
-        return [message.as_dict() for message in self.all()]
+        return [MessageData.of(message) for message in self.all()]
 
     def _split(self) -> tuple[list[Message], list[Message]]:
         """The system's messages and the others, as lists."""

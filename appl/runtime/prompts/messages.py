@@ -16,6 +16,7 @@ from appl.prompt import (
     as_message,
     parts_of,
 )
+from appl.prompt.message import source_of
 from appl.runtime.concurrency.promise import Proxy
 from appl.runtime.concurrency.promise_values import finished
 
@@ -23,7 +24,8 @@ from appl.runtime.concurrency.promise_values import finished
 def settled(value: Message | Mapping[str, Any]) -> Message:
     """*value* as a message, waiting for what is pending in it. Raises ``InvalidOption``."""
     if isinstance(value, Mapping):
-        return as_message({key: _finished(item) for key, item in value.items()})
+        data = {key: _finished(item) for key, item in value.items()}
+        return as_message(data, source_of(value))
     if isinstance(value, Message) and type(value.content) is not str:
         text, media, further = as_content(_finished(value.content))
         further = value.provider_fields or further

@@ -165,7 +165,7 @@ class ChatReader(NamedTuple):
             raise _no_logprobs(self.who)
         provided = None
         if calls or not message.keys() <= MESSAGE_FIELDS or type(message.get("content")) is list:
-            provided = _provided(message, calls, self.who)
+            provided = self._provided(message, calls)
         if sampling.stop or self.begun:
             filter = TextFilter(sampling.stop, self.begun or "")
             text, scored = _filtered(text, scored, filter)
@@ -182,6 +182,27 @@ class ChatReader(NamedTuple):
         if sampling.tool_choice is not None and sampling.tool_choice != "auto":
             _check_tool_choice(sampling.tool_choice, sample, self.who, self.secrets)
         return sample
+
+    def _provided(
+        self, message: dict[str, Any], calls: tuple[ToolCall, ...]
+    ) -> ProviderFields | None:
+        """The fields of *message* that its server wants back.
+
+        Those that want reasoning back want it in a turn in which tools were called: DeepSeek's
+        "Thinking mode", "Tool calls".
+        """
+        prompt = self.request.messages
+        with_calls = bool(calls) or (prompt is not None and prompt.outline.role == "tool")
+        left_out = MESSAGE_FIELDS if with_calls else MESSAGE_FIELDS.union(REASONING)
+        found = {k: v for k, v in message.items() if k not in left_out and not is_empty(v)}
+        if calls and isinstance(listed := message.get("tool_calls"), list):
+            more = [_call_fields(call) for call in listed]
+            if any(more):
+                found["tool_calls"] = more
+        content = message.get("content")
+        if isinstance(content, list) and any(_is_unusual(part) for part in content):
+            found["content"] = content
+        return ProviderFields.of(found, self.who) if found else None
 
 
 def _note_usage(error: BackendError, data: dict[str, Any]) -> None:
@@ -316,25 +337,6 @@ def _filtered(
             kept.append(token)
         at += len(token.token)
     return found, tuple(kept)
-
-
-def _provided(
-    message: dict[str, Any], calls: tuple[ToolCall, ...], who: str
-) -> ProviderFields | None:
-    """The fields of *message* that its server wants back; reasoning with calls of tools alone.
-
-    Servers that want reasoning back want it with a call: DeepSeek's "Thinking mode", "Tool calls".
-    """
-    left_out = MESSAGE_FIELDS if calls else MESSAGE_FIELDS.union(REASONING)
-    found = {k: v for k, v in message.items() if k not in left_out and not is_empty(v)}
-    if calls and isinstance(listed := message.get("tool_calls"), list):
-        more = [_call_fields(call) for call in listed]
-        if any(more):
-            found["tool_calls"] = more
-    content = message.get("content")
-    if isinstance(content, list) and any(_is_unusual(part) for part in content):
-        found["content"] = content
-    return ProviderFields.of(found, who) if found else None
 
 
 def _call_fields(call: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 from appl.backend import Request, Sampling
 from appl.errors import Unsupported
 from appl.prompt import Messages
+from appl_backends.openai.dialects import Dialect, dialect_of
 from appl_backends.openai.servers import PREFIXED, ServerKind
 from appl_backends.openai.strict_schema import strict_schema
 
@@ -61,20 +62,23 @@ def body_of(
     Messages have the fields that *who*, the server and model that are asked, gave them before.
     """
     sampling, prompt = request.sampling, request.messages
-    messages = _messages(prompt, who)
+    dialect = dialect_of(server.kind, model)
+    messages = _messages(prompt, who, dialect)
     fields, before, after = _fields(sampling, model, server)
     more = dict[str, str]()
     if prompt is not None and prompt.outline.role == "assistant" and is_begun(prompt):
-        messages, more = _going_on(messages, prompt, sampling, server, who)
+        messages, more = _going_on(messages, prompt, sampling, server, who, dialect)
     if sampling.schema is not None and asks_for_any_object(sampling, b"".join(messages).decode()):
         more["response_format"] = '{"type":"json_object"}'
     if request.n > 1:
         more["n"] = str(request.n)
     if sampling.seed is not None:
         shift = request.sample if "n" in server.features else 0
-        more["seed"] = str(sampling.seed + shift)
+        more[server.seed] = str(sampling.seed + shift)
     if stream:
-        more["stream"], more["stream_options"] = "true", '{"include_usage":true}'
+        more["stream"] = "true"
+        if server.tells_usage_when_asked:
+            more["stream_options"] = '{"include_usage":true}'
     if server.takes_cache_key:
         more["prompt_cache_key"] = _json(cache_key(prompt))
     for name, value in sampling.extra:
@@ -88,7 +92,7 @@ def _written(fields: dict[str, str]) -> tuple[bytes, bytes]:
     """The body before the messages and after them; nothing after, where other ones are given."""
     text = ",".join([f'"{name}":{text}' for name, text in fields.items()])
     before, _, after = f"{{{text}}}".partition(_HERE)
-    return _bytes(before), _bytes(after)
+    return utf8(before), utf8(after)
 
 
 def asks_for_any_object(sampling: Sampling, prompt: str) -> bool:
@@ -104,46 +108,49 @@ def cache_key(messages: Messages | None) -> str:
     return f"appl-{first.digest.hex()[:16]}" if first is not None else "appl"
 
 
-def _messages(messages: Messages | None, who: str) -> list[bytes]:
+def _messages(messages: Messages | None, who: str, dialect: Dialect) -> list[bytes]:
     """The JSON list of *messages* in pieces, which are kept: the next request begins with them."""
     if messages is None:
         raise Unsupported("a chat needs a message: the prompt is empty")
-    key: object = (_KEY, who) if messages.provided else _KEY
+    same = _KEY, dialect.name
+    key: object = (same, who) if messages.provided else same
     pieces = [b"]"]
     link: Messages | None = messages
     if messages.kept is None:  # it grows, and each version would be kept whole
-        pieces.append(_message(messages, who))
+        pieces.append(_message(messages, who, dialect))
         link = messages.parent
     while link is not None:
-        found: Any = link.cache.get(key if link.provided else _KEY) or _kept(link, who)
+        found: Any = link.cache.get(key if link.provided else same) or _kept(link, who, dialect)
         pieces.append(found[0])
         link = found[1]
     pieces.reverse()
     return pieces
 
 
-def _kept(link: Messages, who: str) -> tuple[bytes, Messages | None]:
+def _kept(link: Messages, who: str, dialect: Dialect) -> tuple[bytes, Messages | None]:
     """The JSON of the message of *link*, or of the block that it ends, and the link before."""
-    key: object = (_KEY, who) if link.provided else _KEY
-    pieces, at = [_message(link, who)], link.parent
+    same = _KEY, dialect.name
+    key: object = (same, who) if link.provided else same
+    pieces, at = [_message(link, who, dialect)], link.parent
     if link.length % _BLOCK == 0:
         while at is not None and at.length % _BLOCK:
-            known: Any = at.cache.get(key if at.provided else _KEY)
-            pieces.append(known[0] if known else _message(at, who))
+            known: Any = at.cache.get(key if at.provided else same)
+            pieces.append(known[0] if known else _message(at, who, dialect))
             at = at.parent
     pieces.reverse()
     kept = link.cache[key] = b"".join(pieces), at
     return kept
 
 
-def _message(link: Messages, who: str) -> bytes:
+def _message(link: Messages, who: str, dialect: Dialect) -> bytes:
     """The JSON of a message, after the bracket or comma that stands before it."""
     message, before = link.kept or link.message, "[" if link.parent is None else ","
-    if not message.bare:
-        return _bytes(before + _json(message.as_dict(who)))
+    if not message.bare or dialect.watches_texts:
+        found = dialect.written(message.as_dict(who), link)
+        return utf8("".join([f"{before}{_json(each)}" for each in found]))
     # Most messages are no more than a role and a text, and there may be thousands of them.
     content = encode_basestring(message.content)
-    return _bytes(f'{before}{{"role":"{message.role}","content":{content}}}')
+    return utf8(f'{before}{{"role":"{message.role}","content":{content}}}')
 
 
 def _fields(
@@ -178,15 +185,15 @@ def _given(sampling: Sampling, server: ServerKind) -> Iterator[tuple[str, str]]:
     if sampling.stop_tokens:
         yield "stop_token_ids", _json(list(sampling.stop_tokens))
     tools, choice = sampling.tools, sampling.tool_choice
+    if not server.heeds_tool_choice and choice == "none":
+        tools, choice = (), None
     if server.kind == "llama.cpp" and choice not in (None, *CHOICES):  # it knows these words alone
-        tools, choice = (
-            tuple(each for each in tools if json.loads(each)["name"] == choice),
-            "required",
-        )
+        tools = tuple(each for each in tools if json.loads(each)["name"] == choice)
+        choice = "required"
     if tools:
         yield "tools", "[" + ",".join(map(_tool, tools)) + "]"
-    if choice is not None:
-        yield "tool_choice", _tool_choice(choice)
+        if choice is not None:
+            yield "tool_choice", _tool_choice(choice)
     yield from _constraint(sampling, server)
 
 
@@ -232,16 +239,22 @@ _GO_ON = f',{{"role":"user","content":{json.dumps(GO_ON)}}}]'.encode()
 
 
 def _going_on(
-    messages: list[bytes], prompt: Messages, sampling: Sampling, server: ServerKind, who: str
+    messages: list[bytes],
+    prompt: Messages,
+    sampling: Sampling,
+    server: ServerKind,
+    who: str,
+    dialect: Dialect,
 ) -> tuple[list[bytes], dict[str, str]]:
     """*messages* and further fields for an answer that goes on from text of the assistant."""
     if "prefill" not in server.features:
         check_begun(sampling, who)
         return [*messages[:-1], _GO_ON], {}
     if server.kind in PREFIXED:
-        before = _messages(prompt.parent, who)[:-1] if prompt.parent is not None else []
-        last = _json({**prompt.message.as_dict(who), "prefix": True})
-        messages = [*before, _bytes(f"{',' if before else '['}{last}]")]
+        before = _messages(prompt.parent, who, dialect)[:-1] if prompt.parent is not None else []
+        (last,) = dialect.written(prompt.message.as_dict(who), prompt)
+        text = _json({**last, "prefix": True})
+        messages = [*before, utf8(f"{',' if before else '['}{text}]")]
     return messages, {name: _json(value) for name, value in server.continuing.items()}
 
 
@@ -265,7 +278,7 @@ def _table(value: object) -> dict[str, str]:
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def _bytes(text: str) -> bytes:
+def utf8(text: str) -> bytes:
     """*text* in UTF-8. A surrogate without its other half, which servers refuse, is replaced."""
     try:
         return text.encode()

@@ -65,9 +65,10 @@ class CallAssembler:
             found = self._by_index.get(index)
             if found is not None and id and found.id and id != found.id:
                 return self._by_id.get(id)  # a server that has the index 0 for all calls
-        if found is None or id or not name or not found.name or not found.is_whole:
+        known = found is not None and id and found.id
+        if found is None or known or not name or not found.name or not found.is_whole:
             return found
-        # Without an id, another name, or the same one with arguments after whole ones.
+        # Where one has no id, another name, or the same one with arguments after whole ones.
         return found if name == found.name and arguments in ("", found.arguments) else None
 
     def calls(self) -> list[dict[str, Any]]:
@@ -200,6 +201,15 @@ def merge(into: dict[str, Any], piece: dict[str, Any], known: frozenset[str]) ->
     return found
 
 
+def _merge_inner(into: dict[str, Any], piece: dict[str, Any]) -> None:
+    """As :func:`merge`, for an object within a field, whose empty fields may have to be there."""
+    for name, value in piece.items():
+        if is_empty(value):
+            into.setdefault(name, value)
+        else:
+            into[name] = _joined(name, into.get(name), value)
+
+
 def _joined(name: str, before: Any, value: Any) -> Any:
     # In place, as a server may send a million pieces.
     if isinstance(value, str):
@@ -210,7 +220,7 @@ def _joined(name: str, before: Any, value: Any) -> Any:
         return before
     if isinstance(value, dict):
         before = before if isinstance(before, dict) else {}
-        merge(before, value, frozenset())
+        _merge_inner(before, value)
         return before
     if isinstance(value, list):
         before = before if isinstance(before, list) else []
@@ -228,7 +238,7 @@ def _add(listed: list[Any], value: Any) -> None:
         before = next(same, None) if index is not None else None
         if before is None:
             listed.append(before := {})
-        merge(before, value, frozenset())
+        _merge_inner(before, value)
     else:
         listed.append(value)
 

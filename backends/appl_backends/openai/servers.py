@@ -14,11 +14,20 @@ from typing import Literal
 
 from appl.backend_http import host_of
 from appl.errors import ConfigError, Unsupported, nearest
-from appl.prompt import Messages
+from appl.prompt import Message, Messages
 from appl_backends.openai.strict_schema import AZURE, LOCAL, OPENAI, Subset
 
 Kind = Literal[
-    "openai", "azure", "vllm", "sglang", "llama.cpp", "ollama", "mistral", "deepseek", "other"
+    "openai",
+    "azure",
+    "vllm",
+    "sglang",
+    "llama.cpp",
+    "ollama",
+    "gemini",
+    "mistral",
+    "deepseek",
+    "other",
 ]
 
 _HOSTED = frozenset(
@@ -61,8 +70,9 @@ FEATURES: dict[str, frozenset[str]] = {
     "sglang": _LOCAL,
     "llama.cpp": _LOCAL - {"n", "regex", "stop_tokens"},
     "ollama": _COMMON,
-    "mistral": _COMMON | {"schema_object", "prefill"},
-    "deepseek": _COMMON | {"schema_object"},
+    "gemini": _COMMON - {"seed", "logprobs"} | {"schema_object"},
+    "mistral": _COMMON - {"logprobs"} | {"schema_object", "prefill"},
+    "deepseek": _COMMON - {"schema", "images"},
     "other": _COMMON | {"schema_object"},
 }
 PREFIXED = ("mistral", "deepseek")
@@ -103,10 +113,31 @@ class ServerKind:
         go_on: dict[str, object] = {"continue_final_message": True}
         return go_on if self.kind == "sglang" else {**go_on, "add_generation_prompt": False}
 
+    @cached_property
+    def seed(self) -> str:
+        """The field for the seed."""
+        return "random_seed" if self.kind == "mistral" else "seed"
+
+    @cached_property
+    def tells_usage_when_asked(self) -> bool:
+        """True if a stream tells of its tokens only where ``stream_options`` asks for that.
+
+        Mistral always tells of them, and refuses that field.
+        """
+        return self.kind != "mistral"
+
+    @property
+    def heeds_tool_choice(self) -> bool:
+        """True if it calls no tool when it is told so.
+
+        https://docs.ollama.com/api/openai-compatibility
+        """
+        return self.kind != "ollama"
+
     @property
     def may_repeat(self) -> bool:
-        """True if an answer may begin with the begun text: llama.cpp continues and repeats it."""
-        return "prefill" not in self.features or self.kind == "llama.cpp"
+        """True if an answer may begin with the begun text, as those of llama.cpp and Mistral do."""
+        return "prefill" not in self.features or self.kind in ("llama.cpp", "mistral")
 
     @property
     def heeds_seed(self) -> bool:
@@ -124,7 +155,7 @@ class ServerKind:
     @cached_property
     def fields(self) -> frozenset[str]:
         """The fields of a request that it takes, besides those that OpenAI has."""
-        found = set(_TAKES.get(self.kind, ()))
+        found = {self.seed} | _TAKES.get(self.kind, frozenset())
         found |= {self.constraint_field(name) for name in self.features & {"regex", "grammar"}}
         if "stop_tokens" in self.features:
             found.add("stop_token_ids")
@@ -133,18 +164,26 @@ class ServerKind:
         return frozenset(found)
 
     def check_media(self, messages: Messages) -> None:
-        """Raise ``Unsupported`` for images and sounds where OpenAI takes text only.
-
-        https://platform.openai.com/docs/api-reference/chat/create
-        """
-        if self.kind not in ("openai", "azure"):
+        """Raise ``Unsupported`` for images and sounds that OpenAI, Azure or Ollama refuse."""
+        if self.kind not in ("openai", "azure", "ollama"):
             return
-        for link in messages.links():
-            if link.message.media and link.message.role != "user":
+        for message in (link.message for link in messages.links() if link.outline.media):
+            if self.kind == "ollama":
+                self._check_bytes(message)
+            elif message.role != "user":
                 raise Unsupported(
                     f"{self.kind} takes images and sounds in the user's messages only, and there "
-                    f"is one in a message of the role {link.message.role!r}; give it to the user "
+                    f"is one in a message of the role {message.role!r}; give it to the user "
                     "(with UserRole(): …)"
+                )
+
+    def _check_bytes(self, message: Message) -> None:
+        """Refuse a reference in *message*: https://docs.ollama.com/api/openai-compatibility"""
+        for _, medium in message.media:
+            if medium.url is not None and not medium.url.startswith("data:"):
+                raise Unsupported(
+                    f"ollama takes the bytes of an image only, and got {medium}: save it, and give "
+                    'it as Image.from_file("…")'
                 )
 
     def constraint_field(self, feature: str) -> str:
@@ -192,6 +231,8 @@ def _guessed(base_url: str | None) -> str:
         return "openai"
     if host.endswith(".openai.azure.com"):
         return "azure"
+    if host == "generativelanguage.googleapis.com":
+        return "gemini"
     if host == "api.mistral.ai":
         return "mistral"
     if host == "api.deepseek.com":
