@@ -94,7 +94,9 @@ KINDS: dict[str, Kind] = {
         Kind(mistral.Mistral, chat("mistral"), ALL, "mistral"),
         Kind(local.VLLM_, chat("vllm"), ALL, "vllm"),
         Kind(local.SGLang, chat("sglang"), ALL, "sglang"),
-        Kind(local.Ollama, chat("ollama"), ALL, "ollama"),
+        Kind(
+            local.Ollama, chat("ollama"), ALL - {"forced"}, "ollama"
+        ),  # it passes over tool_choice
         Kind(local.LlamaCpp, chat("llama.cpp"), ALL, "llama.cpp"),
         Kind(hosted.OpenRouter, chat("other")),
         Kind(claude.Claude, litellm("anthropic"), CALM),
