@@ -93,15 +93,16 @@ def read_json(body: bytes | str) -> Any:
     A whole number of more digits than Python reads is infinite, as ``1e999`` is: an answer is not
     lost because its count of tokens makes no sense.
     """
-    data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
-    levels = data.count(b"[") + data.count(b"{")
-    if len(data) > ANSWER_BYTES or (len(data) > PARTS and levels + data.count(b",") > PARTS):
+    marks: Any = "[{," if isinstance(body, str) else (b"[", b"{", b",")
+    levels = body.count(marks[0]) + body.count(marks[1])
+    if len(body) > ANSWER_BYTES or (len(body) > PARTS and levels + body.count(marks[2]) > PARTS):
         raise ValueError(f"JSON of more than {ANSWER_BYTES >> 20} MiB or {PARTS} parts")
     plain = False
     try:
         # To find out how bytes are encoded takes as long as to read a short answer.
-        if data[:1] in _OPENING and data[1:2] != b"\0":
-            body = data.decode("utf-8", "surrogatepass")
+        if not isinstance(body, str) and body[:1] in _OPENING and body[1:2] != b"\0":
+            body = body.decode("utf-8", "surrogatepass")
+        if isinstance(body, str) and body[:1] in ("{", "["):
             value, end = _decoder.raw_decode(body)
             plain = end == len(body)
         if not plain:  # spaces follow, or what is no JSON

@@ -6,7 +6,7 @@ before its end is no answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from appl.backend import Chunk, Emit, Response
@@ -178,9 +178,26 @@ class _GrowingSample:
         """True if it has a word for why it ended."""
         return isinstance(self.finish, str)
 
-    def add(self, choice: dict[str, Any]) -> Iterator[Chunk]:
+    def add(self, choice: dict[str, Any]) -> Iterable[Chunk]:
         """Take more of it; returns the part of that which is text."""
         delta = self._delta(choice)
+        self.finish = choice.get("finish_reason") or self.finish
+        if choice.get("logprobs"):
+            self._add_logprobs(choice["logprobs"])
+        text = delta.get("content")
+        if len(delta) == 1 and type(text) is str:  # as most are
+            return self._chunks(text)
+        return self._chunks_of(delta)
+
+    def _chunks(self, text: str) -> tuple[Chunk, ...]:
+        """The part of *text* that may be shown already."""
+        if not text:
+            return ()
+        self.text.append(text)
+        shown = text if self.filter is None else self.filter.feed(text)
+        return (Chunk(self.place, shown),) if shown else ()
+
+    def _chunks_of(self, delta: dict[str, Any]) -> Iterator[Chunk]:
         thought = ""
         for name in REASONING:
             if isinstance(text := delta.get(name), str) and text:
@@ -188,20 +205,11 @@ class _GrowingSample:
                 thought = thought or text
         if thought:
             yield Chunk(self.place, thought, "reasoning")
-        for text in (
-            content_text(delta.get("content")),
-            refusal_in(delta),
-        ):
-            if text:
-                self.text.append(text)
-                shown = text if self.filter is None else self.filter.feed(text)
-                if shown:
-                    yield Chunk(self.place, shown)
+        yield from self._chunks(content_text(delta.get("content")))
+        yield from self._chunks(refusal_in(delta))
         self._add_calls(delta)
         if merge(self.more, delta, _KNOWN):
             self.unseen += len(str(delta))
-        self._add_logprobs(choice.get("logprobs"))
-        self.finish = choice.get("finish_reason") or self.finish
 
     def _delta(self, choice: dict[str, Any]) -> dict[str, Any]:
         """What is new: some servers send a whole message, or a text, in place of it."""
