@@ -359,14 +359,17 @@ def _without_space(message: dict[str, Any]) -> dict[str, Any]:
 def _is_in_turn_without_thoughts(messages: list[dict[str, Any]]) -> bool:
     """True if a call of the current turn has no thought before it: another model has made it.
 
-    What the user says right behind results of tools becomes one message with them, so no turn
-    begins there.
+    What the user says behind results of tools becomes one message with them, so no turn begins
+    there.
     """
-    for at, message in reversed(list(enumerate(messages))):
-        if message["role"] == "user" and (at == 0 or messages[at - 1]["role"] != "tool"):
+    is_after_user = False
+    for message in reversed(messages):
+        role = message["role"]
+        if is_after_user and role == "assistant":
             return False
         if message.get("tool_calls") and not message.get("thinking_blocks"):
             return True
+        is_after_user = role == "user" or (is_after_user and role == "system")
     return False
 
 

@@ -224,7 +224,7 @@ KINDS = (
             Way('openai, server = "mistral"', "openai", {"server": "mistral"},
                 "mistral-large-latest", "/mistral/v1"),
             _litellm("litellm anthropic/", "anthropic/claude-sonnet-4-5", "/anthropic"),
-            _litellm("litellm gemini/", "gemini/gemini-2.5-flash", f"/gemini{_GEMINI}"),
+            _litellm("litellm gemini/", "gemini/gemini-2.5-flash", "/gemini/v1beta"),
             _litellm("litellm groq/", "groq/llama-3.3-70b-versatile", "/groq/openai/v1"),
         ),
         "{bin}/llmock serve --port {port} --context-window 8000"

