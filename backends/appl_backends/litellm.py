@@ -48,7 +48,7 @@ from appl_backends.openai.body import (
     utf8,
 )
 from appl_backends.openai.dialects import Dialect, dialect_of
-from appl_backends.openai.servers import PREFIXED
+from appl_backends.openai.servers import PREFIXED, tell_of_seed
 from appl_backends.openai.streamed import Assembly
 from appl_backends.openai.strict_schema import AZURE, CLAUDE, OPENAI, strict_schema
 
@@ -142,6 +142,8 @@ class LiteLLM:
             )
         who = asked_of(self._profile.name, request.model, self._url)
         self._check_provider(request, who)
+        if request.sampling.seed is not None and self._provider(request.model) != "hosted_vllm":
+            tell_of_seed(who)
         litellm = await self._ready()
         try:
             with question(who, self._secrets, reads=True) as asked:
@@ -236,6 +238,8 @@ class LiteLLM:
         sampling = request.sampling
         marked = self._cache_marks and _is_claude(request.model)
         kind = "claude" if _is_claude(request.model) else self._provider(request.model)
+        if kind in ("openai", "azure") and not self._paid.is_provider(request.model):
+            kind = "other"  # a server of somebody else with OpenAI's interface
         dialect = dialect_of(kind)
         messages = messages_of(request.messages, who, dialect, marks=marked)
         if is_begun(request.messages):

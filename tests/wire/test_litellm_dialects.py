@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from appl.backend import Request
 from appl.errors import Unsupported
 from appl.prompt import Image, Message, ToolCall
 from appl_backends.litellm import LiteLLM
@@ -96,3 +97,23 @@ async def test_a_stream_whose_text_holds_the_mark_of_the_end_is_whole(name: str)
             question = request("hi", model=model)
             answer = await backend.complete(question, lambda chunk: None)
     assert answer.text == "before [DONE] after"
+
+
+async def test_another_server_of_openais_interface_gets_arguments_in_an_object() -> None:
+    said = request(*talk(ToolCall("c", "add", '{"a": 1')))
+    with FaultServer() as server:
+        async with closing(LiteLLM(base_url=f"{server.url}/v1", api_key="k")) as backend:
+            asked = Request("/", 0, "openai/m", said.messages, said.sampling)
+            await backend.complete(asked)
+        (call,) = server.asks[-1].data["messages"][1]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {"not_a_json_object": '{"a": 1'}
+
+
+async def test_a_seed_that_a_provider_may_ignore_is_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with FaultServer() as server:
+        async with closing(LiteLLM(base_url=f"{server.url}/v1", api_key="k", name="x")) as backend:
+            said = request("hi", seed=5)
+            await backend.complete(Request("/", 0, "openai/m", said.messages, said.sampling))
+    assert "may ignore gen(seed=...)" in capsys.readouterr().err
