@@ -105,6 +105,7 @@ MAY = {
         "fallback",
     ],
     "runtime": [
+        "late",
         "services",
         "runtime.answers",
         "runtime.concurrency",

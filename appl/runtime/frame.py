@@ -91,6 +91,8 @@ class FrameRun(Protocol):
     outside: Outside
     dispatch: Dispatch
     tool_memory: ToolMemory | None
+    nests: bool
+    is_isolated: bool
     closed: bool
     refusal: str
 
@@ -284,6 +286,23 @@ class Frame(PromptWriter):
         return False
 
 
+class NestedFrame(Frame):
+    """The outermost frame of a run inside a run, with states of its own of ``resume`` functions."""
+
+    __slots__ = ("states",)
+    states: States
+
+
+def states_of(frame: Frame) -> States:
+    """The states of ``resume`` functions that are called in *frame*."""
+    around: Frame | None = frame
+    while around is not None:
+        if isinstance(around, NestedFrame):
+            return around.states
+        around = around.parent
+    return frame.run.states
+
+
 class ThreadFrame(Frame):
     """The frame of a thread of the user's own: each outermost call there has another address."""
 
@@ -326,6 +345,24 @@ def _around() -> FrameRun | None:
         if run.tree.root.thread == thread and run.tree.task in (None, task):
             return run
     return runs[-1] if len({(run.tree.root.thread, run.tree.task) for run in runs}) == 1 else None
+
+
+def enclosing_run() -> FrameRun | None:
+    """The open run that a run which is opened here is inside of; ``None`` if there is none.
+
+    On a thread or task that has no run of its own this is the run that is answered by a record or a
+    test's backend, or the one that hosts the whole process. Of others it is not known whether they
+    have anything to do with the caller: a server opens one for each request.
+    """
+    frame = FRAME.get()
+    if frame is not None and not frame.run.closed:
+        return frame.run
+    return isolated_run() or cast("FrameRun | None", services.sessions().hosted_run())
+
+
+def isolated_run() -> FrameRun | None:
+    """The run of a test's backend or of a record that is open: nobody else may be asked."""
+    return next((run for run in reversed(open_runs) if run.is_isolated), None)
 
 
 def here(content: Callable[..., str], *about: object, call: bool = True) -> Frame:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from appl.backend import Backend, Profile
@@ -102,6 +103,9 @@ class Run:
             self.dispatch.add_place(name, place)
         self._prepare = prepare
         self.tool_memory: ToolMemory | None = None
+        self.nests = True  # a run that is opened inside is a scope of this one
+        self.is_isolated = False  # while it is open, nobody else in the process is asked
+        self.trace_path: Callable[[], Path | None] = _unrecorded
         self.closed = False  # nothing can be started any more
         self.over: bool = False  # and all has ended
         self.refusal = ""  # why nothing may be started, if so
@@ -338,6 +342,10 @@ class Run:
         on_over, self.on_over = self.on_over, None
         if on_over is not None:
             on_over()
+
+
+def _unrecorded() -> None:
+    """The path of no trace."""
 
 
 def _account(policy: Policy) -> Account | None:

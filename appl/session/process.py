@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _lock = threading.RLock()
 _process: Session | None = None
 _opener: Callable[[], Session] | None = None
+_opening = False  # the opener runs, and may open nothing inside of what it opens
 
 
 def process_session(script: Callable[[], Session] | None = None) -> Session:
@@ -40,7 +41,7 @@ def process_session(script: Callable[[], Session] | None = None) -> Session:
     global _process
     with _lock:
         if _process is None and _opener is not None:
-            _process = _opener()
+            _process = _opened(_opener)
             settings.settle(_refusing(_process.run, _users_place()))
         elif _process is None:
             assert script is not None, "no program is hosted"
@@ -56,6 +57,20 @@ def process_session(script: Callable[[], Session] | None = None) -> Session:
             # A child that went on with this run would write into its parent's trace.
             os.register_at_fork(after_in_child=_forget)
         return _process
+
+
+def _opened(opener: Callable[[], Session]) -> Session:
+    global _opening
+    _opening = True
+    try:
+        return opener()
+    finally:
+        _opening = False
+
+
+def hosted_run() -> Run | None:
+    """The run of the program that is ``hosted``, opened when it is needed; else ``None``."""
+    return process_session().run if _opener is not None and not _opening else None
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ from appl.errors import TraceWriteError
 from appl.late import late_import
 from appl.price import total
 from appl.runtime.event import Instrument, wants_chunks
+from appl.runtime.frame import enclosing_run
 from appl.runtime.run import Run
 from appl.runtime.scheduling.placing import BackendEndpoint
 from appl.runtime.world import World
@@ -35,7 +36,7 @@ from appl.session.backend_setup import (
     models_of,
     profiles_of,
 )
-from appl.session.blocks import block
+from appl.session.blocks import RunBlock, block
 from appl.session.deferred_close import close_when_over
 from appl.session.entry import Entry, git_commit, program_digests, script, versions
 from appl.session.first_run import after_run
@@ -232,6 +233,8 @@ def make_session(
     late.serve(run.outside.world, backend, partial(_placed, config, run))
     run.dispatch.follow_routes()
     run.reporter.tell = say
+    run.trace_path = recording.path
+    run.nests = entry.kind != "script"
     run.tool_memory = StoredToolMemory(config.home)
     redact = redact or redaction_of(config)
     session = Session(
@@ -358,21 +361,38 @@ def shown(path: Path) -> str:
     return str(path).removeprefix(f"{os.getcwd()}{os.sep}")
 
 
-@block
 def record(
     path: str | os.PathLike[str] | None = None,
     *,
     redact: Redact | str | None = None,
+    own: bool = False,
     **overrides: object,
-) -> Iterator[tuple[Run, Session]]:
-    """A block that is a run of its own, with its own trace: ``with appl.record() as session:``.
+) -> RunBlock[Session]:
+    """A block that is a run, with its own trace: ``with appl.record() as session:``.
 
     *path* is the path of the trace, *overrides* are settings. *redact* is called with each message,
     including answers, and its return value is stored instead. ``session.path`` is known after the
     first call. Also usable with ``async with``.
-    """
 
+    Inside of another run the block is a part of that, with its settings, budgets and trace. It is a
+    run of its own there if it has any argument: *own* asks for just that.
+    """
     tracebacks.install()
+    if not (own or path is not None or redact is not None or overrides):
+        around = enclosing_run()
+        if around is not None and around.nests:
+            nested = late_import("appl.runtime.nested")
+            return cast("RunBlock[Session]", nested.NestedRun(around, lambda: "record"))
+    return _recorded(path, redact, overrides)
+
+
+@block
+def _recorded(
+    path: str | os.PathLike[str] | None,
+    redact: Redact | str | None,
+    overrides: dict[str, object],
+) -> Iterator[tuple[Run, Session]]:
+    """A block that is a run of its own."""
     if isinstance(redact, str):
         overrides["redact"], redact = redact, None
     session = make_session(
