@@ -156,6 +156,17 @@ class Outside:
         if run is not None:
             run.dispatch.scheduler.recall(call, response, requests)
 
+    def charged(self, call: Call, response: Response, requests: int) -> None:
+        """Charge a recorded answer to the budgets of the blocks around *call*."""
+        run = self._run()
+        if run is not None and call.account is not None:
+            run.dispatch.scheduler.charge(call, response, requests)
+
+    def refusal(self, call: Call) -> Exception | None:
+        """The error with which budgets refuse *call* now; ``None`` if they let it be sent."""
+        run = self._run()
+        return None if run is None else run.dispatch.scheduler.refusal(call)
+
     # -- hooks of a world that holds
 
     def _answer(self, call: Call, go: Callable[[Call], None]) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 from appl import errors
 from appl.backend import Emit, Request, Response
-from appl.runtime.world import PERHAPS, Go, Moment, ToolRequest
+from appl.runtime.world import AMOUNTS, PERHAPS, Go, Moment, ToolRequest
 from appl.tracing.format.record import profile_from
 from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying.replayer import answers
@@ -34,6 +34,7 @@ from appl.tracing.replaying.sequencer import (
     Sequencer,
     Turn,
     Verdict,
+    charge,
 )
 from appl.tracing.replaying.tool_matching import likely_use
 
@@ -48,7 +49,7 @@ FAULTS: dict[FaultKind, str] = {
     "malformed": "an answer that breaks the protocol",
     "garbled": "an answer that ends in the middle",
 }
-_OWN = frozenset(["done", "timeout", "deadline", "sleep", "cancelled"])
+_OWN = frozenset(["done", "timeout", "deadline", "sleep", "cancelled", *AMOUNTS])
 _HARMLESS = frozenset(["now", "random", "uuid", "env"])
 
 
@@ -152,6 +153,7 @@ class Fuzzer(Sequencer):
         Whether one that is cancelled had got so far is a matter of time.
         """
         assert call.request is not None
+        charge(self.programs, call, found)
         here = self.trace.by_address.get(call.address)
         if here is None or not answers(self.trace, here, call.request):
             self.changed.setdefault(call.address, str(self.diverged(call)))

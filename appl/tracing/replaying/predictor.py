@@ -18,7 +18,7 @@ from appl.runtime.event import CallEnded, Event
 from appl.runtime.world import Go, How, Moment, ToolRequest
 from appl.tracing.reading.trace import RecordedCall
 from appl.tracing.replaying.made_up import answer_of, reworded, unshown
-from appl.tracing.replaying.rerunner import LiveCall, Rerunner
+from appl.tracing.replaying.rerunner import LiveCall, Rerunner, was_refused
 from appl.tracing.replaying.sequencer import Expectation, Given, Recorded, Verdict, where
 from appl.tracing.replaying.tool_matching import likely_use
 
@@ -60,7 +60,7 @@ class Predictor(Rerunner):
         self.decides, self.certain = "", 0
         self._favourite = "none"  # the function whose calls are answered before all others
         self._until = time.monotonic() + _MOST_S
-        ended = (call for call in reversed(self.trace.calls) if call.outcome in _OUTCOMES)
+        ended = (call for call in reversed(self.trace.calls) if _has_ended(call))
         self._same = {call.content: call for call in ended}  # the first that asked the same
         self._limits: dict[Moment, Expectation] = {}  # time limits that may strike
         self._unanswered: set[str] = set()  # live calls that have not ended
@@ -70,6 +70,9 @@ class Predictor(Rerunner):
     def ask(self, expected: Expectation, call: Call) -> None:
         """Answer *call* as it was recorded in its place; where nothing was, with a guess."""
         assert call.request is not None
+        if (refused := self.programs.refusal(call)) is not None:
+            expected.tell(refused)
+            return
         if expected.why == "again" and (self.asked or self._limits or not expected.is_read):
             self.perhaps.add(call.address)
         self.asked[call.address] = LiveCall(call.address, where(call), call.request, expected.cause)
@@ -118,7 +121,7 @@ class Predictor(Rerunner):
         A failure to answer another question says nothing.
         """
         here, content = self.trace.by_address.get(address), self.trace.content_of(request)
-        if here is not None and here.content == content and here.outcome in _OUTCOMES:
+        if here is not None and here.content == content and _has_ended(here):
             return here
         other = here if here is not None and here.outcome == "answered" else None
         return self._same.get(content, other)
@@ -208,6 +211,11 @@ class Predictor(Rerunner):
         if moment.kind == "input" and moment not in self._seen:
             return ""
         return super().see(moment, live)
+
+
+def _has_ended(call: RecordedCall) -> bool:
+    """True if whoever was asked has ended the call; a budget that refuses it may be raised."""
+    return call.outcome in _OUTCOMES and not was_refused(call)
 
 
 def _seconds(limit: Expectation) -> float:

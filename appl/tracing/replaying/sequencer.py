@@ -571,6 +571,19 @@ class Sequencer(Live):
         return self.programs.nobody_can_proceed(self.patience_s)
 
 
+def charge(programs: Programs, call: Call, found: RecordedCall) -> None:
+    """Charge what *found* took to the budgets of the blocks around *call*, which it answers."""
+    if found.response is not None:
+        programs.charged(call, found.response, requests_of(found))
+
+
+def requests_of(found: RecordedCall) -> int:
+    """The requests that the answer of *found* took; 0 if it was from a cache or a record."""
+    assert found.response is not None
+    given = found.response.reused >= max(found.n, 1)
+    return 0 if given else max(len(found.attempts), 1)
+
+
 def where(issued: Call | CallStarted) -> str:
     """The source line that has *issued* a call, as ``file:line``, or an empty string."""
     return f"{issued.file}:{issued.line}" if issued.file else ""
