@@ -74,6 +74,7 @@ LATE: Final[Mapping[str, LateImport]] = {
     "appl.runtime.nested": LateImport(1, "only a run inside a run needs it"),
     "appl.session": LateImport(84, _RUN),
     "appl.session.control_server": LateImport(91, _CONTROL),
+    "appl.session.linked_run": LateImport(90, "only a run inside a run needs it"),
     "appl.session.notebook": LateImport(86, "only a notebook needs it"),
     "appl.session.span_export": LateImport(
         121, "only a run that sends its spans somewhere needs it"

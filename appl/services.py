@@ -19,6 +19,9 @@ class Sessions(Protocol):
     def hosted_run(self) -> object | None:
         """The run that everything in the process belongs to, if a command or test hosts one."""
 
+    def open_run(self) -> object | None:
+        """The run of the process, if it is open."""
+
     def record(self, *, own: bool = False) -> Any:
         """A session around a program, as a context manager; also for ``async with``.
 

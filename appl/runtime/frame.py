@@ -8,6 +8,7 @@ frame of one run, also where several runs are open. ``FRAME`` is the only ``Cont
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from asyncio import Task as AsyncTask, _get_running_loop
 from collections.abc import Callable, Iterator
@@ -23,6 +24,8 @@ from appl.runtime.concurrency.fiber import Stack, strand_here
 from appl.runtime.concurrency.loop_thread import task_here
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from appl.backend import Profile
     from appl.prompt.chain import Prompt, PromptNode
     from appl.prompt.origin import Origin
@@ -91,6 +94,7 @@ class FrameRun(Protocol):
     outside: Outside
     dispatch: Dispatch
     tool_memory: ToolMemory | None
+    trace_path: Callable[[], Path | None]
     nests: bool
     is_isolated: bool
     closed: bool
@@ -331,7 +335,7 @@ def current() -> FrameRun:
     frame = FRAME.get()
     if frame is not None:
         return frame.run
-    return _around() or cast(FrameRun, services.sessions().process_run())
+    return _around() or isolated_run() or cast(FrameRun, services.sessions().process_run())
 
 
 def _around() -> FrameRun | None:
@@ -389,6 +393,27 @@ def here(content: Callable[..., str], *about: object, call: bool = True) -> Fram
     if (detection := frame.run.outside.idle_detection) is not None:
         detection.joins(strand_here().hub)
     return frame
+
+
+def frame_in(run: FrameRun, content: Callable[..., str], *about: object) -> Frame:
+    """The frame that the caller is in; on a thread that is in none, a scope of *run*."""
+    before = FRAME.get()
+    if before is not None and not before.run.closed:
+        return here(content, *about)
+    FRAME.set(run.tree.root)  # of a thread that was started without the context of the run
+    try:
+        return here(content, *about)
+    finally:
+        FRAME.set(before)
+
+
+def _begin_anew() -> None:
+    """In a forked child: the parent's runs are not its own."""
+    open_runs.clear()
+    FRAME.set(None)
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 def run_of(pending: Promise) -> FrameRun:

@@ -18,7 +18,7 @@ from appl.prompt.voice import USER
 from appl.runtime.concurrency import orphans, structure
 from appl.runtime.concurrency.promise import Promise
 from appl.runtime.event import ScopeEntered
-from appl.runtime.frame import FRAME, Frame, NestedFrame, here
+from appl.runtime.frame import FRAME, Frame, NestedFrame, frame_in
 from appl.runtime.prompts.state import States
 from appl.runtime.run import Run
 
@@ -34,14 +34,7 @@ class NestedRun:
     """
 
     def __init__(self, run: Run, content: Callable[..., str], *about: object) -> None:
-        around = FRAME.get()
-        if around is None:  # a thread that was started without the context of the run
-            FRAME.set(run.tree.root)
-        try:
-            caller = here(content, *about)
-        finally:
-            if around is None:
-                FRAME.set(None)
+        caller = frame_in(run, content, *about)
         caller.run.check_open()
         self.run = cast(Run, caller.run)
         address = caller.issue(NAME)

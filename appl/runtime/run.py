@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 from appl.backend import Backend, Profile
 from appl.errors import ConfigError, RunClosed
+from appl.runtime import isolated
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.models import Model, Models
 from appl.runtime.concurrency import orphans, structure
@@ -201,6 +202,8 @@ class Run:
 
     def __enter__(self) -> Run:
         open_runs.append(self)
+        if self.is_isolated:
+            isolated.begin(_LIVE if type(self.outside.world) is Live else _RECORD)
         self.tree.enter()
         self._join()
         return self
@@ -229,6 +232,8 @@ class Run:
         self.tree.leave()
         if self in open_runs:
             open_runs.remove(self)
+            if self.is_isolated:
+                isolated.end()
 
     def finish(self, error: BaseException | None = None) -> None:
         """Wait for everything (after *error*: cancel it first); raise failures not looked at."""
@@ -362,4 +367,5 @@ def _reason(error: BaseException | None) -> str:
 
 
 _USUAL = Policy()
+_LIVE, _RECORD = "a test's backend", "a record"
 _OVER = "this run is over: nothing can be started in it any more"

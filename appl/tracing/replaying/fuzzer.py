@@ -106,6 +106,10 @@ class Fuzzer(Sequencer):
         self.changed: dict[str, str] = {}
         self.unknown: list[str] = []
 
+    def for_inner(self, trace: Trace) -> Fuzzer:
+        """The world of a run of its own inside of this one, which *trace* records."""
+        return Fuzzer(trace, Plan(self.plan.seed), self._advance)
+
     async def aclose(self) -> None:
         """Nothing is held."""
 

@@ -16,7 +16,7 @@ from appl.backend import Request
 from appl.prompt import Message
 from appl.runtime.event import CallEnded, Event
 from appl.runtime.world import Go, How, Moment, ToolRequest
-from appl.tracing.reading.trace import RecordedCall
+from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying.made_up import answer_of, reworded, unshown
 from appl.tracing.replaying.rerunner import LiveCall, Rerunner, was_refused
 from appl.tracing.replaying.sequencer import Expectation, Given, Recorded, Verdict, where
@@ -64,6 +64,10 @@ class Predictor(Rerunner):
         self._same = {call.content: call for call in ended}  # the first that asked the same
         self._limits: dict[Moment, Expectation] = {}  # time limits that may strike
         self._unanswered: set[str] = set()  # live calls that have not ended
+
+    def for_inner(self, trace: Trace) -> Predictor:
+        """The predictor of a run of its own inside of this one, which *trace* records."""
+        return Predictor(trace, rehearsal=self.rehearsal, keep_failures=self._keep)
 
     # -- calls
 

@@ -107,6 +107,7 @@ class Rerunner(Recall):
         self.ran: list[str] = []
         self._timed_live: set[Moment] = set()  # times that were up then, and pass now
         self.begun: set[str] = set()  # calls of this run
+        self.inner: list[Rerunner] = []  # those of runs of their own inside of this one
         self._running: set[str] = set()  # live calls and tools
         self._sent: set[str] = set()  # live calls that somebody was asked
         self._slow: set[str] = set()  # of these, those that are not waited for any more

@@ -371,6 +371,10 @@ class Sequencer(Live):
             raise self.noted(error)
         return seen.value
 
+    def recorded(self, moment: Moment) -> Observation | None:
+        """What was seen at *moment* when the run was recorded, if anything was."""
+        return self._seen.get(moment)
+
     def ends(self, moment: Moment, how: How, end: Go) -> None:
         """The program ends a call or a tool, perhaps as then: at once, in its turn, or too late."""
         self.leave(moment)
