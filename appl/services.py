@@ -22,6 +22,11 @@ class Sessions(Protocol):
     def open_run(self) -> object | None:
         """The run of the process, if it is open."""
 
+    def linked(
+        self, outer: Any, path: Path | None, redact: Any, overrides: dict[str, object]
+    ) -> object:
+        """A session of its own inside of the run *outer*, as a context manager."""
+
     def record(self, *, own: bool = False) -> Any:
         """A session around a program, as a context manager; also for ``async with``.
 

@@ -19,7 +19,7 @@ from appl.runtime.concurrency.loop_thread import void
 from appl.runtime.concurrency.watchdog import WaitedRun
 from appl.runtime.event import Instrument
 from appl.runtime.scheduling.call_status import Endable
-from appl.runtime.world import Expected, Moment, Shared, Stepping, World
+from appl.runtime.world import Expected, Live, Moment, Shared, Stepping, World
 
 if TYPE_CHECKING:
     from appl.runtime.dispatch import Dispatch
@@ -79,6 +79,11 @@ class Outside:
         self.idle_detection = idle_detection_for(run, self.steps, self.world.due)
         if offers(backend, Shared):
             backend.watched_by(self)
+
+    @property
+    def forgets(self) -> bool:
+        """True if nothing is recorded, and all that programs are told happens by itself."""
+        return self._reporter.watcher is None and type(self.world) is Live
 
     def fail(self, error: Exception) -> None:
         """Have whoever expects something fail with *error*."""

@@ -30,7 +30,9 @@ Tell = Callable[[Any], object]
 How = Literal["cancelled", "failed"]
 AMOUNTS = ("spent", "unpriced", "reserved")
 """Kinds of observations of budgets: what calls have used by then, which follows from the calls."""
-PERHAPS = ("cancelled", "deadline")
+LOOP_LIMIT, LOOP_TIMER = "loop limit", "loop timer"
+"""Timers of a program's event loop: one that ends a wait, if that lasts so long, and any other."""
+PERHAPS = ("cancelled", "deadline", LOOP_LIMIT, LOOP_TIMER)
 """Kinds of moments that need not come: nobody ended the function, the block ended in time."""
 
 

@@ -11,6 +11,7 @@ from appl.late import names_of
 
 if TYPE_CHECKING:
     from appl.session.backend_setup import check as check, choose as choose
+    from appl.session.linked_run import linked as linked
     from appl.session.naming import nameable as nameable
     from appl.session.process import hosted_run as hosted_run, open_run as open_run
     from appl.session.replaying import replayed as replayed
@@ -27,6 +28,7 @@ else:
         __name__,
         {
             "backend_setup": "check choose",
+            "linked_run": "linked",
             "naming": "nameable",
             "replaying": "replayed",
             "rerunning": "predicted rerun",

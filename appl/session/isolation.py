@@ -9,16 +9,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from appl import services
 from appl.config import Config
 from appl.errors import DivergenceError
 from appl.runtime.frame import isolated_run
 from appl.runtime.isolated import ISOLATED
-from appl.runtime.run import Run
 from appl.runtime.world import Live
 from appl.session.recorded_run import RECORDED
+
+if TYPE_CHECKING:
+    from appl.runtime.run import Run
 
 _INSTEAD = (
     "what is asked outside of the run is not in its record: have it return through "
@@ -32,14 +34,14 @@ def answering_run() -> Run | None:
     Raises ``DivergenceError`` where nobody may be asked: while a record answers.
     """
     run = isolated_run() or services.sessions().hosted_run()
-    if run is None or not cast(Run, run).is_isolated:
+    if run is None or not cast("Run", run).is_isolated:
         if ISOLATED in os.environ:
             raise DivergenceError(
                 f"process {os.getpid()} was started by a program that {os.environ[ISOLATED]} "
                 f"answers, and may ask nobody\n  {_INSTEAD}"
             )
         return None
-    found = cast(Run, run)
+    found = cast("Run", run)
     if type(found.outside.world) is not Live:
         raise DivergenceError(
             f"a record answers the program of this process, and another run may ask nobody\n  "

@@ -355,6 +355,7 @@ def header(session: Session) -> dict[str, object]:
         "git": git_commit(os.path.dirname(entry.file) if entry.file else os.getcwd()),
         "versions": versions(),
         "seed": session.seed,
+        "timers": True,
         **session.origin,
         "profile": profile_data(session.backend.profile),
         **({"places": places} if places else {}),
@@ -402,8 +403,8 @@ def record(
         overrides["redact"], redact = redact, None
     where = Path(path) if path is not None else None
     if outer is not None:
-        linked_run = late_import("appl.session.linked_run")
-        return cast("RunBlock[Session]", linked_run.linked(outer, where, redact, overrides))
+        linked = services.sessions().linked(outer, where, redact, overrides)
+        return cast("RunBlock[Session]", linked)
     return _recorded(where, redact, overrides)
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 from appl import errors
 from appl.backend import Emit, Request, Response
-from appl.runtime.world import AMOUNTS, PERHAPS, Go, Moment, ToolRequest
+from appl.runtime.world import AMOUNTS, LOOP_LIMIT, LOOP_TIMER, PERHAPS, Go, Moment, ToolRequest
 from appl.tracing.format.record import profile_from
 from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying.replayer import answers
@@ -49,7 +49,9 @@ FAULTS: dict[FaultKind, str] = {
     "malformed": "an answer that breaks the protocol",
     "garbled": "an answer that ends in the middle",
 }
-_OWN = frozenset(["done", "timeout", "deadline", "sleep", "cancelled", *AMOUNTS])
+_OWN = frozenset(
+    ["done", "timeout", "deadline", "sleep", "cancelled", LOOP_LIMIT, LOOP_TIMER, *AMOUNTS]
+)
 _HARMLESS = frozenset(["now", "random", "uuid", "env"])
 
 
@@ -130,7 +132,8 @@ class Fuzzer(Sequencer):
 
     def of_new(self, moment: Moment) -> Verdict:
         """It comes; but a deadline that did not pass never does."""
-        return None if moment.kind in PERHAPS else Given(None)
+        perhaps = moment.kind in PERHAPS and moment.kind != LOOP_TIMER
+        return None if perhaps else Given(None)
 
     def _record_for(self, request: Request) -> RecordedCall:
         """The record of *request*, or one of the same question, or one with the same options."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from appl.backend import Request
 from appl.prompt import Message
 from appl.runtime.event import CallEnded, Event
-from appl.runtime.world import Go, How, Moment, ToolRequest
+from appl.runtime.world import LOOP_LIMIT, LOOP_TIMER, Go, How, Moment, ToolRequest
 from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying.made_up import answer_of, reworded, unshown
 from appl.tracing.replaying.rerunner import LiveCall, Rerunner, was_refused
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
 
 _OUTCOMES = ("answered", "failed")
-_TIMES = ("deadline", "timeout", "sleep")
+_TIMES = ("deadline", "timeout", "sleep", LOOP_LIMIT)
+_COMES = ("sleep", LOOP_TIMER)
+"""Kinds of times that pass, as somebody waits for just that."""
 _IN_TURN, _FIRST, _LAST, _SLOW, _LATE = REHEARSALS = range(1, 6)
 MOST_RACING = 8
 _NEVER = sys.maxsize  # the turn of live answers that come when nothing else can happen
@@ -170,8 +172,8 @@ class Predictor(Rerunner):
     def verdict(self, expected: Expectation) -> Verdict:
         """Nothing is waited for, and no tool runs."""
         moment, tool = expected.moment, expected.tool
-        if moment.kind in ("sleep", "deadline") and moment not in self._seen:
-            return Given(None) if moment.kind == "sleep" else None
+        if moment.kind in (*_COMES, "deadline", LOOP_LIMIT) and moment not in self._seen:
+            return Given(None) if moment.kind in _COMES else None
         verdict = super().verdict(expected)
         if tool is None or isinstance(verdict, Recorded) or not self.has_effect(moment.address):
             return verdict

@@ -25,7 +25,7 @@ from appl.runtime.event import (
     Source,
     ToolEnded,
 )
-from appl.runtime.world import AMOUNTS, Go, How, Live, Moment, ToolRequest
+from appl.runtime.world import AMOUNTS, LOOP_LIMIT, Go, How, Live, Moment, ToolRequest
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 from appl.tracing.replaying.amending import Amendments, matches
 from appl.tracing.replaying.recall import Recall, strays_first
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
 
 ANEW, CANCELLED = "asked anew", "was cancelled when recorded"
-_STRIKES = ("deadline", "timeout")
+_STRIKES = ("deadline", "timeout", LOOP_LIMIT)
 
 
 @dataclass(slots=True)

@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from appl.errors import ApplError, DivergenceError, SecretInRecord, TraceError
 from appl.runtime.event import CallStarted, Event, ToolStarted
-from appl.runtime.world import Go, How, Live, Moment, Programs, Tell, ToolRequest
+from appl.runtime.world import (
+    LOOP_LIMIT,
+    LOOP_TIMER,
+    Go,
+    How,
+    Live,
+    Moment,
+    Programs,
+    Tell,
+    ToolRequest,
+)
 from appl.tracing.format.folders import home
 from appl.tracing.reading.tooluse import ToolUse, within
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
@@ -29,7 +39,7 @@ if TYPE_CHECKING:
     from appl.runtime.scheduling.call_status import Why
 
 _FIRST, DELIVERED = 0, 1
-_MOMENTS = ("sleep", "timeout", "deadline", "cancelled")
+_MOMENTS = ("sleep", "timeout", "deadline", "cancelled", LOOP_LIMIT, LOOP_TIMER)
 """Kinds of observations that come in a turn of their own; others are made by who sees them."""
 Turn = tuple[int, int]
 
@@ -207,6 +217,7 @@ class Sequencer(Live):
         self.effects: dict[str, str] = {}
         self.whole: set[str] = set()
         self.answered: dict[str, Kind] = {}
+        self._has_timers = bool(self.trace.header.get("timers"))  # not in earlier versions
         self._turns = turns_of(self.trace)
         observations = self.trace.observations
         self._seen = {Moment(seen.address, seen.kind, seen.ordinal): seen for seen in observations}
@@ -299,6 +310,8 @@ class Sequencer(Live):
             tell(None)
         elif moment.kind == "item":
             self.item(expected)
+        elif moment.kind in (LOOP_LIMIT, LOOP_TIMER) and not self._has_timers:
+            live()
         elif moment.kind == "cancelled":
             self._ended_then(expected)
         else:
