@@ -22,6 +22,7 @@ from appl import services
 from appl.prompt.voice import USER, Voice
 from appl.runtime.concurrency.fiber import Stack, strand_here
 from appl.runtime.concurrency.loop_thread import task_here
+from appl.runtime.world import Live
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -354,14 +355,17 @@ def _around() -> FrameRun | None:
 def enclosing_run() -> FrameRun | None:
     """The open run that a run which is opened here is inside of; ``None`` if there is none.
 
-    On a thread or task that has no run of its own this is the run that is answered by a record or a
-    test's backend, or the one that hosts the whole process. Of others it is not known whether they
-    have anything to do with the caller: a server opens one for each request.
+    On a thread or task that has no run of its own this is the run of a test's backend, or the one
+    that hosts the whole process. Of others it is not known whether they have anything to do with
+    the caller, as a server opens one for each request: neither when they are recorded, nor later
+    when a record answers them.
     """
     frame = FRAME.get()
     if frame is not None and not frame.run.closed:
         return frame.run
-    return isolated_run() or cast("FrameRun | None", services.sessions().hosted_run())
+    hosted = cast("FrameRun | None", services.sessions().hosted_run())
+    isolated = None if hosted is not None else isolated_run()
+    return isolated if isolated is not None and type(isolated.outside.world) is Live else hosted
 
 
 def isolated_run() -> FrameRun | None:

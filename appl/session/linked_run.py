@@ -6,6 +6,7 @@ header names the outer run. Whoever repeats the outer run repeats the inner one 
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Iterator, Mapping
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from appl.tracing.recording.privacy import Redact
 
 KIND = "run"
-"""The kind of the observation in the outer trace; its value is the name of the inner run."""
+"""The kind of the observation in the outer trace; its value is where the inner trace lies."""
 OUTER = "outer"
 """The fact in the inner header: the name of the outer run, and the address where this one began."""
 
@@ -66,27 +67,30 @@ class _Link:
         return None if seen is None else self.opened(seen.value)
 
     def opened(self, name: object) -> Trace:
-        """The trace of the inner run *name*, beside that of the outer one."""
+        """The trace of the inner run at *name*, which is relative to the outer one's folder."""
         assert isinstance(self.world, Sequencer)
         outer = self.world.trace.path
-        if not isinstance(name, str) or Path(name).name != name:
+        is_ours = is_own(outer)
+        if not isinstance(name, str) or not (is_ours or _is_below(name, outer.parent)):
             raise DivergenceError(
                 f"the run at {self.moment.address} was not recorded when {outer.name} was: it "
                 "cannot be repeated, and nobody is asked in its place"
             )
-        path = outer.parent / f"{name}{SUFFIX}"
+        path = outer.parent / name
         if not path.exists():
             return Trace(path, state="finished", reason="finished")
-        require_own(path, not is_own(outer), f"`appl trace show {path}` shows it")
+        require_own(path, not is_ours, f"`appl trace show {path}` shows it")
         return Trace.open(path, home=settings.load().home)
 
     def note(self, path: Path | None) -> None:
         """Record in the outer trace that the run begins here, whose trace is at *path*."""
         address, ordinal = self.moment.address, self.moment.ordinal
-        name = path.stem if path is not None else None
         gate = self.outer.services.gate
         if gate is not None:  # the outer run has a trace, even if it asks nothing itself
             gate()
+        outer = self.outer.trace_path()
+        beside = outer.parent if outer is not None else Path()
+        name = os.path.relpath(path, beside) if path is not None else None
         at = time.monotonic_ns()
         self.outer.reporter.emit(Observed(address, ordinal, KIND, name, at))
 
@@ -100,6 +104,11 @@ class _Link:
             "around them, and recorded in its trace"
         )
         raise self.world.noted(error)
+
+
+def _is_below(name: str, folder: Path) -> bool:
+    """True if the file *name*, relative to *folder*, lies in it or below."""
+    return (folder / name).resolve().is_relative_to(folder.resolve())
 
 
 def linked(

@@ -116,7 +116,10 @@ class _Lines:
         for name, value in sorted(self._trace.header.items()):
             if name == "settings" and isinstance(value, dict) and not self._full:
                 value = {key: value[key] for key in _SETTINGS if value.get(key) is not None}
-            if self._full or name in _FACTS or (name == "settings" and value):
+            timed = name == "timers" and any(
+                seen.kind.startswith("loop ") for seen in self._trace.observations
+            )
+            if self._full or timed or name in _FACTS or (name == "settings" and value):
                 yield from self._line(table.HeaderRecord, facts={name: self._texts.plain(value)})
 
     def _events(self) -> Iterable[RecordedCall | ToolUse]:
