@@ -102,7 +102,11 @@ class Program:
         return out
 
     async def main(self) -> list[Any]:
-        """Its value, as a coroutine."""
+        """Its value, as a coroutine.
+
+        Tasks and timers of a loop have addresses from the first call on that is made there.
+        """
+        await ask("begin")
         return await self.apart(self.steps)
 
     async def apart(self, steps: list[Step]) -> list[Any]:
@@ -140,15 +144,15 @@ class Program:
 
     def _thread(self, step: Step, out: list[Any]) -> None:
         found: list[Any] = []
-        plain = threading.Thread(target=lambda: found.append(str(ask(step.text))))
-        inside = copy_context().run  # else nobody knows in which run it is
-        threads = [plain, threading.Thread(target=inside, args=(self._into_list, step, found))]
+        threads = [threading.Thread(target=copy_context().run, args=(self._found, step, found))]
+        if step in self.steps:  # without a context it is in the run that is open if only one is
+            threads.append(threading.Thread(target=lambda: found.append(str(ask(step.text)))))
         for thread in threads:
             thread.start()
             thread.join()
         out += found
 
-    def _into_list(self, step: Step, found: list[Any]) -> None:
+    def _found(self, step: Step, found: list[Any]) -> None:
         found.append(appl.run(self.part, step.below))
 
     def _spend(self, step: Step, out: list[Any]) -> None:
