@@ -40,6 +40,7 @@ def part(q):
 def plain():
     first, inner = str(ask("one")), [appl.run(part, str(i)) for i in range(3)]
     if os.path.exists("die"):
+        appl.sleep(0.1)  # far longer than the writer gathers
         os.kill(os.getpid(), 9)
     return [first, inner, str(ask("last"))]
 
@@ -117,7 +118,7 @@ def test_no_repetition_pays(project: Project, bill: Bill, function: str) -> None
 def test_an_exported_test_pays_nothing(project: Project, bill: Bill, function: str) -> None:
     run(project, function)
     before = bill()
-    assert project.appl("trace", "export-test", "--out", "test_it.py").code == 0
+    assert project.appl("trace", "export-test", "--output", "test_it.py").code == 0
     done = project.python("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py")
     assert done.code == 0, done.out + done.err
     assert bill() == before
@@ -126,7 +127,7 @@ def test_an_exported_test_pays_nothing(project: Project, bill: Bill, function: s
 def test_a_killed_run_pays_for_no_part_twice(project: Project, bill: Bill) -> None:
     project.write("runs.py", PROGRAM)
     (project.folder / "die").write_text("")
-    done = project.python("-m", "appl", "run", "runs.py:plain", cold=True, APPL_DURABILITY="strict")
+    done = project.python("-m", "appl", "run", "runs.py:plain", cold=True)
     assert done.code == -9, done.err
     (project.folder / "die").unlink()
     (path,) = project.traces

@@ -41,7 +41,7 @@ class ScopedTimer(asyncio.TimerHandle):
         frame: Frame,
     ) -> None:
         super().__init__(when, callback, args, loop, context)
-        self._set_live, self._frame = set_live, frame
+        self._set_live, self._frame, self._of = set_live, frame, loop
         self._live: asyncio.TimerHandle | None = None
         self._struck, self._delay = False, when - loop.time()
         self._hub = hub_here()
@@ -56,12 +56,12 @@ class ScopedTimer(asyncio.TimerHandle):
             self._arm()
         else:
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-                self._loop.call_soon_threadsafe(self._arm)
+                self._of.call_soon_threadsafe(self._arm)
 
     def _arm(self) -> None:
         """Set the live timer, whose time begins now; on the loop's thread."""
         if not self._cancelled and not self._struck:
-            self._live = self._set_live(self._loop.time() + self._delay, self._expire)
+            self._live = self._set_live(self._of.time() + self._delay, self._expire)
 
     def _expire(self) -> None:
         run_on(self._hub, self._strike)
@@ -77,7 +77,7 @@ class ScopedTimer(asyncio.TimerHandle):
         if not run.closed:
             at = time.monotonic_ns()
             run.reporter.emit(Observed(moment.address, moment.ordinal, moment.kind, None, at))
-        self._run()  # type: ignore[attr-defined]
+        self._run()
 
     def cancel(self) -> None:
         """Set it off, unless it has struck."""

@@ -41,7 +41,7 @@ class ScopedTasks:
         if self._loop.get_task_factory() is self:
             self._loop.set_task_factory(self._before)
         if self._call_at is not None and self._loop.__dict__.get("call_at") == self._timer:
-            del self._loop.call_at  # type: ignore[method-assign]
+            del self._loop.call_at
 
     def _timer(
         self,
