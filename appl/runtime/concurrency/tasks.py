@@ -40,7 +40,7 @@ class ScopedTasks:
         # Another library may have put a factory of its own around this one: it stays.
         if self._loop.get_task_factory() is self:
             self._loop.set_task_factory(self._before)
-        if self._call_at is not None and self._loop.__dict__.get("call_at") == self._timer:
+        if getattr(self._loop, "__dict__", {}).get("call_at") == self._timer:
             del self._loop.call_at
 
     def _timer(

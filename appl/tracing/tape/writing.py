@@ -23,7 +23,7 @@ from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 from appl.tracing.tape.lines import FORMAT, Line, LongTexts, canonical_data, dumped, line_of
 from appl.tracing.tape.places import after_their_needs
 
-_FACTS = "program backend model models places profile seed redaction privacy sets".split()
+_FACTS = "program backend model models places profile seed redaction privacy sets timers".split()
 _SETTINGS = "model backend temperature max_tokens".split()
 _WENT = "file line at".split()  # fields that differ from one recording to the next
 _SAID_AGAIN = 64  # characters of a message from which on the one that it begins refers to it
@@ -116,10 +116,7 @@ class _Lines:
         for name, value in sorted(self._trace.header.items()):
             if name == "settings" and isinstance(value, dict) and not self._full:
                 value = {key: value[key] for key in _SETTINGS if value.get(key) is not None}
-            timed = name == "timers" and any(
-                seen.kind.startswith("loop ") for seen in self._trace.observations
-            )
-            if self._full or timed or name in _FACTS or (name == "settings" and value):
+            if self._full or name in _FACTS or (name == "settings" and value):
                 yield from self._line(table.HeaderRecord, facts={name: self._texts.plain(value)})
 
     def _events(self) -> Iterable[RecordedCall | ToolUse]:
