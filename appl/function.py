@@ -33,7 +33,7 @@ from appl.runtime.concurrency.fiber import hub_here, strand_here
 from appl.runtime.concurrency.future import Future
 from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.concurrency.task import Task, context_for
-from appl.runtime.frame import Frame, current, here
+from appl.runtime.frame import FRAME, Frame, current, here, states_of
 from appl.runtime.ops import OPS
 from appl.runtime.preview import Preview, render
 from appl.runtime.prompts.compositor import Compositor, compositor_of
@@ -386,4 +386,6 @@ def reset_context(func: Callable[..., object]) -> None:
     if not isinstance(program, DecoratedFunction):
         name = getattr(func, "__qualname__", repr(func))
         raise InvalidOption(f"reset_context({name}): it takes a @ppl function or method")
-    current().states.forget(program, getattr(func, "__self__", None))
+    frame = FRAME.get()
+    states = states_of(frame) if frame is not None else current().states
+    states.forget(program, getattr(func, "__self__", None))

@@ -71,6 +71,8 @@ LATE: Final[Mapping[str, LateImport]] = {
     "appl.pytest_plugin.running": LateImport(
         201, "a session in which no test uses appl needs no run"
     ),
+    "appl.runtime.concurrency.loop_timers": LateImport(1, "only a program with timers needs it"),
+    "appl.runtime.nested": LateImport(1, "only a run inside a run needs it"),
     "appl.session": LateImport(84, _RUN),
     "appl.session.control_server": LateImport(91, _CONTROL),
     "appl.session.notebook": LateImport(86, "only a notebook needs it"),

@@ -16,8 +16,22 @@ class Sessions(Protocol):
     def process_run(self) -> object:
         """The run of the process, opened when it is first asked for."""
 
-    def record(self) -> Any:
-        """A session around a program, as a context manager; also for ``async with``."""
+    def hosted_run(self) -> object | None:
+        """The run that everything in the process belongs to, if a command or test hosts one."""
+
+    def open_run(self) -> object | None:
+        """The run of the process, if it is open."""
+
+    def linked(
+        self, outer: Any, path: Path | None, redact: Any, overrides: dict[str, object]
+    ) -> object:
+        """A session of its own inside of the run *outer*, as a context manager."""
+
+    def record(self, *, own: bool = False) -> Any:
+        """A session around a program, as a context manager; also for ``async with``.
+
+        With *own* it is no part of a run around it.
+        """
 
 
 class Engines(Protocol):

@@ -105,6 +105,7 @@ MAY = {
         "fallback",
     ],
     "runtime": [
+        "late",
         "services",
         "runtime.answers",
         "runtime.concurrency",
@@ -278,7 +279,7 @@ MAY_TYPE = {
 
 MAY_LATE = {
     "tracebacks": ["compiler.late_failure"],
-    "session": ["control", "tracing", "tracing.keeping"],
+    "session": ["control", "runtime.nested", "tracing", "tracing.keeping"],
     "tracing.reading": ["tracing.tape.reading"],
 }
 """What a room may import besides, late."""

@@ -24,6 +24,8 @@ from appl.errors import ConfigError
 from appl.prompt.secret import ENVIRONMENT, Secret as Concealed, conceal
 
 PREFIX = "APPL_"
+BUDGET = "APPL_BUDGET"
+"""The budget of a run, as in ``calls=10 tokens=5000``: processes that a run starts get it so."""
 _SECRET = re.compile(r"(^|_)(key|secret|password|token|credential)$", re.IGNORECASE)
 IN_PROGRAM = ("appl.init", "argument")
 """Origins that are not files: a secret may be given there as a value."""
@@ -224,6 +226,9 @@ def _from_environment(layers: _Layers, environ: Mapping[str, str]) -> None:
     for name, raw in environ.items():
         if name in known:
             layers.put(known[name], raw, name, name)
+        elif name == BUDGET:
+            pairs = (word.partition("=") for word in raw.split())
+            layers.take({"budget": {limit: amount for limit, _, amount in pairs}}, name)
         elif name.startswith(PREFIX):
             _slip(name.removeprefix(PREFIX).lower(), name)
 

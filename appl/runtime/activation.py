@@ -28,7 +28,7 @@ from appl.runtime.concurrency.tasks import OWN_CODE
 from appl.runtime.concurrency.unread_calls import unheld
 from appl.runtime.concurrency.watchdog import ENTRIES
 from appl.runtime.event import ScopeEntered
-from appl.runtime.frame import FRAME, Frame, PromptWriter, here, owed
+from appl.runtime.frame import FRAME, Frame, PromptWriter, here, owed, states_of
 from appl.runtime.prompts.place import Kept
 from appl.runtime.prompts.roles import Spoken
 from appl.runtime.prompts.state import Turn
@@ -191,7 +191,7 @@ class Body:
         voice = around.voice if ctx in ("same", "copy") else USER
         state = turn = None
         if ctx == "resume":
-            state = run.states.of(self, self.owner(args), around.prompt)
+            state = states_of(caller).of(self, self.owner(args), around.prompt)
             prompt = state.prompt
         else:
             prompt = Prompt() if ctx == "new" else _prompt(around, ctx, beside)

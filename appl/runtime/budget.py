@@ -5,7 +5,9 @@ Invariant: what is issued inside is charged to it, wherever and whenever it is a
 
 from __future__ import annotations
 
-from appl.errors import InvalidOption
+from collections.abc import Callable
+
+from appl.errors import InvalidOption, TraceCorrupt
 from appl.runtime.frame import Frame, here
 from appl.runtime.scheduling.accounts import Account, Amounts
 from appl.runtime.scheduling.policy import Allowance
@@ -34,23 +36,36 @@ class budget:
     def spent(self) -> Amounts:
         """The amounts that calls inside have used; ``cost`` is in millionths of the currency unit.
 
-        It counts what is known. Where the cost of no call is known it is ``None``, and not 0.
+        It counts what is known. Where the cost of no call is known it is ``None``, and not 0. Like
+        all that is seen of a budget it is recorded: a replay shows the same amounts.
         """
-        return self._account.spent if self._account is not None else Amounts()
+        return self._amounts("spent", lambda account: account.spent)
 
     @property
     def unpriced(self) -> int:
         """The number of attempts inside of unknown cost: ``spent.cost`` is without them."""
-        return self._account.unpriced if self._account is not None else 0
+        return self._amounts("unpriced", lambda account: Amounts(calls=account.unpriced)).calls
 
     @property
     def reserved(self) -> Amounts:
         """The amounts that calls on their way may still use."""
-        return self._account.reserved if self._account is not None else Amounts()
+        return self._amounts("reserved", lambda account: account.reserved)
+
+    def _amounts(self, kind: str, look: Callable[[Account], Amounts]) -> Amounts:
+        """The amounts that *look* finds, as the program is shown them: how far its calls have got
+        depends on time."""
+        account, entered = self._account, self._frame
+        if account is None or entered is None:
+            return Amounts()
+        if entered.run.closed:  # the program is told nothing any more that a replay repeats
+            return look(account)
+        frame = here(lambda: kind, call=False)
+        value = frame.run.outside.observe(frame, kind, lambda: list(look(account)))
+        return _amounts_of(kind, value)
 
     def __enter__(self) -> budget:
         frame = self._frame = here(lambda: "budget")
-        self._account = frame.account = Account(self._allowance, frame.account)
+        self._account = frame.account = Account(self._allowance, frame.account, is_block=True)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -62,3 +77,13 @@ class budget:
 
     async def __aexit__(self, *error: object) -> None:
         self.__exit__(*error)
+
+
+def _amounts_of(kind: str, value: object) -> Amounts:
+    """The amounts that were seen; a record may hold anything."""
+    if not isinstance(value, list) or len(value) != len(Amounts._fields):
+        raise TraceCorrupt(f"a recorded `{kind}` of a budget is none: {value!r:.80}")
+    cost, tokens, calls = value
+    if type(tokens) is not int or type(calls) is not int or type(cost) not in (int, type(None)):
+        raise TraceCorrupt(f"a recorded `{kind}` of a budget is none: {value!r:.80}")
+    return Amounts(cost, tokens, calls)

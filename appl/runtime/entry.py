@@ -1,4 +1,4 @@
-"""``run``: a program in a run of its own, also from inside a running loop.
+"""``run``: a program as a run, or as a part of the run around it, also from a running loop.
 
 Invariant: when it returns, everything that it started has ended, but for the answer whose stream
 it returns.
@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 from collections.abc import Awaitable, Callable, Generator
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from appl import services
 from appl.errors import CallCancelled, InvalidOption
+from appl.late import late_import
 from appl.runtime.answers.stream import TextStream
 from appl.runtime.concurrency.fiber import Fiber, arrive, hub_here, in_coroutine, run_on
-from appl.runtime.concurrency.parallel import is_async
+from appl.runtime.concurrency.parallel import is_async, name_of
 from appl.runtime.concurrency.promise import Error, Promise, Stop, Value
 from appl.runtime.concurrency.promise_values import awaited
 from appl.runtime.concurrency.running import Running
-from appl.runtime.run import Run
+from appl.runtime.concurrency.scopes import call_in_words
+from appl.runtime.frame import FRAME, NestedFrame, enclosing_run
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,13 +38,17 @@ if TYPE_CHECKING:
 
 
 @overload
+def run(f: Callable[..., Later[R]], /, *args: Any, own: bool, **kwargs: Any) -> Ran[R]: ...
+@overload
+def run(f: Callable[..., R], /, *args: Any, own: bool, **kwargs: Any) -> Ran[R]: ...
+@overload
 def run(f: Callable[P, Later[R]], /, *args: P.args, **kwargs: P.kwargs) -> Ran[R]: ...
 @overload
 def run(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Ran[R]: ...
 
 
 def run(f: Callable[..., object], /, *args: object, **kwargs: object) -> object:
-    """Run ``f(*args, **kwargs)`` as a run of its own, and return its value.
+    """Run ``f(*args, **kwargs)`` as a run, and return its value.
 
     ``value = appl.run(f, x)``; in a coroutine, a notebook or an async server,
     ``value = await appl.run(f, x)``.
@@ -49,35 +56,72 @@ def run(f: Callable[..., object], /, *args: object, **kwargs: object) -> object:
     A synchronous *f* then waits without blocking the loop. The run is recorded like any other.
     Everything that it started has ended when it returns, unless *f* returns the ``text_stream`` of
     an answer: that goes on, and the record is complete when it has ended.
+
+    Inside of another run it is a part of that, with its settings, budgets and trace, at the address
+    ``/…/run.N``. ``own=True`` makes it a run of its own there, too, as each request of a server is.
+    (An *f* that has a parameter of this name gets it instead.)
     """
     if not callable(f):
         raise InvalidOption(
             f"appl.run(f, ...) takes a function and its arguments, got {f!r:.80}; write "
             "appl.run(f, x), not appl.run(f(x))"
         )
+    own = "own" in kwargs and not _has_own(f) and bool(kwargs.pop("own"))
+    around = None if own else enclosing_run()
+    if around is not None and around.nests:
+        nested = late_import("appl.runtime.nested")
+        block = nested.NestedRun(around, call_in_words, name_of(f), args)
+    else:
+        block = None
+    opened = (lambda: block) if block is not None else lambda: services.sessions().record(own=True)
     if in_coroutine():
-        blocking = functools.partial(_run_here, f, args, kwargs)
-        return Running(_run_in_loop(f, args, kwargs), None if is_async(f) else blocking)
-    return _run_here(f, args, kwargs)
+        blocking = functools.partial(_run_here, opened, f, args, kwargs)
+        return Running(_run_in_loop(opened, f, args, kwargs), None if is_async(f) else blocking)
+    return _run_here(opened, f, args, kwargs)
 
 
-def _run_here(f: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-    with services.sessions().record() as session:
-        value = asyncio.run(f(*args, **kwargs)) if is_async(f) else f(*args, **kwargs)
-        return _exempt(session.run, value)
+def _has_own(f: Callable[..., object]) -> bool:
+    """True if *f* has a parameter that is called ``own``."""
+    try:
+        return "own" in inspect.signature(f).parameters
+    except (TypeError, ValueError):  # a builtin
+        return False
 
 
-def _exempt(run: Run, value: object) -> object:
+def _run_here(
+    opened: Callable[[], Any],
+    f: Callable[..., Any],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+) -> object:
+    with opened() as block:
+        value = asyncio.run(_scoped(f(*args, **kwargs))) if is_async(f) else f(*args, **kwargs)
+        return _exempt(block, value)
+
+
+async def _scoped(program: Awaitable[object]) -> object:
+    """Await *program* on a loop of its own, whose tasks have addresses."""
+    frame = FRAME.get()
+    if isinstance(frame, NestedFrame):
+        frame.run.tree.scope_tasks()
+    return await program
+
+
+def _exempt(block: Any, value: object) -> object:
     if isinstance(value, TextStream):
-        run.spare(value.pending)
+        spare = getattr(block, "spare", None) or block.run.spare
+        spare(value.pending)
     return value
 
 
 async def _run_in_loop(
-    f: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+    opened: Callable[[], Any],
+    f: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
 ) -> object:
-    async with services.sessions().record() as session:
-        return _exempt(session.run, await asynchronously(f, *args, **kwargs))
+    async with opened() as block:
+        return _exempt(block, await asynchronously(f, *args, **kwargs))
 
 
 async def asynchronously(f: Callable[..., Any], /, *args: object, **kwargs: object) -> object:

@@ -8,6 +8,7 @@ frame of one run, also where several runs are open. ``FRAME`` is the only ``Cont
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from asyncio import Task as AsyncTask, _get_running_loop
 from collections.abc import Callable, Iterator
@@ -21,8 +22,11 @@ from appl import services
 from appl.prompt.voice import USER, Voice
 from appl.runtime.concurrency.fiber import Stack, strand_here
 from appl.runtime.concurrency.loop_thread import task_here
+from appl.runtime.world import Live
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from appl.backend import Profile
     from appl.prompt.chain import Prompt, PromptNode
     from appl.prompt.origin import Origin
@@ -91,6 +95,9 @@ class FrameRun(Protocol):
     outside: Outside
     dispatch: Dispatch
     tool_memory: ToolMemory | None
+    trace_path: Callable[[], Path | None]
+    nests: bool
+    is_isolated: bool
     closed: bool
     refusal: str
 
@@ -284,6 +291,23 @@ class Frame(PromptWriter):
         return False
 
 
+class NestedFrame(Frame):
+    """The outermost frame of a run inside a run, with states of its own of ``resume`` functions."""
+
+    __slots__ = ("states",)
+    states: States
+
+
+def states_of(frame: Frame) -> States:
+    """The states of ``resume`` functions that are called in *frame*."""
+    around: Frame | None = frame
+    while around is not None:
+        if isinstance(around, NestedFrame):
+            return around.states
+        around = around.parent
+    return frame.run.states
+
+
 class ThreadFrame(Frame):
     """The frame of a thread of the user's own: each outermost call there has another address."""
 
@@ -312,7 +336,7 @@ def current() -> FrameRun:
     frame = FRAME.get()
     if frame is not None:
         return frame.run
-    return _around() or cast(FrameRun, services.sessions().process_run())
+    return _around() or isolated_run() or cast(FrameRun, services.sessions().process_run())
 
 
 def _around() -> FrameRun | None:
@@ -326,6 +350,27 @@ def _around() -> FrameRun | None:
         if run.tree.root.thread == thread and run.tree.task in (None, task):
             return run
     return runs[-1] if len({(run.tree.root.thread, run.tree.task) for run in runs}) == 1 else None
+
+
+def enclosing_run() -> FrameRun | None:
+    """The open run that a run which is opened here is inside of; ``None`` if there is none.
+
+    On a thread or task that has no run of its own this is the run of a test's backend, or the one
+    that hosts the whole process. Of others it is not known whether they have anything to do with
+    the caller, as a server opens one for each request: neither when they are recorded, nor later
+    when a record answers them.
+    """
+    frame = FRAME.get()
+    if frame is not None and not frame.run.closed:
+        return frame.run
+    hosted = cast("FrameRun | None", services.sessions().hosted_run())
+    isolated = None if hosted is not None else isolated_run()
+    return isolated if isolated is not None and type(isolated.outside.world) is Live else hosted
+
+
+def isolated_run() -> FrameRun | None:
+    """The run of a test's backend or of a record that is open: nobody else may be asked."""
+    return next((run for run in reversed(open_runs) if run.is_isolated), None)
 
 
 def here(content: Callable[..., str], *about: object, call: bool = True) -> Frame:
@@ -352,6 +397,27 @@ def here(content: Callable[..., str], *about: object, call: bool = True) -> Fram
     if (detection := frame.run.outside.idle_detection) is not None:
         detection.joins(strand_here().hub)
     return frame
+
+
+def frame_in(run: FrameRun, content: Callable[..., str], *about: object) -> Frame:
+    """The frame that the caller is in; on a thread that is in none, a scope of *run*."""
+    before = FRAME.get()
+    if before is not None and not before.run.closed:
+        return here(content, *about)
+    FRAME.set(run.tree.root)  # of a thread that was started without the context of the run
+    try:
+        return here(content, *about)
+    finally:
+        FRAME.set(before)
+
+
+def _begin_anew() -> None:
+    """In a forked child: the parent's runs are not its own."""
+    open_runs.clear()
+    FRAME.set(None)
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 def run_of(pending: Promise) -> FrameRun:

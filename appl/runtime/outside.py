@@ -19,7 +19,7 @@ from appl.runtime.concurrency.loop_thread import void
 from appl.runtime.concurrency.watchdog import WaitedRun
 from appl.runtime.event import Instrument
 from appl.runtime.scheduling.call_status import Endable
-from appl.runtime.world import Expected, Moment, Shared, Stepping, World
+from appl.runtime.world import Expected, Live, Moment, Shared, Stepping, World
 
 if TYPE_CHECKING:
     from appl.runtime.dispatch import Dispatch
@@ -79,6 +79,11 @@ class Outside:
         self.idle_detection = idle_detection_for(run, self.steps, self.world.due)
         if offers(backend, Shared):
             backend.watched_by(self)
+
+    @property
+    def forgets(self) -> bool:
+        """True if nothing is recorded, and all that programs are told happens by itself."""
+        return self._reporter.watcher is None and type(self.world) is Live
 
     def fail(self, error: Exception) -> None:
         """Have whoever expects something fail with *error*."""
@@ -155,6 +160,17 @@ class Outside:
         run = self._run()
         if run is not None:
             run.dispatch.scheduler.recall(call, response, requests)
+
+    def charged(self, call: Call, response: Response, requests: int) -> None:
+        """Charge a recorded answer to the budgets of the blocks around *call*."""
+        run = self._run()
+        if run is not None and call.account is not None:
+            run.dispatch.scheduler.charge(call, response, requests)
+
+    def refusal(self, call: Call) -> Exception | None:
+        """The error with which budgets refuse *call* now; ``None`` if they let it be sent."""
+        run = self._run()
+        return None if run is None else run.dispatch.scheduler.refusal(call)
 
     # -- hooks of a world that holds
 

@@ -12,10 +12,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from appl.backend import Backend, Profile
 from appl.errors import ConfigError, RunClosed
+from appl.runtime import isolated
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.models import Model, Models
 from appl.runtime.concurrency import orphans, structure
@@ -102,6 +104,9 @@ class Run:
             self.dispatch.add_place(name, place)
         self._prepare = prepare
         self.tool_memory: ToolMemory | None = None
+        self.nests = True  # a run that is opened inside is a scope of this one
+        self.is_isolated = False  # while it is open, nobody else in the process is asked
+        self.trace_path: Callable[[], Path | None] = _unrecorded
         self.closed = False  # nothing can be started any more
         self.over: bool = False  # and all has ended
         self.refusal = ""  # why nothing may be started, if so
@@ -197,6 +202,8 @@ class Run:
 
     def __enter__(self) -> Run:
         open_runs.append(self)
+        if self.is_isolated:
+            isolated.begin(_LIVE if type(self.outside.world) is Live else _RECORD)
         self.tree.enter()
         self._join()
         return self
@@ -225,6 +232,8 @@ class Run:
         self.tree.leave()
         if self in open_runs:
             open_runs.remove(self)
+            if self.is_isolated:
+                isolated.end()
 
     def finish(self, error: BaseException | None = None) -> None:
         """Wait for everything (after *error*: cancel it first); raise failures not looked at."""
@@ -340,6 +349,10 @@ class Run:
             on_over()
 
 
+def _unrecorded() -> None:
+    """The path of no trace."""
+
+
 def _account(policy: Policy) -> Account | None:
     """The account of a run with this *policy*, if it has a budget."""
     return Account(policy.budget) if policy is not _USUAL and policy.budget else None
@@ -354,4 +367,5 @@ def _reason(error: BaseException | None) -> str:
 
 
 _USUAL = Policy()
+_LIVE, _RECORD = "a test's backend", "a record"
 _OVER = "this run is over: nothing can be started in it any more"

@@ -28,7 +28,11 @@ Tell = Callable[[Any], object]
 """A function that takes an outcome: a response, a message or an error; of a stream its pieces, too.
 """
 How = Literal["cancelled", "failed"]
-PERHAPS = ("cancelled", "deadline")
+AMOUNTS = ("spent", "unpriced", "reserved")
+"""Kinds of observations of budgets: what calls have used by then, which follows from the calls."""
+LOOP_LIMIT, LOOP_TIMER = "loop limit", "loop timer"
+"""Timers of a program's event loop: one that ends a wait, if that lasts so long, and any other."""
+PERHAPS = ("cancelled", "deadline", LOOP_LIMIT, LOOP_TIMER)
 """Kinds of moments that need not come: nobody ended the function, the block ended in time."""
 
 
@@ -105,6 +109,12 @@ class Programs(Protocol):
 
     def recalled(self, call: Call, response: Response, requests: int) -> None:
         """Tell caches and budgets that *call* gets a recorded answer."""
+
+    def charged(self, call: Call, response: Response, requests: int) -> None:
+        """Charge a recorded answer to the budgets of the blocks around *call*."""
+
+    def refusal(self, call: Call) -> Exception | None:
+        """The error with which budgets refuse *call* now; ``None`` if they let it be sent."""
 
 
 class World(Protocol):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import sys
 import threading
@@ -20,6 +21,7 @@ from appl.errors import ConfigError
 from appl.late import late_import
 from appl.runtime.concurrency.fiber import rest_if_daemon
 from appl.session.deferred_close import at_exit, join_users_threads
+from appl.session.isolation import exported
 from appl.session.notebook import kernel_shell
 from appl.session.session import Session, tell
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 _lock = threading.RLock()
 _process: Session | None = None
 _opener: Callable[[], Session] | None = None
+_exports: contextlib.ExitStack | None = None  # what is undone when the hosted program has ended
+_opening = False  # the opener runs, and may open nothing inside of what it opens
 
 
 def process_session(script: Callable[[], Session] | None = None) -> Session:
@@ -40,7 +44,7 @@ def process_session(script: Callable[[], Session] | None = None) -> Session:
     global _process
     with _lock:
         if _process is None and _opener is not None:
-            _process = _opener()
+            _process = _opened(_opener)
             settings.settle(_refusing(_process.run, _users_place()))
         elif _process is None:
             assert script is not None, "no program is hosted"
@@ -53,9 +57,30 @@ def process_session(script: Callable[[], Session] | None = None) -> Session:
             # A Ctrl-C may break that end off before it reaches us. Python ignores the exception and
             # goes on with the functions of atexit.
             atexit.register(_close_broken_off)
-            # A child that went on with this run would write into its parent's trace.
-            os.register_at_fork(after_in_child=_forget)
+            _forget_in_children()
         return _process
+
+
+def open_run() -> Run | None:
+    """The process's own run if it is open."""
+    return _process.run if _process is not None else None
+
+
+def _opened(opener: Callable[[], Session]) -> Session:
+    global _opening
+    _opening = True
+    try:
+        session = opener()
+    finally:
+        _opening = False
+    if _exports is not None:
+        _exports.enter_context(exported(session.config))
+    return session
+
+
+def hosted_run() -> Run | None:
+    """The run of the program that is ``hosted``, opened when it is needed; else ``None``."""
+    return process_session().run if _opener is not None and not _opening else None
 
 
 @contextlib.contextmanager
@@ -64,18 +89,21 @@ def hosted(opener: Callable[[], Session]) -> Iterator[None]:
 
     Calls that a module makes at import thus belong to the run of the function called afterwards.
     """
-    global _process, _opener
-    before, (_process, _opener) = (_process, _opener), (None, opener)
+    global _process, _opener, _exports
+    before = _process, _opener, _exports
+    _process, _opener, _exports = None, opener, contextlib.ExitStack()
     began = settings.settle(None)
+    _forget_in_children()
     try:
-        yield
+        with _exports:
+            yield
     except BaseException as error:
         _end_hosted(error)
         raise
     else:
         _end_hosted(None)
     finally:
-        _process, _opener = before
+        _process, _opener, _exports = before
         settings.settle(began)
 
 
@@ -133,10 +161,19 @@ def _end_hosted(error: BaseException | None) -> None:
         _finish(_process, error)
 
 
+@functools.cache
+def _forget_in_children() -> None:
+    """Have forked children begin runs of their own.
+
+    A child that went on with this run would write into its parent's trace.
+    """
+    os.register_at_fork(after_in_child=_forget)
+
+
 def _forget() -> None:
     """Forget the parent's run in a forked child, which has no part in it."""
-    global _process
-    _process = None
+    global _process, _opener, _exports
+    _process = _opener = _exports = None
     settings.settle(None)
 
 

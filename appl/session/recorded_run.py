@@ -107,6 +107,15 @@ def _value(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
+def nests(head: Mapping[str, object]) -> bool:
+    """True if runs inside of the run with this header are scopes of it.
+
+    Those of a plain script are not: its run begins with its first call, whatever else it opens.
+    """
+    entry = head.get("entry")
+    return not (isinstance(entry, Mapping) and entry.get("kind") == "script")
+
+
 def models_in(trace: Trace, profile: Profile, find: Find | None = None) -> Models | None:
     """The names for models as *trace* recorded them; *find* may know more."""
     head, names = trace.header, names_in(trace)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import ClassVar
 
 from appl import threads
@@ -139,6 +140,10 @@ class Recording:
                 self.on_event(event)
             else:
                 self._early.append(event)
+
+    def path(self) -> Path | None:
+        """The path of the trace; ``None`` before it is opened, and if there is none."""
+        return self.recorder.path if self.recorder is not None else None
 
     def conceal(self, secrets: Mapping[str, str]) -> None:
         """Keep *secrets*, by name, out of the trace."""

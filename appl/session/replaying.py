@@ -18,7 +18,7 @@ from appl.runtime.scheduling.policy import Policy
 from appl.session.backend_setup import Choice
 from appl.session.blocks import block, settled
 from appl.session.entry import script
-from appl.session.recorded_run import models_in, recorded_text
+from appl.session.recorded_run import models_in, nests, recorded_text
 from appl.session.session import Session
 from appl.tracing.reading.trace import Trace
 from appl.tracing.replaying.fuzzer import Fuzzer
@@ -33,7 +33,7 @@ def replay_run(
 ) -> Run:
     """A run that *replayer* answers, with the recorded settings."""
     head, backend = replayer.trace.header, replayer.backend
-    return Run(
+    run = Run(
         backend,
         instruments=instruments,
         world=replayer,
@@ -44,6 +44,10 @@ def replay_run(
         max_tokens=_recorded(head, "max_tokens"),
         policy=policy,
     )
+    run.is_isolated, run.nests = True, nests(head)
+    path = replayer.trace.path
+    run.trace_path = lambda: path
+    return run
 
 
 def replay_session(

@@ -20,7 +20,14 @@ from appl.runtime.world import Nobody
 from appl.session.backend_setup import Choice
 from appl.session.blocks import block, settled
 from appl.session.entry import Entry, script
-from appl.session.recorded_run import models_in, names_in, opened, predicted_find, recorded_config
+from appl.session.recorded_run import (
+    models_in,
+    names_in,
+    nests,
+    opened,
+    predicted_find,
+    recorded_config,
+)
 from appl.session.sealing import sealed
 from appl.session.session import Session, Tell, make_session, tell
 from appl.tracing.explaining.prediction import (
@@ -96,6 +103,7 @@ def rerun_session(
         names=names_in(rerunner.trace),
     )
     session.origin, session.hints = _origin(rerunner), False
+    session.run.nests = nests(rerunner.trace.header)
     return session
 
 
@@ -202,5 +210,7 @@ def prediction_session(
         seed=config.seed,
         world=predictor,
     )
+    run.is_isolated, run.nests = True, nests(trace.header)
+    run.trace_path = lambda: trace.path
     choice = Choice(str(trace.header.get("backend", "")), run.services.model, True)
     return Session(config, choice, script("api"), config.seed or 0, run, nobody)

@@ -15,7 +15,7 @@ from appl.errors import ProgramChanged, TraceLocked
 from appl.session.blocks import block, settled
 from appl.session.entry import Entry, changed_files, script
 from appl.session.ownership import recording_owner
-from appl.session.recorded_run import names_in, opened, recorded_config
+from appl.session.recorded_run import names_in, nests, opened, recorded_config
 from appl.session.session import Session, Tell, make_session, shown, tell
 from appl.tracing.explaining.tally import Tally
 from appl.tracing.recording.appender import Appender
@@ -102,6 +102,7 @@ def resume_session(
         names=names_in(trace),
     )
     session.tally, session.hints = tally, False
+    session.run.nests = nests(trace.header)
     assert session.recording is not None
     session.recording.gate()
     return session

@@ -11,6 +11,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,9 +24,10 @@ from appl.errors import TraceWriteError
 from appl.late import late_import
 from appl.price import total
 from appl.runtime.event import Instrument, wants_chunks
+from appl.runtime.frame import enclosing_run
 from appl.runtime.run import Run
 from appl.runtime.scheduling.placing import BackendEndpoint
-from appl.runtime.world import World
+from appl.runtime.world import Nobody, World
 from appl.session.backend_close import close_backend
 from appl.session.backend_setup import (
     Choice,
@@ -35,10 +37,11 @@ from appl.session.backend_setup import (
     models_of,
     profiles_of,
 )
-from appl.session.blocks import block
+from appl.session.blocks import RunBlock, block
 from appl.session.deferred_close import close_when_over
 from appl.session.entry import Entry, git_commit, program_digests, script, versions
 from appl.session.first_run import after_run
+from appl.session.isolation import OUTER, answering_run, outer_run
 from appl.session.kept import kept
 from appl.session.late_backends import LateBackends
 from appl.session.ownership import recording_owner
@@ -190,13 +193,18 @@ def make_session(
     """
     config = config or settings.load()
     _tell_notes(config, say)
-    known = installed()
-    choice, entry = choose(config, known), entry or script()
-    if choice.note is not None:
-        say(f"appl: {choice.note}")
+    known, entry = installed(), entry or script()
     seed = config.seed if config.seed is not None else secrets.randbits(48)
-    backend = make_backend(config, choice, seed, known)
-    made = make_others(config, choice, seed)
+    answering = answering_run()
+    if answering is not None:  # a test's backend, whatever the settings say
+        backend, made = answering.services.backend, {}
+        choice = Choice(backend.profile.name, answering.services.model or None, True)
+    else:
+        choice = choose(config, known)
+        if choice.note is not None:
+            say(f"appl: {choice.note}")
+        backend = make_backend(config, choice, seed, known)
+        made = make_others(config, choice, seed)
     others = {name: backend for name, backend in made.items() if not isinstance(backend, Exception)}
     names = names or names_now(config, known)
     late = LateBackends(config, choice, seed, say, names)
@@ -212,6 +220,8 @@ def make_session(
     models = models_of(
         config, choice, backend.profile, profiles_of(made), find=late.find, reserved=names.backends
     )
+    if answering is not None:
+        models = copy(answering.dispatch.models)
     run = Run(
         backend,
         instruments=watching,
@@ -232,11 +242,16 @@ def make_session(
     late.serve(run.outside.world, backend, partial(_placed, config, run))
     run.dispatch.follow_routes()
     run.reporter.tell = say
+    run.trace_path = recording.path
+    run.nests = entry.kind != "script"
     run.tool_memory = StoredToolMemory(config.home)
     redact = redact or redaction_of(config)
+    if answering is not None:
+        backend = Nobody(backend.profile)  # whoever has lent it closes it
     session = Session(
         config, choice, entry, seed, run, backend, recording, redact, others, late=late
     )
+    session.origin = {**session.origin, **outer_run()}
     return session
 
 
@@ -274,6 +289,8 @@ def _begin(
         say(f"appl: {error}; the run goes on unrecorded")
         return None
     session.start_control(say, recorder)
+    if session.entry.kind == "cli":
+        os.environ[OUTER] = recorder.path.stem
     if "IPython" in sys.modules:
         notebook = late_import("appl.session.notebook")
         notebook.show_trace_below_cells(session.run, recorder.path)
@@ -338,6 +355,7 @@ def header(session: Session) -> dict[str, object]:
         "git": git_commit(os.path.dirname(entry.file) if entry.file else os.getcwd()),
         "versions": versions(),
         "seed": session.seed,
+        "timers": True,
         **session.origin,
         "profile": profile_data(session.backend.profile),
         **({"places": places} if places else {}),
@@ -358,29 +376,46 @@ def shown(path: Path) -> str:
     return str(path).removeprefix(f"{os.getcwd()}{os.sep}")
 
 
-@block
 def record(
     path: str | os.PathLike[str] | None = None,
     *,
     redact: Redact | str | None = None,
+    own: bool = False,
     **overrides: object,
-) -> Iterator[tuple[Run, Session]]:
-    """A block that is a run of its own, with its own trace: ``with appl.record() as session:``.
+) -> RunBlock[Session]:
+    """A block that is a run, with its own trace: ``with appl.record() as session:``.
 
     *path* is the path of the trace, *overrides* are settings. *redact* is called with each message,
     including answers, and its return value is stored instead. ``session.path`` is known after the
     first call. Also usable with ``async with``.
-    """
 
+    Inside of another run the block is a part of that, with its settings, budgets and trace. It is a
+    run of its own there if it has any argument: *own* asks for just that.
+    """
     tracebacks.install()
+    around = enclosing_run()
+    is_part = not (own or path is not None or redact is not None or overrides)
+    if is_part and around is not None and around.nests:
+        nested = late_import("appl.runtime.nested")
+        return cast("RunBlock[Session]", nested.NestedRun(around, lambda: "record"))
+    outer = around or cast("Run | None", services.sessions().open_run())
     if isinstance(redact, str):
         overrides["redact"], redact = redact, None
-    session = make_session(
-        settings.load(overrides),
-        entry=script("api"),
-        path=Path(path) if path is not None else None,
-        redact=redact,
-    )
+    where = Path(path) if path is not None else None
+    if outer is not None:
+        linked = services.sessions().linked(outer, where, redact, overrides)
+        return cast("RunBlock[Session]", linked)
+    return _recorded(where, redact, overrides)
+
+
+@block
+def _recorded(
+    path: Path | None,
+    redact: Redact | None,
+    overrides: dict[str, object],
+) -> Iterator[tuple[Run, Session]]:
+    """A block that is a run of its own."""
+    session = make_session(settings.load(overrides), entry=script("api"), path=path, redact=redact)
     try:
         yield session.run, session
     finally:

@@ -404,5 +404,7 @@ def running(backend: B, **options: Any) -> Generator[B, None, None]:
 
     ``sequential=True`` is the naive runtime, which really waits at every call.
     """
-    with Run(backend, **options):
+    run = Run(backend, **options)
+    run.is_isolated = True
+    with run:
         yield backend

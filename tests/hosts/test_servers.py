@@ -156,7 +156,7 @@ def test_a_thread_without_a_run_is_in_none_of_several_others():
     for each in holders:
         each.start()
     opened.wait()
-    with running(Echo()):
+    with Run(Echo()):
         mine = current()
         seen: list[Run] = []
         thread = threading.Thread(target=lambda: seen.append(current()))

@@ -106,6 +106,12 @@ class Alone:
     def held_by(self, world: Any) -> None:
         pass
 
+    def charged(self, call: object, response: object, requests: int) -> None:
+        """No block has a budget."""
+
+    def refusal(self, call: object) -> None:
+        """No budget refuses a call."""
+
     def answered_by(self, world: Any, *, caches: bool = True) -> None:
         pass
 

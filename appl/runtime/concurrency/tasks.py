@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Coroutine, Generator
-from contextvars import copy_context
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import suppress
+from contextvars import Context, copy_context
 from types import CodeType, FrameType
 from typing import Any
 
+from appl.late import late_import
 from appl.prompt import digest_of
 from appl.runtime.concurrency.promise import Proxy
 from appl.runtime.concurrency.scopes import is_plain
@@ -29,12 +31,35 @@ class ScopedTasks:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop, self._before = loop, loop.get_task_factory()
         loop.set_task_factory(self)
+        self._call_at: Any = None
+        with suppress(AttributeError):  # a loop that is not written in Python
+            self._call_at, loop.call_at = loop.call_at, self._timer  # type: ignore[method-assign]
 
     def restore(self) -> None:
         """Put the loop's own factory back."""
         # Another library may have put a factory of its own around this one: it stays.
         if self._loop.get_task_factory() is self:
             self._loop.set_task_factory(self._before)
+        if getattr(self._loop, "__dict__", {}).get("call_at") == self._timer:
+            del self._loop.call_at
+
+    def _timer(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: object,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Set a timer as the loop would; one that is set inside a run is a moment of it."""
+        frame = FRAME.get()
+        if frame is None or frame.run.closed or frame.run.outside.forgets:
+            timer: asyncio.TimerHandle = self._call_at(when, callback, *args, context=context)
+            return timer
+        scoped = late_import("appl.runtime.concurrency.loop_timers").ScopedTimer
+        made: asyncio.TimerHandle = scoped(
+            when, callback, args, self._loop, context, self._call_at, frame
+        )
+        return made
 
     def __call__(self, loop: asyncio.AbstractEventLoop, coro: Made, **kwargs: Any) -> Any:
         if isinstance(coro, Proxy):  # create_task(ask(...)): asyncio takes nothing but coroutines

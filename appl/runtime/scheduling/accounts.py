@@ -45,15 +45,18 @@ class AccountState(NamedTuple):
 class Account:
     """The amounts that are spent and reserved under one allowance, inside of other accounts.
 
+    ``is_block`` is true for a block of the program; other accounts are those of whole runs.
     ``unpriced`` counts the attempts of unknown cost. Where there are any, ``spent.cost`` is at
     least what was paid for the others, and ``None`` where that is nothing.
     """
 
-    __slots__ = ("_spent", "around", "limits", "reserved", "unpriced")
+    __slots__ = ("_spent", "around", "is_block", "limits", "reserved", "unpriced")
 
-    def __init__(self, allowance: Allowance, around: Account | None = None) -> None:
+    def __init__(
+        self, allowance: Allowance, around: Account | None = None, *, is_block: bool = False
+    ) -> None:
         self.allow(allowance)
-        self.around, self.unpriced = around, 0
+        self.around, self.unpriced, self.is_block = around, 0, is_block
         self._spent = self.reserved = _NONE
 
     @property

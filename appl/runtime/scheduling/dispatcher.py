@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from appl.backend import Backend, Emit, PrefixCaching, Pricing, Request, Response, offers
 from appl.backend_check import check_response
-from appl.errors import BackendBusy, BackendError
+from appl.errors import BackendBusy, BackendError, BudgetExceeded
 from appl.price import Overridden
 from appl.runtime.answers.samples import Samples
 from appl.runtime.event import AttemptFailed, CallDispatched
-from appl.runtime.scheduling.accounts import Amounts, BudgetLedger
+from appl.runtime.scheduling.accounts import ONE, Amounts, BudgetLedger
 from appl.runtime.scheduling.admission import Admission
 from appl.runtime.scheduling.call_status import CallStatus, Load, Why
 from appl.runtime.scheduling.connecting import Connecting, let_go
@@ -106,11 +106,34 @@ class Dispatcher:
         assert call.request is not None
         if self._samples is not None:
             self._samples.remember(call.request, response)
+        self.charge(call, response, requests)
+
+    def charge(
+        self, call: Call, response: Response, requests: int, *, blocks_only: bool = False
+    ) -> None:
+        """Charge the usage of *response* to the budgets of *call*, or only to those of blocks."""
         account = self.ledger.charged(call.account)
-        if requests and account is not None:
+        if requests and account is not None and call.request is not None:
             spent = self._meter.recorded(call.request, response, requests)
             for level in account.levels():
-                level.book(spent, Amounts())
+                if level.is_block or not blocks_only:
+                    level.book(spent, Amounts())
+
+    def refusal(self, call: Call) -> BudgetExceeded | None:
+        """The error with which the budgets of *call* refuse it now, whoever answers it."""
+        account = self.ledger.charged(call.account)
+        if account is None or call.request is None:
+            return None
+        try:
+            worst = self._meter.worst(call.request, account)
+        except BudgetExceeded:  # what it may take is not known here
+            worst = ONE
+        try:
+            for level in account.levels():
+                level.fits(worst)
+        except BudgetExceeded as error:
+            return error
+        return None
 
     def complete(self, call: Call) -> Coroutine[object, object, Response]:
         """The answer to *call*, after as many attempts as it takes. Raises the last one's error."""

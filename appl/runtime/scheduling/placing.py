@@ -243,6 +243,16 @@ class Placing:
         first = self._models.route(call.model).spots[0]
         self.schedulers[first.backend].recall(call, response, requests)
 
+    def charge(self, call: Call, response: Response, requests: int) -> None:
+        """Charge a recorded answer to the blocks around *call*: see ``Dispatcher.charge``."""
+        first = self._models.route(call.model).spots[0]
+        self.schedulers[first.backend].charge(call, response, requests)
+
+    def refusal(self, call: Call) -> Exception | None:
+        """Why budgets refuse *call* now: see ``Dispatcher.refusal``."""
+        first = self._models.route(call.model).spots[0]
+        return self.schedulers[first.backend].refusal(call)
+
     def measured(self, leg: Leg) -> None:
         """Note how long the answer to *leg* took."""
         self._took.setdefault(leg.spot, deque(maxlen=_MEASURED)).append(leg.took)

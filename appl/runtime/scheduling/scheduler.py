@@ -120,6 +120,14 @@ class Scheduler(Generic[Way]):
         """Note the answer that an earlier run has to *call*: see ``Dispatcher.recall``."""
         self.dispatcher.recall(call, response, requests)
 
+    def charge(self, call: Call, response: Response, requests: int) -> None:
+        """Charge a recorded answer to the blocks around *call*: see ``Dispatcher.charge``."""
+        self.dispatcher.charge(call, response, requests, blocks_only=True)
+
+    def refusal(self, call: Call) -> Exception | None:
+        """Why budgets refuse *call* now: see ``Dispatcher.refusal``."""
+        return self.dispatcher.refusal(call)
+
     def _engage(self) -> bool:
         """Start one more worker if there is work and room; true if one will look for work."""
         ahead = self.ahead

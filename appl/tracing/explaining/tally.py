@@ -8,9 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from appl.backend import Response
-from appl.errors import CallCancelled, TraceError
+from appl.errors import BudgetExceeded, CallCancelled, TraceError
 from appl.price import total
 from appl.runtime.event import CallDispatched, CallEnded, CallStarted, Event
+
+_UNASKED = (CallCancelled, TraceError, BudgetExceeded)
+"""Errors of calls that were not asked, unless they were sent before."""
 
 
 @dataclass(slots=True)
@@ -56,7 +59,7 @@ class Tally:
     _dispatched: set[str] = field(default_factory=set)
 
     def on_event(self, event: Event) -> None:
-        """Count a call that has ended; one that was cancelled before it was asked is none."""
+        """Count a call that has ended; one that ended before it was asked is none."""
         if isinstance(event, CallStarted):
             self._begun.add(event.address)
         elif isinstance(event, CallDispatched):
@@ -66,7 +69,7 @@ class Tally:
             self._dispatched.discard(event.address)
             if event.source is not None:
                 self.reused.add(event.response)
-            elif asked or not isinstance(event.error, CallCancelled | TraceError):
+            elif asked or not isinstance(event.error, _UNASKED):
                 self.live.add(event.response)
 
     def line(self) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from appl.errors import NotATrace, nearest
 from appl.tracing.format import block, codec
 from appl.tracing.format.folders import imported_folder, runs_folder
+from appl.tracing.format.keys import first_record
 from appl.tracing.format.record import FORMAT, checked
 from appl.tracing.format.store import regular_file
 from appl.tracing.format.table import CloseRecord, HeaderRecord, ProcessRecord, as_record
@@ -20,6 +21,7 @@ from appl.tracing.format.totals import Totals, with_known_cost
 
 SUFFIX = ".trace"
 _TOLD = 4
+_NESTED = 100  # runs inside of one another
 
 
 def paths(at: Path | None = None) -> list[Path]:
@@ -48,7 +50,7 @@ def resolve(name: str = "last", at: Path | None = None) -> Path:
             raise NotATrace(
                 f"no run is recorded in {runs_folder(at)}; `appl run file.py:f` records one"
             )
-        return known[-1]
+        return _outermost(known[-1])
     if Path(name).is_file():
         return Path(name)
     known = [*known, *foreign(at)]
@@ -68,6 +70,18 @@ def resolve(name: str = "last", at: Path | None = None) -> Path:
         f"there is no run {name!r} in {runs_folder(at)}{nearest(name, [p.stem for p in known])}; "
         "`appl trace ls` lists them"
     )
+
+
+def _outermost(path: Path) -> Path:
+    """The run that *path* is, or is inside of: programs open runs of their own inside of a run."""
+    for _ in range(_NESTED):
+        place = (first_record(path) or {}).get("outer")
+        name = place.get("run") if isinstance(place, dict) else None
+        outer = path.with_name(f"{name}{SUFFIX}")
+        if not isinstance(name, str) or Path(name).name != name or not outer.is_file():
+            return path
+        path = outer
+    return path
 
 
 @dataclass(slots=True)

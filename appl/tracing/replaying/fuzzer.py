@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 from appl import errors
 from appl.backend import Emit, Request, Response
-from appl.runtime.world import PERHAPS, Go, Moment, ToolRequest
+from appl.runtime.world import AMOUNTS, LOOP_LIMIT, LOOP_TIMER, PERHAPS, Go, Moment, ToolRequest
 from appl.tracing.format.record import profile_from
 from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying.replayer import answers
@@ -34,6 +34,7 @@ from appl.tracing.replaying.sequencer import (
     Sequencer,
     Turn,
     Verdict,
+    charge,
 )
 from appl.tracing.replaying.tool_matching import likely_use
 
@@ -48,7 +49,9 @@ FAULTS: dict[FaultKind, str] = {
     "malformed": "an answer that breaks the protocol",
     "garbled": "an answer that ends in the middle",
 }
-_OWN = frozenset(["done", "timeout", "deadline", "sleep", "cancelled"])
+_OWN = frozenset(
+    ["done", "timeout", "deadline", "sleep", "cancelled", LOOP_LIMIT, LOOP_TIMER, *AMOUNTS]
+)
 _HARMLESS = frozenset(["now", "random", "uuid", "env"])
 
 
@@ -105,6 +108,10 @@ class Fuzzer(Sequencer):
         self.changed: dict[str, str] = {}
         self.unknown: list[str] = []
 
+    def for_inner(self, trace: Trace) -> Fuzzer:
+        """The world of a run of its own inside of this one, which *trace* records."""
+        return Fuzzer(trace, Plan(self.plan.seed), self._advance)
+
     async def aclose(self) -> None:
         """Nothing is held."""
 
@@ -125,7 +132,8 @@ class Fuzzer(Sequencer):
 
     def of_new(self, moment: Moment) -> Verdict:
         """It comes; but a deadline that did not pass never does."""
-        return None if moment.kind in PERHAPS else Given(None)
+        perhaps = moment.kind in PERHAPS and moment.kind != LOOP_TIMER
+        return None if perhaps else Given(None)
 
     def _record_for(self, request: Request) -> RecordedCall:
         """The record of *request*, or one of the same question, or one with the same options."""
@@ -152,6 +160,7 @@ class Fuzzer(Sequencer):
         Whether one that is cancelled had got so far is a matter of time.
         """
         assert call.request is not None
+        charge(self.programs, call, found)
         here = self.trace.by_address.get(call.address)
         if here is None or not answers(self.trace, here, call.request):
             self.changed.setdefault(call.address, str(self.diverged(call)))

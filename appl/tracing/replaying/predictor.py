@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from appl.backend import Request
 from appl.prompt import Message
 from appl.runtime.event import CallEnded, Event
-from appl.runtime.world import Go, How, Moment, ToolRequest
-from appl.tracing.reading.trace import RecordedCall
+from appl.runtime.world import LOOP_LIMIT, LOOP_TIMER, Go, How, Moment, ToolRequest
+from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying.made_up import answer_of, reworded, unshown
-from appl.tracing.replaying.rerunner import LiveCall, Rerunner
+from appl.tracing.replaying.rerunner import LiveCall, Rerunner, was_refused
 from appl.tracing.replaying.sequencer import Expectation, Given, Recorded, Verdict, where
 from appl.tracing.replaying.tool_matching import likely_use
 
@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
 
 _OUTCOMES = ("answered", "failed")
-_TIMES = ("deadline", "timeout", "sleep")
+_TIMES = ("deadline", "timeout", "sleep", LOOP_LIMIT)
+_COMES = ("sleep", LOOP_TIMER)
+"""Kinds of times that pass, as somebody waits for just that."""
 _IN_TURN, _FIRST, _LAST, _SLOW, _LATE = REHEARSALS = range(1, 6)
 MOST_RACING = 8
 _NEVER = sys.maxsize  # the turn of live answers that come when nothing else can happen
+_MOST_TIMES = 1_000
 _MOST_ASKED, _MOST_REHEARSED, _MOST_S = 10_000, 1_000, 20.0
 
 
@@ -60,16 +63,24 @@ class Predictor(Rerunner):
         self.decides, self.certain = "", 0
         self._favourite = "none"  # the function whose calls are answered before all others
         self._until = time.monotonic() + _MOST_S
-        ended = (call for call in reversed(self.trace.calls) if call.outcome in _OUTCOMES)
+        ended = (call for call in reversed(self.trace.calls) if _has_ended(call))
         self._same = {call.content: call for call in ended}  # the first that asked the same
         self._limits: dict[Moment, Expectation] = {}  # time limits that may strike
         self._unanswered: set[str] = set()  # live calls that have not ended
+        self._passed = 0  # times that were not recorded
+
+    def for_inner(self, trace: Trace) -> Predictor:
+        """The predictor of a run of its own inside of this one, which *trace* records."""
+        return Predictor(trace, rehearsal=self.rehearsal, keep_failures=self._keep)
 
     # -- calls
 
     def ask(self, expected: Expectation, call: Call) -> None:
         """Answer *call* as it was recorded in its place; where nothing was, with a guess."""
         assert call.request is not None
+        if (refused := self.programs.refusal(call)) is not None:
+            expected.tell(refused)
+            return
         if expected.why == "again" and (self.asked or self._limits or not expected.is_read):
             self.perhaps.add(call.address)
         self.asked[call.address] = LiveCall(call.address, where(call), call.request, expected.cause)
@@ -118,7 +129,7 @@ class Predictor(Rerunner):
         A failure to answer another question says nothing.
         """
         here, content = self.trace.by_address.get(address), self.trace.content_of(request)
-        if here is not None and here.content == content and here.outcome in _OUTCOMES:
+        if here is not None and here.content == content and _has_ended(here):
             return here
         other = here if here is not None and here.outcome == "answered" else None
         return self._same.get(content, other)
@@ -139,6 +150,10 @@ class Predictor(Rerunner):
         """As in a rerun; in two rehearsals live calls outlast the limits that are open now."""
         if self.rehearsal in (_SLOW, _LATE) and self._parked and self._parked[0][0][0] == _NEVER:
             return (final or self.programs.idle_for(self.patience_s)) and self._outlasts()
+        # Times that pass move programs without an end: what they wait for comes before.
+        last = bool(self._passed and self._parked) and self._parked[0][0] >= self.turn_or_last()
+        if last and self.used_up(final):
+            return True
         return super().idle(final)
 
     def _outlasts(self) -> bool:
@@ -163,8 +178,10 @@ class Predictor(Rerunner):
     def verdict(self, expected: Expectation) -> Verdict:
         """Nothing is waited for, and no tool runs."""
         moment, tool = expected.moment, expected.tool
-        if moment.kind in ("sleep", "deadline") and moment not in self._seen:
-            return Given(None) if moment.kind == "sleep" else None
+        if moment.kind in (*_COMES, "deadline", LOOP_LIMIT) and moment not in self._seen:
+            self._passed += moment.kind in _COMES
+            # One that is set again and again would pass for ever.
+            return Given(None) if moment.kind in _COMES and self._passed < _MOST_TIMES else None
         verdict = super().verdict(expected)
         if tool is None or isinstance(verdict, Recorded) or not self.has_effect(moment.address):
             return verdict
@@ -208,6 +225,11 @@ class Predictor(Rerunner):
         if moment.kind == "input" and moment not in self._seen:
             return ""
         return super().see(moment, live)
+
+
+def _has_ended(call: RecordedCall) -> bool:
+    """True if whoever was asked has ended the call; a budget that refuses it may be raised."""
+    return call.outcome in _OUTCOMES and not was_refused(call)
 
 
 def _seconds(limit: Expectation) -> float:

@@ -14,12 +14,20 @@ from typing import TYPE_CHECKING, Any
 from appl.backend import Request
 from appl.errors import DivergenceError, ReplayStuck, UnusedRecords, WorkerLost
 from appl.runtime.event import CallDispatched
-from appl.runtime.world import PERHAPS, Moment, Nobody, ToolRequest
+from appl.runtime.world import AMOUNTS, PERHAPS, Moment, Nobody, ToolRequest
 from appl.tracing.format.record import profile_from
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying import explain
-from appl.tracing.replaying.sequencer import AtEnd, Expectation, Recorded, Sequencer, Verdict
+from appl.tracing.replaying.sequencer import (
+    AtEnd,
+    Expectation,
+    Kind,
+    Recorded,
+    Sequencer,
+    Verdict,
+    charge,
+)
 from appl.tracing.replaying.tool_matching import tool_difference
 
 if TYPE_CHECKING:
@@ -47,7 +55,12 @@ class Replayer(Sequencer):
 
     def see(self, moment: Moment, live: Callable[[], object]) -> Any:
         """The recorded observation; *live* is not called. Raises ``DivergenceError``."""
-        return super().see(moment, lambda: self._never_seen(moment))
+        unseen = live if moment.kind in AMOUNTS else lambda: self._never_seen(moment)
+        return super().see(moment, unseen)
+
+    def reuses(self, call: Call, found: RecordedCall, kind: Kind) -> None:
+        """Charge it: traces of earlier versions do not say what was seen of budgets."""
+        charge(self.programs, call, found)
 
     def _never_seen(self, moment: Moment) -> object:
         if self._stuck is not None:

@@ -15,9 +15,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import Request, Response, Sample, Usage
-from appl.errors import DivergenceError
-from appl.runtime.event import CallEnded, CallStarted, Event, Observed, ToolEnded
-from appl.runtime.world import Go, How, Live, Moment, ToolRequest
+from appl.errors import BudgetExceeded, DivergenceError
+from appl.runtime.event import (
+    CallDispatched,
+    CallEnded,
+    CallStarted,
+    Event,
+    Observed,
+    Source,
+    ToolEnded,
+)
+from appl.runtime.world import AMOUNTS, LOOP_LIMIT, Go, How, Live, Moment, ToolRequest
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 from appl.tracing.replaying.amending import Amendments, matches
 from appl.tracing.replaying.recall import Recall, strays_first
@@ -32,6 +40,7 @@ from appl.tracing.replaying.sequencer import (
     Recorded,
     Turn,
     Verdict,
+    charge,
     where,
 )
 from appl.tracing.replaying.tool_matching import tool_difference
@@ -40,7 +49,7 @@ if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
 
 ANEW, CANCELLED = "asked anew", "was cancelled when recorded"
-_STRIKES = ("deadline", "timeout")
+_STRIKES = ("deadline", "timeout", LOOP_LIMIT)
 
 
 @dataclass(slots=True)
@@ -58,6 +67,11 @@ class LiveCall:
     def as_data(self) -> dict[str, str]:
         """The call as JSON-ready data."""
         return {"address": self.address, "cause": self.cause, "where": self.where}
+
+
+def was_refused(call: RecordedCall) -> bool:
+    """True if a budget kept the call from being sent."""
+    return call.outcome == "failed" and isinstance(call.error, BudgetExceeded)
 
 
 class Rerunner(Recall):
@@ -93,7 +107,9 @@ class Rerunner(Recall):
         self.ran: list[str] = []
         self._timed_live: set[Moment] = set()  # times that were up then, and pass now
         self.begun: set[str] = set()  # calls of this run
+        self.inner: list[Rerunner] = []  # those of runs of their own inside of this one
         self._running: set[str] = set()  # live calls and tools
+        self._sent: set[str] = set()  # live calls that somebody was asked
         self._slow: set[str] = set()  # of these, those that are not waited for any more
         self._by_content: dict[bytes, list[RecordedCall]] = defaultdict(list)
         for call in filter(self._is_worth, self.trace.calls):
@@ -127,6 +143,8 @@ class Rerunner(Recall):
             return Now(ANEW)
         if found is not None and answers(self.trace, found, request):
             if self._is_worth(found) and found.address not in self.claimed:
+                return Recorded(found)
+            if was_refused(found) and found.address not in self.claimed:
                 return Recorded(found)
             if found.outcome == "cancelled":
                 return AtEnd("again", CANCELLED, self.partly(found))
@@ -303,8 +321,30 @@ class Rerunner(Recall):
             at, tell, live = expected.moment.address, expected.tell, expected.live
             ring: Go = lambda: tell(None) if at in self.claimed else live()  # noqa: E731
             self.park((record.position, DELIVERED), ring)
+        elif isinstance(record, RecordedCall) and kind == "reused" and was_refused(record):
+            self.claimed.add(record.address)
+            turn = self.turn_or_last(record.address)
+            self.park(turn, lambda: self._refuse_or_ask(expected, record))
         else:
             super().repeat(expected, record, kind)
+
+    def answer_in(self, turn: Turn, expected: Expectation, found: RecordedCall, kind: Kind) -> None:
+        """As recorded; it draws on the budgets of blocks at once, before anything is asked."""
+        if expected.call is not None and kind != "pinned":
+            charge(self.programs, expected.call, found)
+        super().answer_in(turn, expected, found, kind)
+
+    def _refuse_or_ask(self, expected: Expectation, found: RecordedCall) -> None:
+        """A budget refused the call then: so it does now, unless it was raised meanwhile."""
+        call = expected.call
+        if call is None or expected.over:
+            return
+        if self._keep or self.programs.refusal(call) is not None:
+            self.answered[call.address] = "reused"
+            call.source = Source("reused", found.address)
+            expected.tell(found.error)
+        else:
+            self.begin(expected)
 
     def _was_in_time(self, seen: Observation) -> bool:
         """True if the awaited value came in time."""
@@ -351,6 +391,8 @@ class Rerunner(Recall):
         """True if it is not as it was *seen* then, but as it is now, if a time is up."""
         if moment in self._timed_live:
             return True
+        if moment.kind in AMOUNTS:  # of a program that asks something else they are others
+            return bool(self.departed)
         return self._was_in_time(seen) and moment.address not in self.claimed
 
     def on_event(self, event: Event) -> None:
@@ -358,8 +400,12 @@ class Rerunner(Recall):
         super().on_event(event)
         if isinstance(event, CallStarted):
             self.begun.add(event.address)
+        elif isinstance(event, CallDispatched):
+            self._sent.add(event.address)
         elif isinstance(event, CallEnded | ToolEnded) and event.address in self._running:
             self._running.discard(event.address)
+            if isinstance(event.error, BudgetExceeded) and event.address not in self._sent:
+                self.asked.pop(event.address, None)
             self.programs.look_soon()
 
     # -- the end

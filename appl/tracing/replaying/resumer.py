@@ -33,7 +33,15 @@ from appl.tracing.reading.unhandled import unhandled
 from appl.tracing.replaying import explain
 from appl.tracing.replaying.recall import Recall
 from appl.tracing.replaying.replayer import answers
-from appl.tracing.replaying.sequencer import AtEnd, Expectation, Given, Now, Recorded, Verdict
+from appl.tracing.replaying.sequencer import (
+    AtEnd,
+    Expectation,
+    Given,
+    Now,
+    Recorded,
+    Verdict,
+    requests_of,
+)
 from appl.tracing.replaying.tool_matching import tool_difference
 
 if TYPE_CHECKING:
@@ -108,9 +116,7 @@ class Resumer(Recall):
 
     def requests(self, found: RecordedCall) -> int:
         """The requests that its answer took: budgets cover the whole of a resumed run."""
-        assert found.response is not None
-        given = found.response.reused >= max(found.n, 1)
-        return 0 if given else max(len(found.attempts), 1)
+        return requests_of(found)
 
     # -- for who looks on, and for who intervenes
 

@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from appl.errors import ApplError, DivergenceError, SecretInRecord, TraceError
 from appl.runtime.event import CallStarted, Event, ToolStarted
-from appl.runtime.world import Go, How, Live, Moment, Programs, Tell, ToolRequest
+from appl.runtime.world import (
+    LOOP_LIMIT,
+    LOOP_TIMER,
+    Go,
+    How,
+    Live,
+    Moment,
+    Programs,
+    Tell,
+    ToolRequest,
+)
 from appl.tracing.format.folders import home
 from appl.tracing.reading.tooluse import ToolUse, within
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
@@ -29,7 +39,7 @@ if TYPE_CHECKING:
     from appl.runtime.scheduling.call_status import Why
 
 _FIRST, DELIVERED = 0, 1
-_MOMENTS = ("sleep", "timeout", "deadline", "cancelled")
+_MOMENTS = ("sleep", "timeout", "deadline", "cancelled", LOOP_LIMIT, LOOP_TIMER)
 """Kinds of observations that come in a turn of their own; others are made by who sees them."""
 Turn = tuple[int, int]
 
@@ -207,6 +217,7 @@ class Sequencer(Live):
         self.effects: dict[str, str] = {}
         self.whole: set[str] = set()
         self.answered: dict[str, Kind] = {}
+        self._has_timers = bool(self.trace.header.get("timers"))  # not in earlier versions
         self._turns = turns_of(self.trace)
         observations = self.trace.observations
         self._seen = {Moment(seen.address, seen.kind, seen.ordinal): seen for seen in observations}
@@ -299,6 +310,8 @@ class Sequencer(Live):
             tell(None)
         elif moment.kind == "item":
             self.item(expected)
+        elif moment.kind in (LOOP_LIMIT, LOOP_TIMER) and not self._has_timers:
+            live()
         elif moment.kind == "cancelled":
             self._ended_then(expected)
         else:
@@ -370,6 +383,10 @@ class Sequencer(Live):
         if (error := self.masked(seen)) is not None:
             raise self.noted(error)
         return seen.value
+
+    def recorded(self, moment: Moment) -> Observation | None:
+        """What was seen at *moment* when the run was recorded, if anything was."""
+        return self._seen.get(moment)
 
     def ends(self, moment: Moment, how: How, end: Go) -> None:
         """The program ends a call or a tool, perhaps as then: at once, in its turn, or too late."""
@@ -569,6 +586,19 @@ class Sequencer(Live):
     def still(self) -> bool:
         """True if no waiting call can proceed by itself, as far as can be known."""
         return self.programs.nobody_can_proceed(self.patience_s)
+
+
+def charge(programs: Programs, call: Call, found: RecordedCall) -> None:
+    """Charge what *found* took to the budgets of the blocks around *call*, which it answers."""
+    if found.response is not None:
+        programs.charged(call, found.response, requests_of(found))
+
+
+def requests_of(found: RecordedCall) -> int:
+    """The requests that the answer of *found* took; 0 if it was from a cache or a record."""
+    assert found.response is not None
+    given = found.response.reused >= max(found.n, 1)
+    return 0 if given else max(len(found.attempts), 1)
 
 
 def where(issued: Call | CallStarted) -> str:

@@ -1,0 +1,104 @@
+"""Timers of a program's own event loop: that they strike is a moment of the record.
+
+``asyncio.sleep``, ``wait_for``, ``timeout`` and ``wait(timeout=…)`` set them. A strike goes through
+the hub's inbox, among the answers: at that place it is recorded, and comes again in a replay.
+
+Invariant: a timer that is cancelled in time leaves nothing in the record, and never strikes in a
+replay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from appl.runtime.concurrency.fiber import hub_here, run_on
+from appl.runtime.event import Observed
+from appl.runtime.frame import Frame
+from appl.runtime.world import LOOP_LIMIT, LOOP_TIMER, Moment
+
+_WAKES_LIMITED = ("_release_waiter", "_on_timeout")
+"""asyncio's callbacks that end a wait; every other timer is one that somebody waits for."""
+_counts: WeakKeyDictionary[Frame, dict[tuple[str, str], int]] = WeakKeyDictionary()
+
+
+class ScopedTimer(asyncio.TimerHandle):
+    """A timer that was set in *frame*; the world of its run decides when it strikes."""
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context | None,
+        set_live: Callable[..., asyncio.TimerHandle],
+        frame: Frame,
+    ) -> None:
+        super().__init__(when, callback, args, loop, context)
+        self._set_live, self._frame, self._of = set_live, frame, loop
+        self._live: asyncio.TimerHandle | None = None
+        self._struck, self._delay = False, when - loop.time()
+        self._hub = hub_here()
+        self._at = _next_moment(frame, _kind_of(callback))
+        outside = frame.run.outside
+        # On this thread, where the loop runs: a live timer is set before the program goes on. What
+        # is live later begins on the I/O loop.
+        outside.expect(self._at, lambda _: self._expire(), self._begin)
+
+    def _begin(self) -> None:
+        if self._hub is hub_here():
+            self._arm()
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                self._of.call_soon_threadsafe(self._arm)
+
+    def _arm(self) -> None:
+        """Set the live timer, whose time begins now; on the loop's thread."""
+        if not self._cancelled and not self._struck:
+            self._live = self._set_live(self._of.time() + self._delay, self._expire)
+
+    def _expire(self) -> None:
+        run_on(self._hub, self._strike)
+
+    def _strike(self) -> None:
+        """On the loop's thread: note that the time is up, and call who set the timer."""
+        # Cancelled while the strike was on its way: then it has not happened. A rerun may have two
+        # strikes on their way, a recorded one and a live one.
+        if self._cancelled or self._struck:
+            return
+        self._struck = True
+        moment, run = self._at, self._frame.run
+        if not run.closed:
+            at = time.monotonic_ns()
+            run.reporter.emit(Observed(moment.address, moment.ordinal, moment.kind, None, at))
+        self._run()
+
+    def cancel(self) -> None:
+        """Set it off, unless it has struck."""
+        if not self._cancelled:
+            if self._live is not None:
+                self._live.cancel()
+            if not self._struck:
+                self._frame.run.outside.leave(self._at)
+        super().cancel()
+
+
+def _kind_of(callback: object) -> str:
+    name = getattr(callback, "__name__", "")
+    module = getattr(callback, "__module__", "") or ""
+    ends_a_wait = name in _WAKES_LIMITED and module.partition(".")[0] == "asyncio"
+    return LOOP_LIMIT if ends_a_wait else LOOP_TIMER
+
+
+def _next_moment(frame: Frame, kind: str) -> Moment:
+    """The moment of the next timer of this kind that is set in *frame*."""
+    counts = _counts.setdefault(frame, {})
+    ordinal = counts.get((frame.address, kind), 0)
+    counts[frame.address, kind] = ordinal + 1
+    return Moment(frame.address, kind, ordinal)

@@ -1,0 +1,91 @@
+"""The rule that nobody else is asked while a record, or a test's backend, answers a run.
+
+Invariant: it holds for the whole process, whatever thread asks, and for the processes that it
+starts, which are told by their environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
+
+from appl import services
+from appl.config import Config
+from appl.errors import DivergenceError
+from appl.runtime.frame import isolated_run
+from appl.runtime.isolated import ISOLATED
+from appl.runtime.world import Live
+from appl.session.recorded_run import RECORDED
+
+if TYPE_CHECKING:
+    from appl.runtime.run import Run
+
+_INSTEAD = (
+    "what is asked outside of the run is not in its record: have it return through "
+    "appl.observe(f, …) or a tool, whose results are recorded, or ask in the run itself"
+)
+
+
+def answering_run() -> Run | None:
+    """The run whose backend answers runs that are opened inside of it, if such a run is open.
+
+    Raises ``DivergenceError`` where nobody may be asked: while a record answers.
+    """
+    run = isolated_run() or services.sessions().hosted_run()
+    if run is None or not cast("Run", run).is_isolated:
+        if ISOLATED in os.environ:
+            raise DivergenceError(
+                f"process {os.getpid()} was started by a program that {os.environ[ISOLATED]} "
+                f"answers, and may ask nobody\n  {_INSTEAD}"
+            )
+        return None
+    found = cast("Run", run)
+    if type(found.outside.world) is not Live:
+        raise DivergenceError(
+            f"a record answers the program of this process, and another run may ask nobody\n  "
+            f"{_INSTEAD}"
+        )
+    return found
+
+
+OUTER = "APPL_OUTER"
+"""Set in the environment of the processes of a hosted program: the name of its run."""
+
+
+def outer_run() -> dict[str, object]:
+    """The fact in a header about the run whose program has started this process, if one has."""
+    name = os.environ.get(OUTER)
+    return {"outer": {"run": name, "address": None}} if name else {}
+
+
+_LIMITS = ("concurrency", "home", "privacy", "trace")
+_BUDGET = "APPL_BUDGET"
+
+
+@contextmanager
+def exported(config: Config) -> Iterator[None]:
+    """A block in which processes that are started have the settings of *config*, but no keys.
+
+    These are the ones that affect requests, and those that were given on the command line.
+    """
+    named = (name for name in _LIMITS if config.origin(name).startswith("--"))
+    values = {name: getattr(config, name) for name in (*RECORDED, "seed", *named)}
+    present = {f"APPL_{name.upper()}": _written(v) for name, v in values.items() if v is not None}
+    if budget := config.schedule.get("budget"):
+        present[_BUDGET] = " ".join(f"{name}={amount}" for name, amount in budget.items())
+    before = {name: os.environ.get(name) for name in (*present, OUTER)}
+    os.environ.update(present)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _written(value: object) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
