@@ -222,6 +222,8 @@ def _merged(old: object, new: object) -> object:
 def _from_environment(layers: _Layers, environ: Mapping[str, str]) -> None:
     known = {PREFIX + key.upper(): key for key in KEYS}
     for name, raw in environ.items():
+        if not raw:
+            continue  # compose files and CI matrices export variables without a value
         if name in known:
             layers.put(known[name], raw, name, name)
         elif name.startswith(PREFIX):
