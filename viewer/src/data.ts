@@ -17,7 +17,7 @@ export interface RunInfo {
   torn: number;
   damage: string;
   /** What failed besides calls, in words. */
-  failures: string[];
+  failures?: string[];
   outcomes: string[];
 }
 

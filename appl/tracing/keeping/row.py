@@ -142,7 +142,7 @@ def _fill(row: RunRow, state: str, head: Mapping[str, object], totals: dict[str,
     row.state, row.program = state, str(head.get("program") or "")
     parent = head.get("parent")
     row.parent = str(parent.get("run") or "") if isinstance(parent, dict) else str(parent or "")
-    row.totals = jsonable(totals)
+    row.totals = jsonable({**totals, **FailureCounts.of_data(totals).as_data()})
     row.calls, row.failed = _count(totals.get("calls")), _count(totals.get("failed"))
     tokens = totals.get("tokens")
     names = ("prompt_tokens", "completion_tokens")

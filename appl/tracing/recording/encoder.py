@@ -699,7 +699,8 @@ class EventEncoder:
 
     def _closing(self, item: Closing) -> None:
         at, totals = self._at(item.at), self.totals.whole.as_data()
-        totals |= self.failures.counts().as_data()
+        failures = self.failures.counts().as_data()
+        totals |= {name: count for name, count in failures.items() if count}
         self._records.append(_close_row(item.reason, item.error, at, totals, self.totals.sums()))
         self._closed = True
         raise _Closed
