@@ -202,6 +202,8 @@ def make_session(
     """
     config = config or settings.load()
     _tell_notes(config, say)
+    if "fastapi.encoders" in sys.modules:
+        late_import("appl.session.web_answers").register()
     known = installed()
     choice, entry = choose(config, known), entry or script()
     if choice.note is not None:
