@@ -17,7 +17,7 @@ from appl.cli.commands import Options, appl_command, argument
 from appl.cli.target import UsageError, path_exists, write_error
 from appl.cli.terminal import as_json, out, say
 from appl.config import Config
-from appl.extras import EXTRAS, absent
+from appl.extras import EXTRAS, absent, pytest_missing
 from appl.session.naming import PROVIDERS, Provider, key_source
 
 PROGRAM = '''\
@@ -144,7 +144,8 @@ def _next(folder: Path, provider: Provider | None) -> list[str]:
     lines = [] if folder.resolve() == Path.cwd() else [f"cd {shlex.quote(str(folder))}"]
     if provider is not None and provider.backend in EXTRAS and absent(provider.backend):
         lines.append(f"pip install 'appl[{provider.backend}]'")
-    return [*lines, "appl run hello.py --question 'Who is a pilot?'", "appl trace show", "pytest"]
+    lines += ["appl run hello.py --question 'Who is a pilot?'", "appl trace show"]
+    return [*lines, *filter(None, [pytest_missing()]), "pytest"]
 
 
 def _tell(folder: Path, provider: Provider | None) -> None:
