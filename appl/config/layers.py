@@ -66,8 +66,8 @@ class _Layers:
         """Set *key*, which the user wrote as *written*, from the raw value."""
         if key == "backend" and hasattr(raw, "complete"):
             raise ConfigError(
-                f"the setting backend takes a name, as 'openai' or 'module:Class', got {raw!r:.80}; "
-                "to have an object of yours answer, write with appl.testing.running(backend): …"
+                f"the setting backend takes a name, as 'openai' or 'module:Class', got {raw!r:.80};"
+                " to have an object of yours answer, write with appl.testing.running(backend): …"
             )
         try:
             self.values[key] = KEYS[key].read(raw)
