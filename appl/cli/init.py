@@ -51,6 +51,7 @@ model = "{model}" # asked with the key in {key}
 _RUFF = f"""\
 # The first text of a prompt stands where a docstring would. Fixes of these rules would change it.
 lint.ignore = {json.dumps([*CHANGING])}
+lint.unfixable = {json.dumps([*CHANGING])} # also where one of them is named on the command line
 """
 _TAPE = "tapes/test_hello/test_hello.jsonl"
 _MADE = ("appl.toml", "hello.py", "test_hello.py", _TAPE)

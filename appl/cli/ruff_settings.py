@@ -51,7 +51,8 @@ def _is_on(rule: str, table: Mapping[str, Any]) -> bool:
     """True if the longest beginning of *rule* that is named selects it."""
     lint = table.get("lint")
     tables = [table, lint] if isinstance(lint, Mapping) else [table]
-    return _longest(rule, tables, _ON) > _longest(rule, tables, _OFF)
+    unfixable = _longest(rule, tables, ("unfixable", "extend-unfixable")) >= 0
+    return not unfixable and _longest(rule, tables, _ON) > _longest(rule, tables, _OFF)
 
 
 def _longest(rule: str, tables: list[Mapping[str, Any]], keys: tuple[str, ...]) -> int:
