@@ -232,28 +232,28 @@ _CONVERSIONS = frozenset(
 
 
 # A wrapper looks its program up in its own __dict__: a notebook that reloads a module
-# (`%autoreload 2`) gives functions that were imported by name the __dict__ of the new ones. It
-# refers to itself weakly, so that it is freed at once when nobody holds it.
+# (`%autoreload 2`) gives functions that were imported by name the attributes of the new ones. It
+# finds itself by a weak reference in its defaults, so that it is freed at once when nobody holds
+# it, and has no cells, as code with cells cannot be put into a function without.
 
 _PROGRAM = "__appl__"
 
 
 def _sync() -> Callable[..., object]:
-    def wrapper(*args: object, **kwargs: object) -> Any:
-        program: DecoratedFunction = own().__dict__[_PROGRAM]
+    def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> Any:
+        program: DecoratedFunction = _appl().__dict__[_PROGRAM]
         if program.told.parallel:
             return program.spawn(args, kwargs)
         settle = program.converts or (program.returns_value and _in_plain_code())
         frame, turn = program.enter(args, kwargs)
         return program.execute(frame, turn, args, kwargs, settle)
 
-    own = ref(wrapper)
     return wrapper
 
 
 def _async() -> Callable[..., object]:
-    def wrapper(*args: object, **kwargs: object) -> object:
-        program: DecoratedFunction = own().__dict__[_PROGRAM]
+    def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> object:
+        program: DecoratedFunction = _appl().__dict__[_PROGRAM]
         if program.told.parallel and _in_body():
             return program.spawn(args, kwargs)
         settle = program.returns_value and _in_plain_code()
@@ -262,29 +262,26 @@ def _async() -> Callable[..., object]:
         made.__name__, made.__qualname__ = program.name, program.qualname
         return made
 
-    own = ref(wrapper)
     return marked(wrapper)
 
 
 def _generator() -> Callable[..., Any]:
-    def wrapper(*args: object, **kwargs: object) -> object:
-        program: DecoratedFunction = own().__dict__[_PROGRAM]
+    def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> object:
+        program: DecoratedFunction = _appl().__dict__[_PROGRAM]
         frame, turn = program.enter(args, kwargs)
         made = program.generate(frame, turn, program.body(*args, **kwargs))
         return primed(program.name, made) if program.told.auto_prime else made
 
-    own = ref(wrapper)
     return wrapper
 
 
 def _asyncgen() -> Callable[..., Any]:
-    def wrapper(*args: object, **kwargs: object) -> object:
-        program: DecoratedFunction = own().__dict__[_PROGRAM]
+    def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> object:
+        program: DecoratedFunction = _appl().__dict__[_PROGRAM]
         frame, turn = program.enter(args, kwargs)
         made = program.agenerate(frame, turn, program.body(*args, **kwargs))
         return Primed(program.name, made) if program.told.auto_prime else made
 
-    own = ref(wrapper)
     return wrapper
 
 
@@ -388,6 +385,7 @@ def _decorate(f: object, told: Decoration) -> Any:
 def _wrapper(f: Any, program: DecoratedFunction) -> Any:
     wrapper: Any = functools.wraps(f)(_WRAPPERS[program.kind]())
     wrapper.__appl__ = program
+    wrapper.__kwdefaults__ = {"_appl": ref(wrapper)}
     return wrapper
 
 
