@@ -10,6 +10,7 @@ import pytest
 
 from appl.cli.init import _RUFF
 from appl.cli.ruff_settings import CHANGING, changing_rules, settings_for
+from appl.compiler.lint import check_text
 
 RUFF = shutil.which("ruff") or str(Path(__import__("sys").executable).with_name("ruff"))
 TEXTS = ['"answer the question"', '" answer it "', '"say \\"no\\" to it"', '"two\\nlines"']
@@ -54,3 +55,18 @@ def test_settings_say_which_rules_are_on(
     settings_for.cache_clear()
     (tmp_path / name).write_text(text, "utf-8")
     assert changing_rules(tmp_path) == found
+
+
+@pytest.mark.parametrize(
+    ("first", "found"),
+    [
+        ('"Answer."', ["ruff-fix"]),
+        ('"""Documentation."""', []),
+        ("f'{1}'", []),
+        ('"Answer."  # appl: ignore[ruff-fix]', []),
+    ],
+)
+def test_a_prompt_that_begins_as_a_docstring_does_is_named(first: str, found: list[str]) -> None:
+    text = f"from appl import gen, ppl\n\n@ppl\ndef ask():\n    {first}\n    'More.'\n    return gen()\n"
+    assert [each.rule for each in check_text("ask.py", text, fixes=["D300"])] == found
+    assert "ruff-fix" not in [each.rule for each in check_text("ask.py", text)]
