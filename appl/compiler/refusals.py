@@ -152,7 +152,7 @@ def _evident(annotation: ast.expr | None, names: FunctionNames) -> str | None:
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         try:
             annotation = ast.parse(annotation.value, mode="eval").body
-        except (SyntaxError, RecursionError, MemoryError):
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
     if annotation is None:
         return None
