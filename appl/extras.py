@@ -73,6 +73,11 @@ def absent(extra: str) -> str | None:
     return next((name for name in EXTRAS[extra] if not _is_installed(name)), None)
 
 
+def pytest_missing() -> str:
+    """The command that installs pytest here; empty if it is installed."""
+    return "" if _is_installed("pytest") else "pip install pytest"
+
+
 def _is_installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
+from weakref import ref
 
 from appl import fallback, tracebacks
 from appl.compiler import (
@@ -77,6 +78,7 @@ class DecoratedFunction(Body):
             raise
         self.body = rebuild(f, self.translated, OPS)
         self.name, self.qualname = f.__name__, f.__qualname__
+        self.converts = f.__name__ in _CONVERSIONS
         self.kind, self.ctx = self.translated.kind, told.ctx
         self.file, self.line = self.translated.file, self.translated.line
         kept = told.default_return is not None or told.new_ctx_func is not None
@@ -229,21 +231,29 @@ _CONVERSIONS = frozenset(
 """Methods whose results Python itself uses: a future would be of the wrong type."""
 
 
-def _sync(program: DecoratedFunction) -> Callable[..., object]:
-    conversion = program.name in _CONVERSIONS
+# A wrapper looks its program up in its own __dict__: a notebook that reloads a module
+# (`%autoreload 2`) gives functions that were imported by name the attributes of the new ones. It
+# finds itself by a weak reference in its defaults, so that it is freed at once when nobody holds
+# it, and has no cells, as code with cells cannot be put into a function without.
 
-    def wrapper(*args: object, **kwargs: object) -> Any:
+_PROGRAM = "__appl__"
+
+
+def _sync() -> Callable[..., object]:
+    def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> Any:
+        program: DecoratedFunction = _appl().__dict__[_PROGRAM]
         if program.told.parallel:
             return program.spawn(args, kwargs)
-        settle = conversion or (program.returns_value and _in_plain_code())
+        settle = program.converts or (program.returns_value and _in_plain_code())
         frame, turn = program.enter(args, kwargs)
         return program.execute(frame, turn, args, kwargs, settle)
 
     return wrapper
 
 
-def _async(program: DecoratedFunction) -> Callable[..., object]:
-    def wrapper(*args: object, **kwargs: object) -> object:
+def _async() -> Callable[..., object]:
+    def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> object:
+        program: DecoratedFunction = _appl().__dict__[_PROGRAM]
         if program.told.parallel and _in_body():
             return program.spawn(args, kwargs)
         settle = program.returns_value and _in_plain_code()
@@ -255,8 +265,9 @@ def _async(program: DecoratedFunction) -> Callable[..., object]:
     return marked(wrapper)
 
 
-def _generator(program: DecoratedFunction) -> Callable[..., Any]:
-    def wrapper(*args: object, **kwargs: object) -> object:
+def _generator() -> Callable[..., Any]:
+    def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> object:
+        program: DecoratedFunction = _appl().__dict__[_PROGRAM]
         frame, turn = program.enter(args, kwargs)
         made = program.generate(frame, turn, program.body(*args, **kwargs))
         return primed(program.name, made) if program.told.auto_prime else made
@@ -264,8 +275,9 @@ def _generator(program: DecoratedFunction) -> Callable[..., Any]:
     return wrapper
 
 
-def _asyncgen(program: DecoratedFunction) -> Callable[..., Any]:
-    def wrapper(*args: object, **kwargs: object) -> object:
+def _asyncgen() -> Callable[..., Any]:
+    def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> object:
+        program: DecoratedFunction = _appl().__dict__[_PROGRAM]
         frame, turn = program.enter(args, kwargs)
         made = program.agenerate(frame, turn, program.body(*args, **kwargs))
         return Primed(program.name, made) if program.told.auto_prime else made
@@ -371,8 +383,9 @@ def _decorate(f: object, told: Decoration) -> Any:
 
 
 def _wrapper(f: Any, program: DecoratedFunction) -> Any:
-    wrapper: Any = functools.wraps(f)(_WRAPPERS[program.kind](program))
+    wrapper: Any = functools.wraps(f)(_WRAPPERS[program.kind]())
     wrapper.__appl__ = program
+    wrapper.__kwdefaults__ = {"_appl": ref(wrapper)}
     return wrapper
 
 

@@ -15,6 +15,7 @@ from appl.cli.overrides import budget, settings
 from appl.cli.run import Invocation, perform
 from appl.cli.run_options import options
 from appl.cli.target import Target, UsageError
+from appl.cli.terminal import say
 from appl.late import late_import
 
 _PROGRAMS = "appl.cli.questions"
@@ -63,6 +64,8 @@ def chat(given: Options) -> None:
     with contextlib.suppress(ImportError):
         late_import("readline")  # which lets input() edit lines
     given.fresh = True
+    if sys.stdin.isatty() and not given.quiet:
+        say("appl: type /quit or Ctrl-D to end the chat")
     _perform("chat", [], given, PlainDisplay(quiet=True))
 
 

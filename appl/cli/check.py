@@ -9,6 +9,7 @@ from pathlib import Path
 
 from appl.cli import exits
 from appl.cli.commands import Options, WordChoice, appl_command, argument, option, switch
+from appl.cli.ruff_settings import changing_rules
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, columns, counted, out, print_found, say, say_next, term_safe
 from appl.compiler.lint import ALL_RULES, REFUSED, check_text
@@ -127,7 +128,8 @@ def _findings(file: Path, select: Sequence[str], ignore: Sequence[str]) -> list[
         if REFUSED in ignore or (select and REFUSED not in select):
             return []
         return [LintFinding(REFUSED, str(file), 1, 1, 1, 1, "this is not UTF-8 text", "")]
-    return check_text(str(file), text, select=select, ignore=ignore)
+    fixes = changing_rules(file.parent)
+    return check_text(str(file), text, select=select, ignore=ignore, fixes=fixes)
 
 
 # -- forms of output

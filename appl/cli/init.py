@@ -6,6 +6,7 @@ that makes the test.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
@@ -14,10 +15,11 @@ from pathlib import Path
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, argument
+from appl.cli.ruff_settings import CHANGING, settings_for
 from appl.cli.target import UsageError, path_exists, write_error
 from appl.cli.terminal import as_json, out, say
 from appl.config import Config
-from appl.extras import EXTRAS, absent
+from appl.extras import EXTRAS, absent, pytest_missing
 from appl.session.naming import PROVIDERS, Provider, key_source
 
 PROGRAM = '''\
@@ -46,6 +48,11 @@ _NAMED = """\
 # Every setting: `appl config`. Models that can be named here, and their keys: `appl models`.
 model = "{model}" # asked with the key in {key}
 """
+_RUFF = f"""\
+# The first text of a prompt stands where a docstring would. Fixes of these rules would change it.
+lint.ignore = {json.dumps([*CHANGING])}
+lint.unfixable = {json.dumps([*CHANGING])} # also where one of them is named on the command line
+"""
 _TAPE = "tapes/test_hello/test_hello.jsonl"
 _MADE = ("appl.toml", "hello.py", "test_hello.py", _TAPE)
 
@@ -58,7 +65,8 @@ _MADE = ("appl.toml", "hello.py", "test_hello.py", _TAPE)
 def command(given: Options) -> None:
     """Write a first program, a test made from its run, and the settings.
 
-    Writes appl.toml, hello.py, test_hello.py with the tape that answers it, and .gitignore.
+    Writes appl.toml, hello.py, test_hello.py with the tape that answers it, .gitignore, and a
+    ruff.toml (where ruff has no settings) that keeps ruff from changing prompts.
     Existing files stay unchanged. With a provider's key in the environment, appl.toml names a model
     of that provider, otherwise the embedded one. The test is answered from a run of the embedded
     model, so no provider is asked.
@@ -66,7 +74,10 @@ def command(given: Options) -> None:
     folder = Path(given.folder)
     provider = _provider()
     _need_room(folder)
-    written = _write(folder, {"hello.py": PROGRAM, ".gitignore": _IGNORED})
+    texts = {"hello.py": PROGRAM, ".gitignore": _IGNORED}
+    if settings_for(folder.resolve()) is None:
+        texts["ruff.toml"] = _RUFF
+    written = _write(folder, texts)
     _make_test(folder)
     written += _write(folder, {"appl.toml": _settings(provider)})
     if given.json:
@@ -144,7 +155,8 @@ def _next(folder: Path, provider: Provider | None) -> list[str]:
     lines = [] if folder.resolve() == Path.cwd() else [f"cd {shlex.quote(str(folder))}"]
     if provider is not None and provider.backend in EXTRAS and absent(provider.backend):
         lines.append(f"pip install 'appl[{provider.backend}]'")
-    return [*lines, "appl run hello.py --question 'Who is a pilot?'", "appl trace show", "pytest"]
+    lines += ["appl run hello.py --question 'Who is a pilot?'", "appl trace show"]
+    return [*lines, *filter(None, [pytest_missing()]), "pytest"]
 
 
 def _tell(folder: Path, provider: Provider | None) -> None:

@@ -1,20 +1,36 @@
 """``appl models``: the models that can be named here, and what each of them lacks.
 
-Invariant: no backend is made and nothing is asked; an unknown price or context is not 0.
+Invariant: nobody is asked but the server of a backend that is named alone; an unknown price or
+context is not 0.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from appl import price_table
+from appl.backend import offers
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, argument, switch
 from appl.cli.target import UsageError
-from appl.cli.terminal import columns, print_found, say
+from appl.cli.terminal import columns, counted, print_found, say
 from appl.config import Config, load
-from appl.session.naming import NameableModel, nameable, named
+from appl.errors import BackendError, ConfigError
+from appl.session.backend_settings import EMBEDDED
+from appl.session.backend_setup import Choice, make_backend
+from appl.session.naming import (
+    NameableModel,
+    backends,
+    key_source,
+    nameable,
+    named,
+    provider_of_backend,
+)
+
+_PATIENCE_S = 10
 
 
 @appl_command("models", example="appl models\nappl models claude")
@@ -26,8 +42,17 @@ def command(given: Options) -> None:
 
     A name is written as in --model, `gen(model=…)` or the setting `model`. Prices are for a million
     tokens of prompt and answer; the context is the largest number of tokens that a call may hold.
+    With the name of a backend alone, as in `appl models openai`, its server is asked for its list,
+    if there is a key or a base_url.
     """
-    found = listed(load(), given.words, given.all)
+    config = load()
+    found = listed(config, given.words, given.all)
+    of_server, note = served(config, *given.words) if len(given.words) == 1 else ([], None)
+    if of_server and not given.all:
+        known = {model.name: model for model in found}
+        found = [known.get(model.name, model) for model in of_server]
+    if note is not None and not given.json:
+        say(f"appl: {note}")
     if given.words and not found:
         raise UsageError(
             f"no model has {' '.join(given.words)!r} in its name; a model of a server is "
@@ -48,6 +73,47 @@ def listed(config: Config, words: tuple[str, ...], every: bool) -> list[Nameable
     texts = [f"{model.name} {model.stands_for or ''}".casefold() for model in found]
     wanted = [word.casefold() for word in words]
     return [m for m, text in zip(found, texts, strict=True) if all(w in text for w in wanted)]
+
+
+class _ListsModels(Protocol):
+    """A backend whose server lists its models."""
+
+    async def list_models(self) -> list[str]:
+        """The models that the server lists. Raises ``BackendError``."""
+
+
+def served(config: Config, backend: str) -> tuple[list[NameableModel], str | None]:
+    """The models that the server of *backend* lists, and a line about who was asked.
+
+    Nobody is asked without a key or an address.
+    """
+    if backend not in backends(config) or backend == EMBEDDED:
+        return [], None
+    table = config.backends.get(backend, {})
+    provider = provider_of_backend(backend, config)
+    if provider is not None and key_source(provider, config) is None:
+        return [], f"with {provider.variables[0]} set, {backend} is asked for the models it has"
+    if provider is None and "base_url" not in table and not os.environ.get("OPENAI_BASE_URL"):
+        return [], None
+    try:
+        made = make_backend(config, Choice(backend, None, True), 0)
+        if not offers(made, _ListsModels):
+            return [], None
+        names = asyncio.run(_asked(made))
+    except (BackendError, ConfigError, TimeoutError) as error:
+        why = str(error) or f"no answer in {_PATIENCE_S} s"
+        return [], f"the server of {backend} could not be asked for its models: {why}"
+    found = [NameableModel(f"{backend}/{name}", backend, name, "server") for name in sorted(names)]
+    return found, f"{backend} lists {counted(len(found), 'model')}"
+
+
+async def _asked(backend: Any) -> list[str]:
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            names: list[str] = await backend.list_models()
+            return names
+    finally:
+        await backend.aclose()
 
 
 def _priced(config: Config) -> Iterator[NameableModel]:

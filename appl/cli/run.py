@@ -121,4 +121,5 @@ def report(value: object, session: Session, shower: Display, given: Options) -> 
     print_value(given.json, value, {**shower.counts.as_data(), "trace": where})
     if not (given.json or given.quiet) and shower.counts.started:
         say(f"appl: {shower.counts.line()}; {shower.counts.seconds():.1f} s")
+        say_next(session.failures_line())
         say_next(session.next_line())

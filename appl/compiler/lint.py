@@ -18,7 +18,7 @@ from appl.compiler.bindings import Survey, survey
 from appl.compiler.callee import Callees, constant_options, static_names
 from appl.compiler.graph import build
 from appl.compiler.ir import Graph
-from appl.compiler.lower import lower
+from appl.compiler.lower import docstring_of, lower
 from appl.compiler.names import FunctionNames, is_ppl
 from appl.compiler.plain_values import PlainValues
 from appl.compiler.refusals import fence_source, refuse_wrapper, swapped
@@ -28,11 +28,13 @@ from appl.compiler.verify import verify_lowered
 from appl.errors import PromptSyntaxError, nearest
 
 REFUSED, UNKNOWN_IGNORE, UNUSED_IGNORE = "refused", "unknown-ignore", "unused-ignore"
+RUFF_FIX = "ruff-fix"
 ALL_RULES = {
     REFUSED: "the compiler refuses the function, or Python the file",
     **RULES,
     serial_calls.NAME: serial_calls.ABOUT,
     unprotected_calls.NAME: unprotected_calls.ABOUT,
+    RUFF_FIX: "a fix of ruff takes a prompt for a docstring, and changes it",
     UNKNOWN_IGNORE: "an `# appl: ignore[...]` comment names a rule that does not exist",
     UNUSED_IGNORE: "an `# appl: ignore` comment silences nothing",
 }
@@ -60,10 +62,12 @@ def check_text(
     *,
     select: Collection[str] = (),
     ignore: Collection[str] = (),
+    fixes: Collection[str] = (),
 ) -> list[LintFinding]:
     """The findings in the Python source *text*, in the order of its lines.
 
-    Of the rules only those in *select* (none: all), and none that is in *ignore*.
+    Of the rules only those in *select* (none: all), and none that is in *ignore*. *fixes* are rules
+    of ruff that are in use, and would change a prompt that begins as a docstring does.
     """
     lines = text.splitlines(keepends=True)
     try:
@@ -74,7 +78,7 @@ def check_text(
         return [LintFinding(REFUSED, file, 1, 1, 1, 1, str(error), "")]
     chosen = set(select or ALL_RULES) - set(ignore)
     try:
-        found = [finding for finding in _findings(module) if finding.rule in chosen]
+        found = [finding for finding in _findings(module, fixes) if finding.rule in chosen]
     except RecursionError:  # Python could parse it, with its own stack
         return [LintFinding(REFUSED, file, 1, 1, 1, 1, "it is nested too deeply", "")]
     kept = _after_comments(module, text, found)
@@ -110,7 +114,7 @@ def _hint(lines: Sequence[str], error: SyntaxError) -> str:
     return ""
 
 
-def _findings(module: Module) -> Iterator[LintFinding]:
+def _findings(module: Module, fixes: Collection[str]) -> Iterator[LintFinding]:
     outer = static_names(module)
     prompted = _prompted(module, FunctionNames(Survey(), outer))
     facts = Facts.of(module, {function.path for group in prompted.values() for function in group})
@@ -138,11 +142,33 @@ def _findings(module: Module) -> Iterator[LintFinding]:
             methods, programs = (near, ()) if found.owner else ((), near)
             callees = Callees(names, programs, methods)
             yield from _of_function(facts, found, callees, decorator, graphs)
+            yield from _fixed(found, fixes)
     waiting = serial_calls.waiters(graphs)
     file, tree = module.source.file, module.tree
     yield from serial_calls.findings(file, tree, waiting, facts.imported)
     asked = {name: node for name, (node, _) in graphs.items()}
     yield from unprotected_calls.findings(file, tree, asked, facts.imported)
+
+
+def _fixed(found: FunctionSource, fixes: Collection[str]) -> Iterator[LintFinding]:
+    """The first text of a prompt, which *fixes* of ruff would take for a docstring."""
+    first = found.node.body[0]
+    is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    if not fixes or not is_text or not isinstance(first.value.value, str):  # type: ignore[attr-defined]
+        return
+    if docstring_of(found.node, found.source) is None:
+        rules_of_ruff = ", ".join(fixes)
+        yield LintFinding(
+            RUFF_FIX,
+            found.source.file,
+            first.lineno,
+            first.col_offset + 1,
+            first.end_lineno or first.lineno,
+            (first.end_col_offset or 0) + 1,
+            f"this is text of the prompt, and a fix of ruff ({rules_of_ruff}) changes it, as it "
+            "stands where a docstring would",
+            f"write lint.ignore = {[*fixes]} into the settings of ruff",
+        )
 
 
 def _innermost(facts: Facts, found: FunctionSource, decorator: ast.expr) -> None:

@@ -59,6 +59,16 @@ def lower(
     return Lowered(lowering.root(found.node, quiet_docstring), lowering.nested)
 
 
+def _starts_debugger(node: ast.expr) -> bool:
+    """True if *node* calls ``breakpoint``, or a method that debuggers have under that name."""
+    if not isinstance(node, ast.Call):
+        return False
+    called = node.func
+    if isinstance(called, ast.Name):
+        return called.id in ("breakpoint", "set_trace")
+    return isinstance(called, ast.Attribute) and called.attr in ("breakpoint", "set_trace")
+
+
 class _Lowering:
     def __init__(self, found: FunctionSource, names: FunctionNames, plain: PlainValues) -> None:
         self.found, self.source = found, found.source
@@ -131,6 +141,8 @@ class _Lowering:
                 lowered += self._said(statement)
             else:
                 lowered += self._statement(statement)
+            if isinstance(statement, ast.Expr) and _starts_debugger(statement.value):
+                continue
             if self.guarded and isinstance(statement, _AFTERWARDS) and may_start(statement):
                 lowered.append(self._settled(statement))
         return lowered
@@ -199,6 +211,8 @@ class _Lowering:
         if isinstance(value, TEMPLATES):
             return self._parts(value)
         called = value.value if isinstance(value, ast.Await | ast.YieldFrom) else value
+        if _starts_debugger(called):
+            return [node]  # as it is: the debugger stops at the next thing that happens
         hook = "said" if isinstance(called, ast.Call) else "say"
         return [self._tell(hook, value, self.visit(value))]
 

@@ -11,8 +11,9 @@ import functools
 import inspect
 from collections.abc import Iterator
 from types import FunctionType
+from typing import TypeGuard
 
-from appl.compiler.names import FunctionNames, is_ppl
+from appl.compiler.names import FunctionNames, is_ppl, origin
 from appl.compiler.nodes import copied
 from appl.compiler.source import FunctionSource, find
 from appl.errors import PromptSyntaxError, SourceUnavailable
@@ -69,6 +70,7 @@ def fence_source(
     """Refuse a function that cannot be compiled, judged by its source alone."""
     if parallel:
         _may_be_parallel(found, names, ctx, generator)
+    _typed_as_it_says(found, names)
     for statement in _own_statements(found.node):
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.JoinedStr):
             _no_walrus_look_alike(found, statement.value)
@@ -129,6 +131,69 @@ def _no_walrus_look_alike(found: FunctionSource, string: ast.JoinedStr) -> None:
                 f"'={rest}'; write {{({name} := {rest})}} to bind it, or {{{name}: ={rest}}} "
                 f"to pad it with spaces",
             )
+
+
+def _typed_as_it_says(found: FunctionSource, names: FunctionNames) -> None:
+    """Refuse ``return gen()`` in a function whose annotation says that it returns no text."""
+    hint = _evident(found.node.returns, names)
+    if hint is None:
+        return
+    for statement in _own_returns(found.node):
+        if _is_plain_gen(statement.value, names):
+            raise found.source.refusal(
+                statement.value,
+                f"gen() gives a text, and {found.node.name}() is to return {hint}; write "
+                f"gen(response_format={hint}), or -> str for the text",
+            )
+
+
+def _evident(annotation: ast.expr | None, names: FunctionNames) -> str | None:
+    """The annotation as it was written, where it certainly is a type that no text is of."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        try:
+            annotation = ast.parse(annotation.value, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+    if annotation is None:
+        return None
+    base = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+    kind = names.object_of(base)
+    if not isinstance(kind, type) or issubclass(kind, str):
+        return None
+    shaped = kind in _SHAPES or any(hasattr(kind, mark) for mark in _MARKS)
+    return ast.unparse(annotation) if shaped else None
+
+
+_SHAPES = (int, float, bool, list, dict, tuple, set, frozenset)
+_MARKS = ("__dataclass_fields__", "model_fields", "__total__", "__members__", "_fields")
+"""What dataclasses, models of pydantic, typed dictionaries, enums and named tuples have."""
+
+
+def _own_returns(node: ast.AST) -> Iterator[ast.Return]:
+    """The ``return`` statements of the function itself."""
+    todo: list[ast.AST] = list(getattr(node, "body", ()))
+    while todo:
+        statement = todo.pop()
+        if isinstance(statement, ast.Return):
+            yield statement
+        elif not isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+                todo.extend(getattr(statement, block, ()))
+
+
+_PLAIN_OPTIONS = frozenset(
+    "model temperature max_tokens seed stop top_p timeout priority messages cache".split()
+)
+"""Options of ``gen`` that leave its answer a text."""
+
+
+def _is_plain_gen(value: ast.expr | None, names: FunctionNames) -> TypeGuard[ast.Call]:
+    """True if *value* is a call of ``gen``, perhaps awaited, whose answer is a text."""
+    if isinstance(value, ast.Await):
+        value = value.value
+    if not isinstance(value, ast.Call) or origin(names.object_of(value.func)) != "gen":
+        return False
+    return all(keyword.arg in _PLAIN_OPTIONS for keyword in value.keywords)
 
 
 def _text_of_spec(spec: ast.expr | None) -> str:

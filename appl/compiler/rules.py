@@ -539,8 +539,18 @@ def unused_result(subject: Subject) -> Iterator[LintFinding]:
                 "unused-result",
                 value,
                 f"nothing reads `{target.id}`, so this call is paid for and its answer lost",
-                f"leave the call out, or write `_ = {ast.unparse(value)[:60]}` if it is meant",
+                _said_hint(target.id, ast.unparse(value)[:60], kind),
             )
+
+
+def _said_hint(name: str, call: str, kind: str) -> str:
+    meant = f"write `_ = {call}` if it is meant"
+    if kind not in ("gen", "select"):
+        return f"leave the call out, or {meant}"
+    return (
+        f"write `({name} := {call})` on a line of its own to have the answer in the prompt too, "
+        f"leave the call out, or {meant}"
+    )
 
 
 def _bound(statement: ast.stmt) -> tuple[ast.Name | None, ast.Call | None]:

@@ -66,6 +66,11 @@ class _Layers:
 
     def put(self, key: str, raw: object, origin: str, written: str | None = None) -> None:
         """Set *key*, which the user wrote as *written*, from the raw value."""
+        if key == "backend" and hasattr(raw, "complete"):
+            raise ConfigError(
+                f"the setting backend takes a name, as 'openai' or 'module:Class', got {raw!r:.80};"
+                " to have an object of yours answer, write with appl.testing.running(backend): …"
+            )
         try:
             self.values[key] = KEYS[key].read(raw)
         except ValueError as error:
@@ -224,6 +229,8 @@ def _merged(old: object, new: object) -> object:
 def _from_environment(layers: _Layers, environ: Mapping[str, str]) -> None:
     known = {PREFIX + key.upper(): key for key in KEYS}
     for name, raw in environ.items():
+        if not raw:
+            continue  # compose files and CI matrices export variables without a value
         if name in known:
             layers.put(known[name], raw, name, name)
         elif name == BUDGET:

@@ -25,11 +25,27 @@ def of_today(values: Mapping[str, object], origin: str) -> tuple[Mapping[str, ob
     return fallback.layouts().translated(values, origin)
 
 
+_OF_BACKENDS = ("base_url", "api_key", "organization", "azure_endpoint", "headers")
+_VARIABLES = {"base_url": "OPENAI_BASE_URL", "api_key": "OPENAI_API_KEY"}
+
+
+def _how(name: str, origin: str) -> str:
+    """Where the setting *name* of a backend is written, for somebody who wrote it in *origin*."""
+    variable = f", or export {_VARIABLES[name]}=…" if name in _VARIABLES else ""
+    if origin in ("appl.init", "argument"):
+        return f'write appl.init(backends={{"openai": {{"{name}": …}}}}){variable}'
+    return f"write it below [backends.openai]{variable}"
+
+
 def check_known(names: Iterable[str], origin: str, others: Iterable[str] = ()) -> None:
     """Refuse a name that is neither at the top nor among *others*. Raises ``ConfigError``."""
     known = (*TOP, *others)
     for name in names:
         if name not in known:
+            if name in _OF_BACKENDS:
+                raise ConfigError(
+                    f"{origin}: {name} is a setting of a backend; {_how(name, origin)}"
+                )
             raise ConfigError(
                 f"{origin}: unknown key {name!r}{nearest(name, known)} (known: {', '.join(known)})"
             )

@@ -21,7 +21,7 @@ from appl.errors import InvalidOption, WorkerLost
 from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, strand_here, wait
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.concurrency.parallel import name_of, program_behind
+from appl.runtime.concurrency.parallel import name_of, program_behind, report_failed_item
 from appl.runtime.concurrency.progress import Progress, progress_for
 from appl.runtime.concurrency.promise import Error, Promise, Value
 from appl.runtime.event import Observed
@@ -74,6 +74,7 @@ class DistributedMap:
         self.secrets: dict[str, str] = {}  # those of workers, by name
         self.logs: dict[int, ItemLog] = {}
         self.hub: Hub = strand_here().hub
+        self._size = size if collect else None
         self._results = MapResults(collect, self._shown)
         self._pool = WorkerPool(engine, self)
         self._queue: deque[WorkItem] = deque()  # items that no worker has, though they were taken
@@ -216,6 +217,12 @@ class DistributedMap:
             self._wake()
 
     def _end(self, index: int, outcome: Value | Error) -> None:
+        if isinstance(outcome, Error):
+            within, first = self.source.within, self.source.first
+            items = self._size or 0
+            report_failed_item(
+                self.run_of, f"{within}{first + index}", outcome.error, f"{within}{first}", items
+            )
         self._results.end(index, outcome, Signal("", self.hub))
 
     def failed(self, error: BaseException) -> None:

@@ -66,9 +66,9 @@ class _RunningItem:
         self.hub = process.hub
         self.pending: Promise | None = None
 
-    def one_over(self, pending: Promise) -> None:
-        """The item has ended with *pending*."""
-        self._process.over.append((self._index, pending))
+    def one_over(self, item: Item, end: Promise) -> None:
+        """The item has ended with *end*."""
+        self._process.over.append((self._index, end))
         self._process.wake()
 
 

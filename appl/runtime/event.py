@@ -160,6 +160,24 @@ class ToolEnded:
 
 
 @dataclass(slots=True)
+class Failed:
+    """Something failed that no call and no tool has as its end.
+
+    ``kind`` is ``answer``: the answer of the call at *address* was refused by its type, and is not
+    asked for again; or ``item``: the item of a ``map`` at *address* raised. ``of`` is the address
+    of the first call that asked for the answer, or of the first item of the map. ``items`` is how
+    many items the map has; 0 where not all of them run, or nobody knows how many there are.
+    """
+
+    address: str
+    kind: Literal["answer", "item"]
+    error: BaseException
+    of: str
+    items: int
+    at: int
+
+
+@dataclass(slots=True)
 class Observed:
     """A program saw something of the outside world that a replay must show it again.
 
@@ -205,6 +223,7 @@ Event = (
     | Delivered
     | ToolStarted
     | ToolEnded
+    | Failed
     | Observed
     | Warned
     | RunEnded

@@ -20,7 +20,14 @@ from appl.errors import (
     ModelNotFound,
     nearest,
 )
-from appl.runtime.answers.models import Find, Model, Models, similar, written_elsewhere
+from appl.runtime.answers.models import (
+    Find,
+    Model,
+    Models,
+    check_backend,
+    similar,
+    written_elsewhere,
+)
 from appl.runtime.answers.option_check import check_defaults
 from appl.session.backend_settings import (
     EMBEDDED,
@@ -66,6 +73,8 @@ def _chosen(config: Config, known: Installed) -> Choice:
     chosen = _stands_for(config.model, config) if config.model is not None else Model()
     backend, model = config.backend or chosen.backend or EMBEDDED, chosen.name
     away = chosen.backend not in (None, backend)
+    if not away and model is not None and "/" in model and not _is_own(model, backend, config):
+        check_backend(model, backends(config), backend)
     if chosen.others or (away and config.model in config.models):
         model = None if away else model
         return Choice(backend, model, is_chosen, chosen.options, chosen)
@@ -73,6 +82,13 @@ def _chosen(config: Config, known: Installed) -> Choice:
         model = f"{chosen.backend}/{chosen.name}" if chosen.name else chosen.backend
     note = _understood(backend, config)
     return Choice(backend, model, is_chosen, chosen.options, note=note)
+
+
+def _is_own(model: str, backend: str, config: Config) -> bool:
+    """True if *model* is meant to be one of *backend*: it is written so, or listed there."""
+    written = followed(config.model or "", config.models).model or ""
+    listed = config.backends.get(backend, {}).get("models")
+    return written == f"{backend}/{model}" or (isinstance(listed, list | tuple) and model in listed)
 
 
 def _understood(backend: str, config: Config) -> str | None:

@@ -212,6 +212,9 @@ def _last_lines(session: Session) -> Iterator[str]:
     cost = session.cost_line()
     if cost is not None:
         yield cost
+    failures = session.failures_line()
+    if failures is not None:
+        yield failures
     is_program = session.entry.file is not None and "pytest" not in sys.modules
     after = session.next_line() if is_program else None
     if after is not None:

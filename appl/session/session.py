@@ -104,6 +104,18 @@ class Session:
         """The suggestion after the first run in a folder; ``None`` after a resumed run."""
         return after_run(self.path, self.config.home) if self.hints else None
 
+    def failures_line(self) -> str | None:
+        """A line about what failed in the recorded run, with the command that asks it again.
+
+        ``None`` if nothing did.
+        """
+        recorder = self.recording.recorder if self.recording else None
+        counts = recorder.encoder.failures.counts() if recorder else None
+        if recorder is None or counts is None or not counts.again:
+            return None
+        again = f"`appl trace rerun {recorder.path.stem} --anew failed`"
+        return f"appl: {', '.join(counts.words())}; {again} asks only those again"
+
     def cost_line(self) -> str | None:
         """A line about the cost of the recorded run; ``None`` if nothing had to be paid."""
         recorder = self.recording.recorder if self.recording else None
@@ -193,6 +205,8 @@ def make_session(
     """
     config = config or settings.load()
     _tell_notes(config, say)
+    if "fastapi.encoders" in sys.modules:
+        late_import("appl.session.web_answers").register()
     known, entry = installed(), entry or script()
     seed = config.seed if config.seed is not None else secrets.randbits(48)
     answering = answering_run()

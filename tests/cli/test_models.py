@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from appl import config, gen, ppl, select
 from appl.backend import Profile
+from appl.cli import main
 from appl.config import Alias, followed, load
 from appl.config.aliases import USUAL as CONFIGURED
 from appl.errors import ConfigError, InvalidOption, ModelNotFound
 from appl.runtime.answers.models import USUAL, models_from
 from appl.session import choose
 from appl.testing import Fake, Model, Models, running
+from tests.wire.servers import FaultServer
 
 from .conftest import Project
 
@@ -269,3 +272,25 @@ def test_a_list_is_shown_asked_and_replayed(project: Project) -> None:
     assert "answered by second/b or embedded/embedded, by order" in project.appl("config").out
     file.write_text("")
     assert project.appl("trace", "replay").code == 0
+
+
+def test_the_server_of_a_backend_that_is_named_alone_is_asked_for_its_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with FaultServer() as server:
+        (tmp_path / "appl.toml").write_text("", "utf-8")
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        main(["models", "openai", "--json"])
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["name"] == f"openai/{server.model}"
+
+
+def test_a_server_that_cannot_be_asked_is_named_and_the_known_models_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    main(["models", "openai"])
+    seen = capsys.readouterr()
+    assert "could not be asked for its models" in seen.err and "openai/…" in seen.out

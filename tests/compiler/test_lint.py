@@ -206,7 +206,7 @@ def test_no_rule_speaks(body: str) -> None:
 
 
 def test_every_rule_has_an_example() -> None:
-    own = {"refused", "unknown-ignore", "unused-ignore"}
+    own = {"refused", "ruff-fix", "unknown-ignore", "unused-ignore"}
     assert set(ALL_RULES) == {*SPEAKS, *own}
 
 

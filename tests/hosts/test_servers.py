@@ -8,11 +8,13 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
+from fastapi.testclient import TestClient
 
 import appl
 from appl import AIRole, gen, ppl
@@ -237,3 +239,41 @@ def test_runs_that_begin_in_the_same_millisecond_are_recorded_in_files_of_their_
     assert [appl.run(ask, word) for word in ("one", "two")] == ["ONE", "TWO"]
     assert sorted(file.name for file in tmp_path.glob("runs/*")) == ["a.trace", "b.trace"]
     appl.init(trace=None, home=None)
+
+
+# -- answers in what a handler returns
+
+returning = FastAPI()
+
+
+def echoing() -> Any:
+    """A run with the settings of a user; it is the only open one, so requests are part of it."""
+    return appl.record(backend="appl.testing:Echo", trace=False)
+
+
+@returning.get("/waited")
+async def waited():
+    answer = ask("x")
+    await answer
+    return {"answer": answer}
+
+
+@returning.get("/sync")
+def pending():
+    return {"answer": ask("x")}
+
+
+@returning.get("/async")
+async def pending_too():
+    return {"answer": ask("x")}
+
+
+@pytest.mark.parametrize("path", ["/sync", "/async"])
+def test_a_handler_that_returns_an_answer_is_told_what_to_write(path: str) -> None:
+    with echoing(), pytest.raises(TypeError, match=r"str\(answer\).*-> str.*await answer"):
+        TestClient(returning).get(path)
+
+
+def test_an_answer_that_was_waited_for_is_encoded() -> None:
+    with echoing():
+        assert isinstance(TestClient(returning).get("/waited").json()["answer"], str)

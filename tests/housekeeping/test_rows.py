@@ -20,7 +20,7 @@ def check(row: RunRow) -> None:
     """Compare *row* with what all calls of its run say."""
     trace = Trace.open(row.path)
     paid = costs.of(trace)
-    assert row.totals == trace.totals().as_data()
+    assert row.totals == trace.sums()
     assert row.costs == paid.as_data() and row.cost == paid.spent.known("cost")
     assert row.seconds == trace.seconds()
     assert row.models == sorted(filter(None, paid.models))

@@ -33,6 +33,7 @@ SAID = {
     "masked": ["My key is"],
     "tasks": ["Task 3"],
     "dialogues": ["AT LENGTH", "follows from another", "chapter"],
+    "refused": ["Is it", "answer "],
 }
 
 

@@ -1161,4 +1161,169 @@ print(prompt())
         ("outside of every prompt function", "gen(messages="),
         words=("python", "-"),
     ),
+    # -- the first hour
+    Slip(
+        "a backend that is misspelled in gen",
+        """
+from appl import gen, ppl
+
+@ppl
+def main():
+    "Hello"
+    return gen("opneai/fast")  # here
+""",
+        ("no backend 'opneai'", "did you mean 'openai/fast'"),
+        words=("run", "slip.py"),
+    ),
+    Slip(
+        "a backend that is misspelled on the command line",
+        "",
+        ("no backend 'opneai'", "did you mean 'openai/fast'"),
+        words=("ask", "Hello", "--model", "opneai/fast"),
+    ),
+    Slip(
+        "a class as the return annotation of a text",
+        """
+from dataclasses import dataclass
+from appl import gen, ppl
+
+@dataclass
+class Person:
+    name: str
+
+@ppl
+def main(text: str = "Anna") -> Person:
+    f"Who is in this? {text}"
+    return gen(temperature=0)  # here
+""",
+        ("main() is to return Person", "gen(response_format=Person)", "-> str"),
+    ),
+    Slip(
+        "a number as the return annotation of a text",
+        """
+from appl import gen, ppl
+
+@ppl
+def main() -> int:
+    "How many?"
+    return gen()  # here
+""",
+        ("main() is to return int", "gen(response_format=int)"),
+        rules=("refused",),
+    ),
+    Slip(
+        "an address in init",
+        """
+import appl
+
+appl.init(base_url="http://127.0.0.1:1/v1")  # here
+""",
+        ('backends={"openai": {"base_url"', "OPENAI_BASE_URL"),
+    ),
+    Slip(
+        "an object as the backend of a block",
+        """
+import appl
+from appl.testing import Echo
+
+def main():
+    with appl.record(backend=Echo()):  # here
+        pass
+""",
+        ("takes a name", "appl.testing.running(backend)"),
+    ),
+    Slip(
+        "tools that nobody runs",
+        """
+from appl import gen, ppl
+from appl.backend import Profile, Response, Sample
+from appl.prompt import ToolCall
+
+class Caller:
+    profile = Profile("caller", frozenset({"tools"}))
+    async def complete(self, request, emit=None):
+        return Response((Sample("", "tool_calls", tool_calls=(ToolCall("1", "now", "{}"),)),))
+    async def aclose(self):
+        pass
+
+def now() -> str:
+    \"\"\"The time.\"\"\"
+    return "noon"
+
+@ppl
+def main():
+    "What time is it?"
+    return gen(tools=[now])
+""",
+        ("the model calls the tool 'now'", "gen_with_tools(tools=[…])"),
+        words=("run", "slip.py", "--backend", "slip:Caller"),
+    ),
+    Slip(
+        "an answer that is not in the prompt",
+        """
+from appl import gen, ppl
+
+@ppl
+def main():
+    "Name a fruit."
+    fruit = gen()  # here
+    "Why this one?"
+    return gen()
+""",
+        ("unused-result", "(fruit := gen())"),
+        rules=("unused-result",),
+        words=("check", "slip.py"),
+    ),
+    Slip(
+        "an empty variable",
+        """
+from appl import gen, ppl
+
+@ppl
+def main():
+    "Hello"
+    gen()
+    return "it works"
+""",
+        ("it works",),
+        words=("run", "slip.py", "--backend", "appl.testing:Echo"),
+        environment={"APPL_BACKEND": "", "APPL_SEED": "", "APPL_TRACE": ""},
+    ),
+    Slip(
+        "a fix of ruff that eats a prompt",
+        """
+from appl import gen, ppl
+
+@ppl
+def main():
+    "Name the capital of France."  # here
+    return gen()
+""",
+        ("ruff-fix", "D300", "lint.ignore"),
+        words=("check", "slip.py"),
+        files={"ruff.toml": 'lint.select = ["D"]\n'},
+    ),
+    Slip(
+        "an answer in what a handler of FastAPI returns",
+        """
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from appl import gen, ppl
+
+app = FastAPI()
+
+@ppl
+def ask():
+    "Hello"
+    return gen()
+
+@app.get("/")
+def handler():
+    return {"answer": ask()}
+
+def main():
+    return TestClient(app).get("/").json()
+""",
+        ("str(answer)", "-> str", "await answer"),
+    ),
 ]

@@ -260,6 +260,18 @@ def edited() -> Any:
     ]
 
 
+@ppl
+def _is_true(question: str) -> Any:
+    f"{question}"
+    return gen(response_format=bool)
+
+
+def refused() -> Any:
+    """Items whose answers are never of their type."""
+    found = appl.map(_is_true, ["Is it?", "And then?"], on_error="collect", progress=False)
+    return [type(each).__name__ for each in found]
+
+
 PROGRAMS: dict[str, Callable[[], Any]] = {
     "tree": tree,
     "observed": observed,
@@ -271,6 +283,7 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
     "masked": masked,
     "tasks": tasks,
     "dialogues": dialogues,
+    "refused": refused,
 }
 EDITS = {"original": original, "edited": edited}
 """Two versions of a program: the second is run from the trace of the first."""

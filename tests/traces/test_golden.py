@@ -23,7 +23,7 @@ from .programs import EDITS, PROGRAMS, SECRET
 FOLDER = Path(__file__).parent
 TRACES = sorted(FOLDER.glob("[0-9]*/*.trace"))
 FORMATS = sorted(int(folder.name) for folder in FOLDER.glob("[0-9]*"))
-KINDS = set("HITXBGMLNPSDACEVFROWZ!$")
+KINDS = set("HITXBGMLNPSDACEVFRJOWZ!$")
 SHUT = {"digests", "shared"}
 """Traces whose answers are not in them."""
 

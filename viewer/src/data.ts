@@ -16,6 +16,8 @@ export interface RunInfo {
   masked: number;
   torn: number;
   damage: string;
+  /** What failed besides calls, in words. */
+  failures?: string[];
   outcomes: string[];
 }
 

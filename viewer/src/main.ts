@@ -115,7 +115,7 @@ class Page {
       document.title = `${name} · appl trace`;
       const state = info.state === "finished" ? info.reason || "finished" : info.state;
       const calls = more ? `${many(table.size, "call")} so far` : many(table.size, "call");
-      const notes = [info.error, info.damage, this.app.failure].map(brief);
+      const notes = [info.error, info.damage, ...(info.failures ?? []), this.app.failure].map(brief);
       this.state.textContent = [brief(state), calls, ...notes].filter(Boolean).join("; ");
       this.state.dataset["state"] = more ? "reading" : info.state;
     }

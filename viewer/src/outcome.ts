@@ -2,8 +2,15 @@
 
 import { h, visible } from "./dom";
 
-const SIGNS = ["…", "✓", "✗", "⊘"];
-const WORDS = ["in flight", "answered", "failed", "cancelled"];
+const SIGNS = ["…", "✓", "✗", "⊘", "✗", "✗"];
+const WORDS = ["in flight", "answered", "failed", "cancelled", "refused", "in a failed item"];
+/** Outcomes that are failures: of a call, of its answer, of the item around it. */
+const FAILURES = [2, 4, 5];
+
+/** Whether an outcome's number is that of a failure. */
+export function isFailure(outcome: number): boolean {
+  return FAILURES.includes(outcome);
+}
 
 const PHASES: Record<string, string> = {
   queue: "waiting for its turn",

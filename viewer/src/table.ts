@@ -99,7 +99,7 @@ export class Table {
 
   /** Whether a model has answered: its cost is then known, or unknown. */
   answered(row: number): boolean {
-    return this.get("outcome", row) === 1 && this.text("kind", row) !== "tool";
+    return [1, 4, 5].includes(this.get("outcome", row)) && this.text("kind", row) !== "tool";
   }
 
   /** How long a call took, in microseconds; -1 if it is not known. */

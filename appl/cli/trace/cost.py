@@ -44,16 +44,21 @@ def command(given: Options) -> None:
     """
     with opened_lazily(run_path(given.run)) as run:
         whole, groups = _spent(run, given.by)
+        failures = run.failure_counts()
     order = sorted(groups, key=lambda key: _weight(groups[key]), reverse=True)
     kept = order if given.all else order[:_MOST]
     rows = [{given.by: key, **groups[key].as_data()} for key in kept]
-    lines = [f"{run.path.stem}: {whole.line()}", ""]
+    lines = [f"{run.path.stem}: {whole.line()}"]
+    lines += [f"failed: {', '.join(failures.words(run.reason == 'finished'))}"] if failures else []
+    lines.append("")
     lines += _table(given.by, {key: groups[key] for key in kept})
     if len(order) > len(kept):
         lines.append(f"… and {len(order) - len(kept)} more; --all shows them")
     if whole.in_doubt.open_ended:
         lines.append(_OPEN_ENDED)
-    print_found(given.json, {"total": whole.as_data(), "rows": rows, "count": len(order)}, lines)
+    sums = {**whole.as_data(), **failures.as_data()}
+    data = {"total": sums, "rows": rows, "count": len(order)}
+    print_found(given.json, data, lines)
 
 
 def _spent(run: Trace, by: str) -> tuple[Costs, dict[str, Costs]]:

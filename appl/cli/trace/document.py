@@ -33,9 +33,9 @@ def write(path: Path, salvage: bool, begins: Callable[[], None], most: int = 0) 
             out(text, end="")
 
 
-def of_call(call: RecordedCall) -> Iterator[str]:
+def of_call(run: Trace, call: RecordedCall) -> Iterator[str]:
     """The JSON of *call* with the origins of its prompt, indented, in pieces."""
-    yield as_json(call.facts(), indent=2).removesuffix("\n}")
+    yield as_json(run.call_facts(call), indent=2).removesuffix("\n}")
     yield from _indented("messages", (message.as_dict() for message in call.messages or ()))
     spans = ([span._asdict() for span in spans] for spans in call.spans())
     yield from _indented("spans", spans)
@@ -77,7 +77,9 @@ def _document(run: Trace) -> Iterator[str]:
     warnings = ({"address": address, "message": said} for address, said in run.warnings)
     yield from _list("warnings", ([as_json(warning)] for warning in warnings))
     yield f'  "seconds": {as_json(elapsed.seconds)},\n'
-    yield f'  "totals": {as_json(totals.as_data())}\n}}\n'
+    yield from _list("failures", ([as_json(each.as_data())] for each in run.failures.values()))
+    sums = {**totals.as_data(), **run.failure_counts().as_data()}
+    yield f'  "totals": {as_json(sums)}\n}}\n'
 
 
 def _list(name: str, items: Iterable[Iterable[str]]) -> Iterator[str]:
@@ -97,11 +99,11 @@ def _calls(run: Trace, totals: Totals, elapsed: Elapsed, texts: _Texts) -> Itera
     for call in run.calls:
         totals.add(call)
         elapsed.add(call)
-        yield _call(call, texts)
+        yield _call(run, call, texts)
 
 
-def _call(call: RecordedCall, texts: _Texts) -> Iterator[str]:
-    yield f'{as_json(call.facts())[:-1]}, "messages": ['
+def _call(run: Trace, call: RecordedCall, texts: _Texts) -> Iterator[str]:
+    yield f'{as_json(run.call_facts(call))[:-1]}, "messages": ['
     links = call.messages.links() if call.messages is not None else []
     for i, link in enumerate(links):
         yield ", " + texts.of(link.message) if i else texts.of(link.message)

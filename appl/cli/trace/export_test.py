@@ -21,6 +21,7 @@ from appl.cli.display import PlainDisplay
 from appl.cli.target import UsageError
 from appl.cli.terminal import report_done, to_stderr
 from appl.cli.trace.recorded_program import RecordedProgram, opened
+from appl.extras import pytest_missing
 from appl.session.replaying import checked, replay_session
 from appl.session.session import shown
 from appl.tracing import Replayer, Trace, tape
@@ -62,6 +63,8 @@ def command(given: Options) -> None:
     file.write_text(text, "utf-8")
     data = {"test": str(file), "tape": str(path), "calls": len(trace.calls)}
     done = f"wrote {shown(file)} and {shown(path)}; run it with `pytest {shown(file)}`"
+    if first := pytest_missing():
+        done += f", after `{first}`"
     report_done(given.json, data, done)
 
 

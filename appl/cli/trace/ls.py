@@ -12,7 +12,7 @@ from typing import TypeVar
 from appl.cli import parameters
 from appl.cli.commands import Options, WordChoice, appl_command, argument, option, switch
 from appl.cli.target import UsageError
-from appl.cli.terminal import bytes_shown, columns, one_line, print_found, say
+from appl.cli.terminal import bytes_shown, columns, counted, one_line, print_found, say
 from appl.config import load
 from appl.price import total
 from appl.tracing.keeping import index
@@ -31,7 +31,7 @@ T = TypeVar("T")
 @option("--since", metavar="TIME", help="began then or later")
 @option("--until", metavar="TIME", help="began before")
 @option("--model", metavar="NAME", help="asked a model with this in its name")
-@switch("--failed", help="failed, crashed, or a call in it failed")
+@switch("--failed", help="failed, crashed, or something in it failed")
 @option("--min-cost", type=float, metavar="X", help="spent at least so much")
 @option("--min-calls", type=int, metavar="N", help="made at least so many calls")
 @option("--sort", type=WordChoice(ORDERS), default="began", help="the order of the list")
@@ -97,6 +97,8 @@ def _table(runs: list[RunRow], order: str) -> list[tuple[str, ...]]:
         ("CALLS", lambda row: str(row.calls)),
         ("TOKENS", _tokens),
     ]
+    if any(map(_failed, runs)):
+        shown.append(("FAILED", lambda row: _failed(row) or "-"))
     if any(row.cost or row.unpriced for row in runs):
         shown.append(("COST", lambda row: total(row.cost, row.unpriced)))
     if order == "size":
@@ -116,6 +118,12 @@ def _cells(row: RunRow, shown: list[Column]) -> tuple[str, ...]:
 def _state(row: RunRow) -> str:
     marks = [word for word, held in (("kept", row.kept), ("imported", row.imported)) if held]
     return ", ".join([row.state, *marks])
+
+
+def _failed(row: RunRow) -> str:
+    """What failed in the run, in few words."""
+    calls = [counted(row.failed, "call")] if row.failed else []
+    return ", ".join([*row.failures.brief(), *calls])
 
 
 def _tokens(row: RunRow) -> str:

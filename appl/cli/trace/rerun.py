@@ -15,7 +15,7 @@ from appl.cli.display import display
 from appl.cli.overrides import new_trace, pairs, settings_of, with_settings
 from appl.cli.run_options import trace_file
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, one_line, out, print_value, say, to_stderr
+from appl.cli.terminal import as_json, one_line, out, print_value, say, say_next, to_stderr
 from appl.cli.trace import recorded_program
 from appl.errors import InvalidOption
 from appl.session.blocks import settled
@@ -31,7 +31,8 @@ _WIDTH = 200
 
 @appl_command(
     "rerun",
-    example="appl trace rerun last\nappl trace rerun last --set '*.temperature=0' --dry-run",
+    example="appl trace rerun last --anew failed\n"
+    "appl trace rerun last --set '*.temperature=0' --dry-run",
 )
 @parameters.recorded_program
 @parameters.another_program
@@ -53,7 +54,7 @@ _WIDTH = 200
     "--anew",
     multiple=True,
     metavar="CALL",
-    help="ask this call whatever was recorded; may be repeated",
+    help="ask this call whatever was recorded, or all that 'failed'; may be repeated",
 )
 @switch("--keep-failures", help="calls that failed then fail again, unasked")
 @switch("--dry-run", help="only say which calls would be asked, and their cost")
@@ -66,7 +67,9 @@ def command(given: Options) -> None:
 
     A call with the same content as a recorded one gets the recorded answer: first of its place,
     then of its frame, then of the whole run. The others are asked. The run gets a trace of its own.
-    CALL is an address as `appl trace show` prints it, or a pattern with * and ?. The arguments of a
+    CALL is an address as `appl trace show` prints it, or a pattern with * and ?. The word failed
+    after --anew stands for failed calls, answers that their type refused, and the calls of map
+    items that raised; in such items, failed tools run again too. The arguments of a
     script are not recorded; give them after --.
     """
     trace, program = recorded_program.opened(given)
@@ -144,9 +147,13 @@ def _rerun(rerunner: Rerunner, program: recorded_program.RecordedProgram, given:
     print_value(given.json, value, data)
     for line in () if given.quiet or given.json else report.lines():
         say(f"appl: {one_line(line, _WIDTH)}")
+    if not (given.quiet or given.json):
+        say_next(given.session.failures_line())
 
 
 def _check_used(rerunner: Rerunner) -> None:
     unused = rerunner.unused()
     if unused:
         say(f"appl: no call was {', '.join(unused)}; `appl trace show` lists them")
+    if rerunner.nothing_failed():
+        say(f"appl: nothing failed in {rerunner.trace.path.stem}, so --anew failed asks nothing")

@@ -9,6 +9,7 @@ import itertools
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from appl.tracing import Attempt, RecordedCall, ToolUse, Trace
 from appl.tracing.explaining import run_summary as summary, steps
 from appl.tracing.format import sampling
 from appl.tracing.format.allowance import Written
+from appl.tracing.format.failures import ITEM
 from appl.tracing.reading.lazy import opened_lazily
 from appl.tracing.reading.trace import jsonable
 
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from appl.tracing.reading.spans import Span
 
 _WIDTH, _ORIGIN = 60, 40
-_MOST, _HINTED = 200, 10_000
+_MOST, _HINTED, _FAILURES = 200, 10_000, 10
 _TOKENS = (
     ("prompt_tokens", "prompt tokens"),
     ("cached_tokens", "of them cached"),
@@ -84,8 +86,9 @@ def _show_call(given: Options, path: Path, address: str) -> None:
     with opened_lazily(path, salvage=given.salvage) as run:
         call, written = _call(run, address), Written(path.stat().st_size)
         if isinstance(call, RecordedCall):
-            lines = (f"{line}\n" for line in _whole(call, given.plain))
-            for text in document.gathered(document.of_call(call) if given.json else lines, written):
+            lines = (f"{line}\n" for line in _whole(run, call, given.plain))
+            parts = document.of_call(run, call) if given.json else lines
+            for text in document.gathered(parts, written):
                 out(text, end="")
         else:
             out(as_json(call.as_data(), indent=2) if given.json else "\n".join(_whole_tool(call)))
@@ -130,6 +133,7 @@ def _run_lines(found: Summary) -> Iterator[str]:
     if found.tools:
         failed = f", {found.tools_failed} failed" if found.tools_failed else ""
         yield f"  tools    {found.tools} called{failed}"
+    yield from _failures(trace)
     if len(trace.incarnations) > 1:
         yield f"  resumed  {counted(len(trace.incarnations) - 1, 'time')}"
     if trace.error is not None and trace.state == "finished" and trace.reason != "interrupted":
@@ -140,10 +144,31 @@ def _run_lines(found: Summary) -> Iterator[str]:
         where = f"{address}: " if address else ""
         yield f"  warning  {one_line(where + message, 200)}"
     yield ""
-    yield from tree.lines(found, outcome)
+    yield from tree.lines(found, partial(_outcome_in, trace))
     if found.more:
         yield f"… and {found.more} more calls; --all shows them. By function:"
         yield from tree.by_function(found)
+
+
+def _failures(trace: Trace) -> Iterator[str]:
+    """What failed besides calls, the first of it with its errors, and how to ask it again."""
+    counts = trace.failures.counts()
+    if not counts.again:
+        return
+    yield f"  failed   {', '.join(counts.words(trace.reason == 'finished'))}"
+    shown = [
+        each for each in trace.failures.values() if each.kind == ITEM or not counts.items_failed
+    ]
+    for each in shown[:_FAILURES]:
+        yield f"           {one_line(f'{each.address}: {_error(each.error)}', 150)}"
+    if len(shown) > _FAILURES:
+        yield f"           … and {len(shown) - _FAILURES} more"
+    again = f"appl trace rerun {trace.path.stem} --anew failed"
+    yield term_safe(f"           `{again}` asks only those again")
+
+
+def _error(error: BaseException | None) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _state(trace: Trace) -> str:
@@ -170,6 +195,12 @@ def sums_line(totals: dict[str, object]) -> str:
         if totals.get(key)
     ]
     return "; ".join([", ".join(counts) or "none", ", ".join(named)])
+
+
+def _outcome_in(trace: Trace, call: RecordedCall | ToolUse) -> str:
+    """The outcome of a call of *trace*, on one line, and why its type refused the answer."""
+    refused = trace.failures.get(call.address) if isinstance(call, RecordedCall) else None
+    return f"refused: {outcome(call)}" if refused is not None else outcome(call)
 
 
 def outcome(call: RecordedCall | ToolUse) -> str:
@@ -221,7 +252,8 @@ def _tool_outcome(used: ToolUse) -> str:
 
 
 def _whole_tool(used: ToolUse) -> Iterator[str]:
-    yield term_safe(f"{used.address}  {used.outcome or 'in flight'}, {_took(used)}")
+    ended = "failed" if used.has_failed else used.outcome or "in flight"
+    yield term_safe(f"{used.address}  {ended}, {_took(used)}")
     yield term_safe(f"  tool     {used.name}, {used.effect}, {used.where or '-'}")
     if used.masked:
         yield term_safe(f"  masked   {', '.join(used.masked)}")
@@ -232,8 +264,8 @@ def _whole_tool(used: ToolUse) -> Iterator[str]:
         yield f"\n[{type(used.error).__name__}]\n{term_safe(str(used.error))}"
 
 
-def _whole(call: RecordedCall, plain: bool) -> Iterator[str]:
-    yield term_safe(f"{call.address}  {call.ended_as or 'in flight'}, {_took(call)}")
+def _whole(run: Trace, call: RecordedCall, plain: bool) -> Iterator[str]:
+    yield term_safe(f"{call.address}  {run.outcome_of(call)}, {_took(call)}")
     origin = place(call.where) or "-"
     yield term_safe(f"  asked    {origin}, model {call.model or '-'}, {_sampling(call)}")
     if call.response is not None and call.response.model not in ("", call.model):
@@ -262,6 +294,9 @@ def _whole(call: RecordedCall, plain: bool) -> Iterator[str]:
         else:
             yield from _with_origins(message.content, origins)
     yield from _answers(call)
+    refused = run.failures.get(call.address)
+    if refused is not None:
+        yield f"  refused  {one_line(str(refused.error), 400)}"
 
 
 def _times(call: RecordedCall) -> Iterator[str]:

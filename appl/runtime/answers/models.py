@@ -235,6 +235,8 @@ class Models:
         if slash and head in self._named_backends:
             return Model(head, rest)
         own = name == self._usual or name in self._profile.models
+        if slash and not own:
+            check_backend(name, self.reserved, self.backend)
         if self._find is None or (own and not (slash and head in self.reserved)):
             return Model(None, name)
         found = self._find(name)
@@ -271,6 +273,22 @@ def similar(name: str, known: Iterable[str], names: Iterable[str] = ()) -> str:
     so that the name of a real model never leads to an unrelated one.
     """
     return nearest(name, names) or nearest(name, known, _VERY_LIKE)
+
+
+def check_backend(name: str, backends: Collection[str], own: str) -> None:
+    """Refuse a *name* that begins with a slip of the name of one of *backends*.
+
+    *own* is the backend that a model of this very name would be of. Raises ``ModelNotFound``.
+    """
+    head, _, rest = name.partition("/")
+    if head in backends or not backends:
+        return
+    close = get_close_matches(head.lower(), list(backends), n=1, cutoff=_VERY_LIKE)
+    if close:
+        raise ModelNotFound(
+            f"there is no backend {head!r}; did you mean '{close[0]}/{rest}'? (a model of {own!r} "
+            f"with this very name is written '{own}/{name}')"
+        )
 
 
 def written_elsewhere(name: str, backends: Collection[str]) -> str:

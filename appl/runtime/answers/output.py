@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from appl.runtime.answers.shape import Mismatch, Shape
 from appl.runtime.answers.stream import Stream
 from appl.runtime.answers.text import Text
 from appl.runtime.concurrency.promise import Error, Typed
+from appl.runtime.event import Failed
 
 ASKS = 3
 _LONG = 1 << 14  # characters that take the loop more time than another thread
@@ -155,7 +157,16 @@ class TypedAnswer(MultiCall):
             self._open = [self._ask_again(each, problem) for each, problem in wrong]
             self.ask(*(each.source for each in self._open))
         else:
+            self._refuse(wrong)
             self.finish(Error(self._error(*wrong[0])))
+
+    def _refuse(self, wrong: list[tuple[_Open, Mismatch]]) -> None:
+        """Report the answers that are none of the type, and are not asked for again."""
+        for each, problem in wrong:
+            *_, last = each.source.calls()
+            error = self._error(each, problem)
+            at = time.monotonic_ns()
+            self.run.reporter.emit(Failed(last.address, "answer", error, self.address, 0, at))
 
     def _complete(self) -> None:
         places = range(len(self._samples))

@@ -5,6 +5,7 @@ Invariant: it is equal to, hashes and pickles as its characters.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,8 @@ class Text(Answer):
         return text
 
     def __str__(self) -> str:
+        if not self and self._sample.tool_calls and self._tools is not None:
+            _tell_of_tools(self._address, self._sample.tool_calls[0].name)
         return self
 
     # a program may mean the future that stood here before ordinary code got the finished text
@@ -152,6 +155,23 @@ class Text(Answer):
 
     def __reduce__(self) -> tuple[object, ...]:
         return str, (str.__str__(self),)
+
+
+_told_of_tools: set[str] = set()
+"""The addresses of the answers of which the user was told that they are empty."""
+
+
+def _tell_of_tools(address: str, name: str) -> None:
+    """Say why an answer is empty, once in a process: the model called a tool."""
+    if _told_of_tools:
+        return
+    _told_of_tools.add(address)
+    line = (
+        f"appl: {address}: this answer is empty, as the model calls the tool {name!r} and nobody "
+        "has run it; write gen_with_tools(tools=[…]) in place of gen(tools=[…]), or run it with "
+        "answer.run_tool_calls()"
+    )
+    print(line, file=sys.stderr)
 
 
 def _no_attribute(name: str, typed: object) -> str:

@@ -38,10 +38,10 @@ class Completed(Generic[R]):
         self._signal: Signal | None = None
         self._start_more()
 
-    def one_over(self, pending: Promise) -> None:
-        """Note that an item is over, by the end of *pending*; on the thread of ``hub``."""
+    def one_over(self, item: Item, end: Promise) -> None:
+        """Note that *item* is over, by *end*; on the thread of ``hub``."""
         self._ended += 1
-        self._over.append(pending)
+        self._over.append(end)
         # Taken away before it is set: the reader goes on later, and makes a new one if it has to
         # wait again. Items that end until then only add to the queue.
         signal, self._signal = self._signal, None

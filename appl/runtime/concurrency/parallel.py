@@ -25,7 +25,7 @@ from typing import (
 
 from appl import fallback, services
 from appl.compiler.names import program_of
-from appl.errors import InvalidOption
+from appl.errors import CallCancelled, InvalidOption
 from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, run_on, strand_here, wait
 from appl.runtime.concurrency.future import Future
@@ -36,8 +36,8 @@ from appl.runtime.concurrency.running import Running
 from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.concurrency.structure import cancel_all
 from appl.runtime.concurrency.task import Task, context_for
-from appl.runtime.event import ScopeEntered
-from appl.runtime.frame import Frame, here
+from appl.runtime.event import Failed, ScopeEntered
+from appl.runtime.frame import Frame, FrameRun, here
 from appl.runtime.resolve import resolve, taking_futures
 from appl.runtime.world import Moment
 
@@ -324,13 +324,22 @@ def _elsewhere(
     )
 
 
+def report_failed_item(
+    run: FrameRun | None, address: str, error: BaseException, first: str, items: int
+) -> None:
+    """Report that the item at *address* raised *error*; one that was cancelled has not failed."""
+    if run is not None and isinstance(error, Exception) and not isinstance(error, CallCancelled):
+        at = time.monotonic_ns()
+        run.reporter.emit(Failed(address, "item", error, first, items, at))
+
+
 class ItemOwner(Protocol):
     """The starter of an item, on ``hub``."""
 
     hub: Hub
 
-    def one_over(self, pending: Promise) -> None:
-        """Note that an item is over, by the end of *pending*; on the thread of ``hub``."""
+    def one_over(self, item: Item, end: Promise) -> None:
+        """Note that *item* is over, by *end*; on the thread of ``hub``."""
 
 
 class Item:
@@ -363,7 +372,7 @@ class Item:
                 break
             pending = outcome.value._pending
         self.over = True
-        self._map.one_over(pending)
+        self._map.one_over(self, pending)
 
     def wake(self, pending: Promise) -> None:
         """Go on: *pending* was delivered at home."""
@@ -391,6 +400,7 @@ class _Map:
         self._ended = 0
         self._signal: Signal | None = None
         self._as_recorded = False
+        self._run: FrameRun | None = None
 
     def begins_as_recorded(self) -> None:
         """Begin only the items that had begun in the record, and the others when they are needed.
@@ -399,7 +409,7 @@ class _Map:
         """
         caller = here(lambda: _name(self._f))
         self._as_recorded = True
-        self._caller, self._name = caller, name_of(self._f)
+        self._caller, self._name, self._run = caller, name_of(self._f), caller.run
         self._first = caller.counts.get(self._name, 0)
 
     def _start_next(self) -> None:
@@ -426,6 +436,8 @@ class _Map:
         self._items.append(item)
 
     def _start(self, index: int) -> None:
+        if self._run is None:
+            self._run = here(lambda: _name(self._f)).run
         pending = start(self._f, self._every[index], {})
         item = Item(self, pending)
         self._items[index:] = [item, *self._items[index + 1 :]]
@@ -441,10 +453,19 @@ class _Map:
         self._start(index)
         counts[self._name] = after
 
-    def one_over(self, pending: Promise) -> None:
-        """Note that an item is over, by the end of *pending*; on the thread of ``hub``."""
+    def one_over(self, item: Item, end: Promise) -> None:
+        """Note that *item* is over, by *end*; on the thread of ``hub``."""
         self._ended += 1
-        self._progress.step(pending)
+        self._progress.step(end)
+        if isinstance(end.outcome, Error):
+            first = (self._items[0] if self._items else None) or item
+            report_failed_item(
+                self._run,
+                item.pending.address,
+                end.outcome.error,
+                first.pending.address,
+                len(self._every) if self._collect else 0,
+            )
         signal, self._signal = self._signal, None
         if signal is not None:
             signal.conclude(Value(None))

@@ -218,8 +218,7 @@ class Summary:
             total.add(call)
         if isinstance(call, ToolUse):
             self.tools += 1
-            failed = call.message is not None and call.message.has_error
-            self.tools_failed += failed or call.outcome == "failed"
+            self.tools_failed += call.has_failed
         else:
             self.totals.add(call)
             self.costs.add(call)
@@ -327,6 +326,7 @@ class _SummaryBuilder(Builder):
         past = self._past.pop(call.address, None)
         if past is not None:
             self._summary.forget(call.address, past)
+            self._trace.failures.begun_again(call.address)
         self._summary.began(call)
 
     def _message(self, message: table.MessageRecord) -> None:
@@ -440,6 +440,10 @@ class _SummaryBuilder(Builder):
     def _observation(self, seen: table.ObservationRecord) -> None:
         super()._observation(seen)
         self._summary.last_us = max(self._summary.last_us, self._observations.pop().at)
+
+    def _failure(self, failed: table.FailureRecord) -> None:
+        super()._failure(failed)
+        self._summary.last_us = max(self._summary.last_us, failed.at)
 
     def _warning(self, warning: table.WarningRecord) -> None:
         if len(self._trace.warnings) < _WARNINGS:

@@ -265,6 +265,22 @@ class ToolEndRecord(NamedTuple):
     at: Micros
 
 
+class FailureRecord(NamedTuple):
+    """An answer was refused by its type for the last time, or an item of a map raised (``kind``).
+
+    ``of`` is the address of the first call that asked for the answer, or of the first item of the
+    map, which has so many ``items``; 0 where that is not known.
+    """
+
+    tag: Literal["J"]
+    address: Address
+    kind: Word
+    error: Annotated[Any, Content.ERROR, "error"]
+    of: Address
+    items: Count
+    at: Micros
+
+
 class ObservationRecord(NamedTuple):
     """A program saw something of the outside world: ``kind`` says what."""
 
@@ -304,7 +320,7 @@ Record = (
     HeaderRecord | ProcessRecord | FileRecord | LineRecord | ScopeRecord | PieceRecord
     | MediumRecord | MessageRecord | LongerRecord | PromptRecord | ParametersRecord | StartRecord
     | DispatchRecord | RetryRecord | ChunksRecord | EndRecord | DeliveryRecord | ToolStartRecord
-    | ToolEndRecord | ObservationRecord | WarningRecord | CloseRecord
+    | ToolEndRecord | FailureRecord | ObservationRecord | WarningRecord | CloseRecord
 )  # fmt: skip
 Kind = type[Any]
 """The class of a record."""

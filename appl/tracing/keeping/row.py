@@ -12,6 +12,7 @@ from types import UnionType
 
 from appl.errors import TraceError
 from appl.tracing.explaining import costs
+from appl.tracing.format.failures import FailureCounts
 from appl.tracing.keeping.keep_marks import is_kept
 from appl.tracing.reading import runs
 from appl.tracing.reading.trace import Trace, jsonable
@@ -58,6 +59,11 @@ class RunRow:
     def unpriced(self) -> int:
         """The number of answers whose cost is not known: ``cost`` is without them."""
         return _count(self.totals.get("cost_unknown"))
+
+    @property
+    def failures(self) -> FailureCounts:
+        """What failed besides calls, as far as the run says."""
+        return FailureCounts.of_data(self.totals)
 
     @property
     def kept(self) -> bool:
@@ -121,7 +127,7 @@ def _from_summary(row: RunRow, summary: runs.RunSummary, paid: costs.Costs | Non
 
 def _from_trace(row: RunRow, trace: Trace) -> None:
     state = (trace.reason or "finished") if trace.state == "finished" else trace.state
-    _fill(row, state, trace.header, trace.totals().as_data())
+    _fill(row, state, trace.header, trace.sums())
     began = trace.began()
     row.began, row.seconds = began.isoformat() if began else "", trace.seconds()
     _costs(row, costs.of(trace))
@@ -136,7 +142,7 @@ def _fill(row: RunRow, state: str, head: Mapping[str, object], totals: dict[str,
     row.state, row.program = state, str(head.get("program") or "")
     parent = head.get("parent")
     row.parent = str(parent.get("run") or "") if isinstance(parent, dict) else str(parent or "")
-    row.totals = jsonable(totals)
+    row.totals = jsonable({**totals, **FailureCounts.of_data(totals).as_data()})
     row.calls, row.failed = _count(totals.get("calls")), _count(totals.get("failed"))
     tokens = totals.get("tokens")
     names = ("prompt_tokens", "completion_tokens")

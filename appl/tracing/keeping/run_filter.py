@@ -44,8 +44,9 @@ class RunFilter:
     """Conditions on runs; a field that is not given sets none.
 
     ``program`` may hold ``*``. ``model`` is a part of a model's name. ``failed`` asks for runs that
-    failed, crashed, or in which a call failed. ``cost`` is in millionths. ``words`` must all be in
-    the names of run, program and models.
+    failed or crashed, or in which a call, an item of a map or a tool failed, or an answer was
+    refused. ``cost`` is in millionths. ``words`` must all be in the names of run, program and
+    models.
     """
 
     program: str | None = None
@@ -66,7 +67,7 @@ class RunFilter:
                 not self.states or row.state in self.states,
                 self._in_time(row),
                 self.model is None or any(self.model in name for name in row.models),
-                not self.failed or row.failed > 0 or row.state in ("failed", "crashed"),
+                not self.failed or _has_failed(row),
                 self.cost is None or (row.cost is not None and row.cost >= self.cost),
                 self.calls is None or row.calls >= self.calls,
                 self._named(row),
@@ -86,6 +87,11 @@ class RunFilter:
     def _named(self, row: RunRow) -> bool:
         names = " ".join((row.name, row.program, *row.models)).casefold()
         return all(word.casefold() in names for word in self.words)
+
+
+def _has_failed(row: RunRow) -> bool:
+    parts = row.failed > 0 or any(row.failures.as_data().values())
+    return parts or row.state in ("failed", "crashed")
 
 
 def found(

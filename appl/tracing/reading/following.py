@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from appl.tracing.format import table
 from appl.tracing.format.allowance import DecodingAllowance
 from appl.tracing.format.store import TraceScan, is_tape, regular_file
 from appl.tracing.reading.tooluse import ToolUse
@@ -56,6 +57,7 @@ class Following:
         return touched
 
     def _take(self) -> list[str]:
+        self._builder.touch_failed()
         touched, self._builder.touched = list(self._builder.touched), {}
         return touched
 
@@ -80,6 +82,7 @@ class _TouchedAddresses(Builder):
 
     def __init__(self, trace: Trace, allowance: DecodingAllowance) -> None:
         self.touched: dict[str, None] = {}
+        self._failed: set[str] = set()
         super().__init__(trace, allowance)
 
     def _add(self, call: RecordedCall) -> None:
@@ -94,6 +97,21 @@ class _TouchedAddresses(Builder):
     def _tool(self, *fields: Any) -> None:
         super()._tool(*fields)
         self.touched[next(reversed(self._tools))] = None
+
+    def _failure(self, failed: table.FailureRecord) -> None:
+        super()._failure(failed)
+        self._failed.add(failed.address)
+
+    def touch_failed(self) -> None:
+        """Note the calls that have failed by a refusal, or with the item around them."""
+        if self._failed:
+            self.touched.update((at, None) for at in self._by_address if self._is_failed(at))
+            self._failed.clear()
+
+    def _is_failed(self, address: str) -> bool:
+        while address and address not in self._failed:
+            address = address.rpartition("/")[0]
+        return bool(address)
 
     def _use(self, reference: object) -> ToolUse | None:
         found = super()._use(reference)

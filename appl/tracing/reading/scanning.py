@@ -60,6 +60,7 @@ class PlacesScan(Builder):
             table.DeliveryRecord: self._note_delivery,
             table.ToolStartRecord: self._note_tool,
             table.ToolEndRecord: self._note_result,
+            table.FailureRecord: lambda fields, _: self._failure(as_record(fields)),
             table.ObservationRecord: self._note_observation,
             table.WarningRecord: lambda _, place: places.warnings.append(place),
             table.CloseRecord: self._note_close,
@@ -123,7 +124,10 @@ class PlacesScan(Builder):
         self._known.calls[number] = self._began(self._places.calls, scope, leaf, place)
 
     def _began(self, entries: Entries, scope: object, leaf: object, place: int) -> int:
-        entry = entries.begin(self._address_of(scope, leaf), place)
+        address = self._address_of(scope, leaf)
+        if self._trace.failures and address in entries.now:
+            self._trace.failures.begun_again(address)
+        entry = entries.begin(address, place)
         entries.speak(entry, place, self._positions)
         self._positions += 1
         return entry

@@ -53,6 +53,11 @@ class ToolUse(RecordedStep):
     effect: str = "effect"
     message: Message | None = None
 
+    @property
+    def has_failed(self) -> bool:
+        """True if its result is an error, of which the model may have been told."""
+        return self.outcome == "failed" or (self.message is not None and self.message.has_error)
+
     def as_data(self) -> dict[str, object]:
         """The call as JSON-ready data."""
         error = self.error

@@ -36,6 +36,7 @@ from appl.prompt.notebook import Bundle
 from appl.tracing.format import block, codec, keys, record, table
 from appl.tracing.format.allowance import RECORD, DecodingAllowance, of_file
 from appl.tracing.format.chunks import Texts, check, rebuilt, texts_of
+from appl.tracing.format.failures import Failure, FailureCounts, Failures
 from appl.tracing.format.record import checked, optional, word
 from appl.tracing.format.sealing import REDACTED, Sealer
 from appl.tracing.format.store import State, TraceScan, is_tape, regular_file
@@ -262,7 +263,8 @@ class Trace:
 
     ``tools`` are the calls of tools, by address. ``torn`` is the size of a last group that a crash
     cut off; ``moments`` counts deliveries and observations together, in whose order a replay tells
-    them again. ``earlier`` are records of calls that a later process began again.
+    them again. ``failures`` are refused answers and failed items, by address.
+    ``earlier`` are records of calls that a later process began again.
     """
 
     path: Path
@@ -281,6 +283,7 @@ class Trace:
     moments: int = 0
     by_address: Mapping[str, RecordedCall] = field(default_factory=dict)
     tools: Mapping[str, ToolUse] = field(default_factory=dict)
+    failures: Failures = field(default_factory=Failures)
     earlier: Sequence[RecordedCall] = field(default_factory=list)
     key: keys.RunKey | None = field(default=None, repr=False)
 
@@ -339,6 +342,22 @@ class Trace:
         """The sums over all calls."""
         return combined(self.totals_by_model().values())
 
+    def failure_counts(self) -> FailureCounts:
+        """How many answers were refused, and how many items of maps and tools failed."""
+        return self.failures.counts(sum(used.has_failed for used in self.tools.values()))
+
+    def sums(self) -> dict[str, object]:
+        """The sums over all calls, and what else failed, as JSON-ready data."""
+        return {**self.totals().as_data(), **self.failure_counts().as_data()}
+
+    def outcome_of(self, call: RecordedCall) -> str:
+        """The outcome of *call* that users are shown: ``rejected`` if its type refused the answer
+        and it was not asked for again.
+        """
+        if call.response is not None and call.address in self.failures:
+            return "rejected"
+        return call.ended_as or "in flight"
+
     def totals_by_model(self) -> dict[str, Totals]:
         """The sums over the calls, by the model that they asked for."""
         return by_model(self.calls, self.earlier)
@@ -377,14 +396,23 @@ class Trace:
             "header": jsonable(self.header),
         }
 
+    def call_facts(self, call: RecordedCall) -> dict[str, Any]:
+        """*call* as JSON-ready data without its messages; a refused answer is ``rejected``."""
+        data = call.facts()
+        refused = self.failures.get(call.address) if call.response is not None else None
+        if refused is not None:
+            data |= {"outcome": "rejected", "error": error_data(refused.error)}
+        return data
+
     def as_data(self) -> dict[str, Any]:
         """The whole trace as JSON-ready data."""
         return {
             **self.facts(),
             "seconds": self.seconds(),
-            "totals": self.totals().as_data(),
+            "totals": self.sums(),
+            "failures": [failure.as_data() for failure in self.failures.values()],
             "scopes": [scope_data(scope) for scope in self.scopes],
-            "calls": [call.as_data() for call in self.calls],
+            "calls": [{**call.as_data(), **self.call_facts(call)} for call in self.calls],
             "tools": [used.as_data() for used in self.tools.values()],
             "observations": [observation_data(seen) for seen in self.observations],
             "warnings": [{"address": a, "message": m} for a, m in self.warnings],
@@ -498,6 +526,7 @@ class Builder:
             table.DeliveryRecord: self._delivery,
             table.ToolStartRecord: self._tool,
             table.ToolEndRecord: self._result,
+            table.FailureRecord: self._failure,
             table.ObservationRecord: self._observation,
             table.WarningRecord: self._warning,
             table.CloseRecord: self._close,
@@ -830,6 +859,7 @@ class Builder:
         before = self._by_address.pop(call.address, None)
         if before is not None:
             self._earlier.append(before)
+            self._trace.failures.begun_again(call.address)
         self._by_address[call.address] = call
 
     def _address(self, reference: object) -> str:
@@ -990,6 +1020,16 @@ class Builder:
             )
         )
         self.deliveries += 1
+
+    def _failure(self, failed: table.FailureRecord) -> None:
+        address, of = checked(str, failed.address), checked(str, failed.of)
+        self._allowance.spend(2 * RECORD + 4 * (len(address) + len(of)))
+        items, at = checked(int, failed.items), checked(int, failed.at)
+        if not 0 <= items < _MANY:
+            raise ValueError(f"a map has {items} items")
+        error = self._error(failed.error)
+        made = Failure(address, word(failed.kind), of, items, at, error)
+        self._trace.failures[address] = made
 
     def _warning(self, warning: table.WarningRecord) -> None:
         message = checked(str, warning.message)

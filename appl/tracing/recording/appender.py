@@ -15,11 +15,13 @@ from appl.runtime.event import (
     ChunksDelivered,
     Delivered,
     Event,
+    Failed,
     RunEnded,
     ScopeEntered,
     ToolStarted,
     Warned,
 )
+from appl.tracing.format.failures import Failures, RunningFailures
 from appl.tracing.format.totals import RunningTotals
 from appl.tracing.recording.encoder import Begun
 from appl.tracing.recording.recorder import Recorder
@@ -27,7 +29,7 @@ from appl.tracing.recording.recorder import Recorder
 if TYPE_CHECKING:
     from appl.tracing.reading.trace import Trace
 
-_QUIET = (ScopeEntered, CallStarted, Delivered, ChunksDelivered, Warned)
+_QUIET = (ScopeEntered, CallStarted, Delivered, ChunksDelivered, Failed, Warned)
 """What is written only with what comes of it, or with the end of the run."""
 
 
@@ -64,6 +66,9 @@ class Appender(Recorder):
         trace = resumer.trace
         took = round(trace.seconds() * 1e6)
         self.encoder.totals = RunningTotals(trace.totals_by_model(), took)
+        failed = (used.address for used in trace.tools.values() if used.has_failed)
+        self.encoder.failures = RunningFailures.of(trace.failures.values(), failed)
+        self._failures = Failures(trace.failures)
 
     @property
     def begun(self) -> bool:
@@ -98,12 +103,14 @@ class Appender(Recorder):
             self._begin()
             if isinstance(event, CallStarted):
                 self._replaces(event.address)
-            super().on_event(event)
+            if not isinstance(event, Failed) or event.address not in self._failures:
+                super().on_event(event)
 
     def _replaces(self, address: str) -> None:
         """A call that is begun again is not counted as it ended then."""
         before = self._resumer.trace.by_address.get(address)
-        if before is not None and before.started is not None:
+        if before is not None:
+            self._failures.begun_again(address)
             self.writer.append(Begun(before), 0)
 
     def _begin(self) -> None:

@@ -33,6 +33,7 @@ from appl.runtime.event import (
     CallStarted,
     ChunksDelivered,
     Delivered,
+    Failed,
     Observed,
     ScopeEntered,
     ToolEnded,
@@ -40,6 +41,7 @@ from appl.runtime.event import (
     Warned,
 )
 from appl.tracing.format import chunks, codec, record, table
+from appl.tracing.format.failures import Failure, RunningFailures
 from appl.tracing.format.table import MASKED
 from appl.tracing.format.totals import RunningTotals
 from appl.tracing.recording.memo import WrittenContent
@@ -79,6 +81,7 @@ _end_row = table.row(table.EndRecord)
 _delivery_row = table.row(table.DeliveryRecord)
 _tool_start_row = table.row(table.ToolStartRecord)
 _tool_end_row = table.row(table.ToolEndRecord)
+_failure_row = table.row(table.FailureRecord)
 _observation_row = table.row(table.ObservationRecord)
 _warning_row = table.row(table.WarningRecord)
 _close_row = table.row(table.CloseRecord)
@@ -88,7 +91,7 @@ _close_row = table.row(table.CloseRecord)
 class WithError:
     """An event whose error was told when it happened, as plain data."""
 
-    event: AttemptFailed | CallEnded | ToolEnded
+    event: AttemptFailed | CallEnded | ToolEnded | Failed
     error: tuple[Any, ...]
 
 
@@ -122,7 +125,7 @@ class EventEncoder:
 
     def __init__(self, began: int, masker: Masker, redact: Redact | None, whole: bool) -> None:
         self._began, self._masker, self.redact, self._whole = began, masker, redact, whole
-        self.totals = RunningTotals()
+        self.totals, self.failures = RunningTotals(), RunningFailures()
         self._closed = False
         self._packed: list[bytes] = []
         self._records: list[tuple[object, ...]] = []
@@ -511,12 +514,17 @@ class EventEncoder:
     def _with_error(self, item: WithError) -> None:
         event = item.event
         masks: list[str] = []
+        if isinstance(event, Failed):
+            self._has_failed(event, item.error, masks)
+            return
         error = record.error_with(item.error, partial(self._long, masks=masks))
         if isinstance(event, CallEnded):
             self._call_failed(event, error, masks)
         elif isinstance(event, ToolEnded):
             cancelled = isinstance(event.error or CANCELLED, CallCancelled)
             status = record.CANCELLED if cancelled else record.FAILED
+            if not cancelled:
+                self.failures.tools.add(event.address)
             self._tool_result(event, status, error, masks)
         else:
             assert isinstance(event, AttemptFailed)
@@ -622,6 +630,7 @@ class EventEncoder:
 
     def _tool_started(self, event: ToolStarted) -> None:
         masks: list[str] = []
+        self.failures.tools.discard(event.address)
         scope, _, leaf = event.address.rpartition("/")
         file = None
         if event.file is not None:
@@ -650,11 +659,24 @@ class EventEncoder:
 
     def _tool_ended(self, event: ToolEnded) -> None:
         assert event.message is not None
+        if event.message.has_error:
+            self.failures.tools.add(event.address)
         self._tool_result(event, record.ANSWERED, self._message(event.message), [])
 
     def _tool_result(self, event: ToolEnded, status: int, value: object, masks: list[str]) -> None:
         fields = _tool_end_row(self._call(event.address), status, value, self._at(event.at))
         self._records.append(_masked(fields, masks))
+
+    def _has_failed(self, event: Failed, error: tuple[Any, ...], masks: list[str]) -> None:
+        if self.redact is not None:  # it shows what the model said
+            actual, known, message, *_ = error
+            message = self.redacted(Message("assistant", message), masks).content
+            error = actual, known, message, [message]
+        at, items = self._at(event.at), event.items
+        fields = _failure_row(event.address, event.kind, error, event.of, items, at)
+        self._records.append(_masked(fields, masks))
+        failure = Failure(event.address, event.kind, event.of, items)
+        self.failures.known[event.address] = failure
 
     def _observed(self, event: Observed) -> None:
         masks: list[str] = []
@@ -671,10 +693,14 @@ class EventEncoder:
         self._packed.append(item)
 
     def _begun(self, item: Begun) -> None:
-        self.totals.models[item.call.model].forget(item.call)
+        self.failures.known.begun_again(item.call.address)
+        if item.call.started is not None:
+            self.totals.models[item.call.model].forget(item.call)
 
     def _closing(self, item: Closing) -> None:
         at, totals = self._at(item.at), self.totals.whole.as_data()
+        failures = self.failures.counts().as_data()
+        totals |= {name: count for name, count in failures.items() if count}
         self._records.append(_close_row(item.reason, item.error, at, totals, self.totals.sums()))
         self._closed = True
         raise _Closed

@@ -29,6 +29,7 @@ from appl.runtime.event import (
     CallStarted,
     ChunkArrived,
     Event,
+    Failed,
     Observed,
     RunEnded,
     ScopeEntered,
@@ -38,6 +39,7 @@ from appl.runtime.event import (
 from appl.tracing.format import codec, folders, keys, record, table
 from appl.tracing.format.allowance import unlimited
 from appl.tracing.format.block_file import Fault
+from appl.tracing.format.failures import short_error
 from appl.tracing.format.signing import Owner
 from appl.tracing.format.totals import Totals
 from appl.tracing.recording.encoder import CANCELLED, Closing, EventEncoder, WithError
@@ -375,6 +377,10 @@ def _tool_said(event: ToolEnded) -> Held:
     return event, _WEIGHT + len(event.message.content)
 
 
+def _failed(event: Failed) -> Held:
+    return WithError(event, short_error(event.error)), _WEIGHT
+
+
 def _seen(event: Observed) -> Held:
     value = event.value
     weight = _WEIGHT + (len(value) if isinstance(value, str | bytes) else 0)
@@ -388,6 +394,7 @@ _HOLDS: dict[type, Callable[[Any], Held]] = {
     CallEnded: _answered,
     ToolStarted: _tool_asked,
     ToolEnded: _tool_said,
+    Failed: _failed,
     Observed: _seen,
 }
 

@@ -28,6 +28,7 @@ from appl.runtime.event import (
 from appl.runtime.world import AMOUNTS, LOOP_LIMIT, Go, How, Live, Moment, ToolRequest
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 from appl.tracing.replaying.amending import Amendments, matches
+from appl.tracing.replaying.failed_parts import FAILED, FailedParts
 from appl.tracing.replaying.recall import Recall, strays_first
 from appl.tracing.replaying.replayer import answers
 from appl.tracing.replaying.sequencer import (
@@ -79,10 +80,11 @@ class Rerunner(Recall):
 
     *pins* are answers by address, or pattern of addresses; *sets* options by ``CALL.option``, where
     CALL is an address or a pattern and ``model`` an option too; what *anew* names is asked whatever
-    was recorded. A failure is asked again, unless *keep_failures*. ``begun`` are the calls of
-    this run, ``asked`` those that went live, ``ran`` the tools that did. ``live_patience_s`` is how
-    many seconds live calls are waited for, while nothing else happens, before calls whose place in
-    the record is not certain are answered or asked.
+    was recorded; the word ``failed`` there names what failed (see ``FailedParts``). A failure is
+    asked again, unless *keep_failures*. ``begun`` are the calls of this run, ``asked`` those that
+    went live, ``ran`` the tools that did. ``live_patience_s`` is how many seconds live calls are
+    waited for, while nothing else happens, before calls whose place in the record is not certain
+    are answered or asked.
     """
 
     patience_s = 0.25
@@ -99,6 +101,7 @@ class Rerunner(Recall):
     ) -> None:
         super().__init__(trace)
         self._pins, self._anew = dict(pins or {}), tuple(anew)
+        self._failed = FailedParts(self.trace) if FAILED in self._anew else None
         self.amendments = amendments = Amendments.of(self.trace, sets)
         self.sets, self.amended = amendments.sets, amendments.given
         self._sets = dict(sets or {})
@@ -118,7 +121,8 @@ class Rerunner(Recall):
     def _is_worth(self, call: RecordedCall) -> bool:
         """True if the record of *call* holds an answer that can be given again."""
         kept = call.outcome == "answered" or (self._keep and call.outcome == "failed")
-        return kept and call.started is not None and not call.lost
+        stays = self._failed is None or not self._failed.has(call.address)
+        return kept and stays and call.started is not None and not call.lost
 
     # -- verdicts
 
@@ -155,6 +159,8 @@ class Rerunner(Recall):
         """The recorded result answers the same call at the same place; else the tool runs."""
         used = self.trace.tools.get(address)
         if used is None or used.outcome is None:
+            return Now()
+        if self._failed is not None and used.has_failed and self._failed.in_item(address):
             return Now()
         if used.outcome == "answered" and not tool_difference(used, wanted):
             return Recorded(used)
@@ -202,7 +208,9 @@ class Rerunner(Recall):
             )
 
     def _is_anew(self, address: str) -> bool:
-        return any(matches(pattern, address) for pattern in self._anew)
+        if self._failed is not None and self._failed.has(address):
+            return True
+        return any(matches(pattern, address) for pattern in self._anew if pattern != FAILED)
 
     # -- when all programs wait
 
@@ -418,6 +426,11 @@ class Rerunner(Recall):
 
     def unused(self) -> list[str]:
         """Pins and settings that no call matched."""
-        every = [(key, key) for key in (*self._pins, *self._anew)]
+        named = (key for key in self._anew if key != FAILED)
+        every = [(key, key) for key in (*self._pins, *named)]
         every += [(key, key.rpartition(".")[0]) for key in self._sets]
         return [key for key, calls in every if not any(matches(calls, at) for at in self.begun)]
+
+    def nothing_failed(self) -> bool:
+        """True if what failed was to be asked anew, and nothing had."""
+        return self._failed is not None and not self._failed

@@ -14,7 +14,7 @@ from appl.tracing.reading.trace import RecordedCall, Trace
 
 PAGE = 20_000
 SAID = 80
-OUTCOMES = ("in flight", "answered", "failed", "cancelled")
+OUTCOMES = ("in flight", "answered", "failed", "cancelled", "refused", "in a failed item")
 NUMBERS = (
     "kind",
     "model",
@@ -120,7 +120,7 @@ class Rows:
             self.string(call.model),
             self._file(call.file),
             _known(call.line),
-            _outcome(call.ended_as),
+            _outcome(outcome_of(self.trace, call)),
             _since(begun, call.started),
             _since(begun, asked),
             _since(begun, call.ended),
@@ -137,8 +137,7 @@ class Rows:
         )
 
     def _tool(self, used: ToolUse) -> tuple[int, ...]:
-        failed = used.message is not None and used.message.has_error
-        outcome = 2 if failed else _outcome(used.outcome)
+        outcome = 2 if used.has_failed else _outcome(used.outcome)
         begun = self._beginning(used.incarnation)
         started, ended = _since(begun, used.started), _since(begun, used.ended)
         return (
@@ -171,6 +170,20 @@ def _since(begun: int, at: int | None) -> int:
 
 def _known(number: int | None) -> int:
     return -1 if number is None else number
+
+
+def outcome_of(trace: Trace, call: RecordedCall) -> str:
+    """The outcome of *call*: also that its type refused the answer, or its map item failed."""
+    outcome = call.ended_as or "in flight"
+    if outcome != "answered" or not trace.failures:
+        return outcome
+    if call.address in trace.failures:
+        return "refused"
+    around = call.address
+    while around := around.rpartition("/")[0]:
+        if around in trace.failures:
+            return "in a failed item"
+    return outcome
 
 
 def _outcome(outcome: str | None) -> int:

@@ -16,7 +16,7 @@ from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Attempt, RecordedCall
 from appl.tracing.viewer.origins import origins
 from appl.tracing.viewer.page_data import exact
-from appl.tracing.viewer.rows import OUTCOMES, Rows
+from appl.tracing.viewer.rows import OUTCOMES, Rows, outcome_of
 
 
 class Texts:
@@ -61,7 +61,7 @@ class Texts:
             "sample": call.sample,
             "timeout": call.timeout,
             "content": tagged(call.content),
-            "outcome": call.ended_as or OUTCOMES[0],
+            "outcome": outcome_of(self._rows.trace, call),
             "messages": [self.number(link) for link in links],
             "spans": self._spans(call, links),
             "samples": [_sample(sample) for sample in response.samples] if response else [],
@@ -70,11 +70,18 @@ class Texts:
             "phases": phases(call),
             "begun": [text for _, text in sorted((call.begun or {}).items())],
             "attempts": [_attempt(attempt) for attempt in call.attempts],
-            "error": _error(call.error),
+            "error": _error(call.error or self._refusal(call)),
             "masked": list(call.masked),
             "source": call.source,
             "of": call.of,
         }
+
+    def _refusal(self, call: RecordedCall) -> BaseException | None:
+        """Why the answer of *call* was refused, or the item that it is in failed."""
+        failures, at = self._rows.trace.failures, call.address
+        while at and at not in failures:
+            at = at.rpartition("/")[0]
+        return failures[at].error if at else None
 
     def _spans(self, call: RecordedCall, links: list[Messages]) -> list[list[object]]:
         """The spans: message, start, end, row of the call that said it (-1: none), source line."""
@@ -91,7 +98,7 @@ class Texts:
             "name": used.name,
             "arguments": used.arguments,
             "effect": used.effect,
-            "outcome": used.outcome or OUTCOMES[0],
+            "outcome": "failed" if used.has_failed else used.outcome or OUTCOMES[0],
             "result": _message(used.message) if used.message else None,
             "error": _error(used.error),
             "masked": list(used.masked),

@@ -149,8 +149,16 @@ class View:
             "masked": trace.masked,
             "torn": trace.torn,
             "damage": self._damage,
+            "failures": self._failures(),
             "outcomes": OUTCOMES,
         }
+
+    def _failures(self) -> list[str]:
+        """What failed besides calls, in words."""
+        trace = self.trace
+        return trace.failure_counts().words(
+            trace.state == "finished" and trace.reason == "finished"
+        )
 
     def _critical(self) -> Callable[[], object]:
         steps = Steps(self.trace)

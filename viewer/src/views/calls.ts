@@ -5,7 +5,7 @@ import type { Table } from "../table";
 import { addressed, brief, h, visible } from "../dom";
 import { count, duration, many } from "../format";
 import { heads, List } from "../list";
-import { outcomeSign } from "../outcome";
+import { isFailure, outcomeSign } from "../outcome";
 
 type Key = (table: Table, row: number) => number;
 
@@ -18,7 +18,7 @@ const ORDERS: [name: string, key: Key, descending: boolean][] = [
   ["dearest first", (table, row) => table.get("cost", row), true],
   ["most attempts first", (table, row) => table.get("attempts", row), true],
 ];
-const OUTCOMES = ["all", "in flight", "answered", "failed", "cancelled"];
+const OUTCOMES = ["all", "in flight", "answered", "failed", "cancelled", "refused", "in a failed item"];
 
 export class Calls implements View {
   readonly name = "calls";
@@ -84,7 +84,8 @@ export class Calls implements View {
     const words = this.words.value.toLowerCase();
     const rows: number[] = [];
     for (let row = 0; row < table.size; row++) {
-      if (outcome >= 0 && table.get("outcome", row) !== outcome) continue;
+      const ended = table.get("outcome", row);
+      if (outcome === 2 ? !isFailure(ended) : outcome >= 0 && ended !== outcome) continue;
       if (words && !this.matches(row, words)) continue;
       rows.push(row);
     }

@@ -3,6 +3,7 @@
 import { Whole, type App, type View } from "../app";
 import type { Amount, Costs } from "../data";
 import { fill, h, visible } from "../dom";
+import { isFailure } from "../outcome";
 import { count, duration, many, share, total } from "../format";
 
 interface Sum {
@@ -85,7 +86,7 @@ export class Cost implements View {
         sums.set(key, sum);
       }
       sum.calls++;
-      sum.failed += Number(table.get("outcome", row) === 2);
+      sum.failed += Number(isFailure(table.get("outcome", row)));
       sum.retries += table.get("failed", row);
       sum.prompt += Math.max(0, table.get("prompt", row));
       sum.cached += Math.max(0, table.get("cached", row));

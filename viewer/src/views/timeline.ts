@@ -3,7 +3,7 @@
 import type { App, View } from "../app";
 import { brief, h } from "../dom";
 import { duration, many } from "../format";
-import { outcomeWord } from "../outcome";
+import { isFailure, outcomeWord } from "../outcome";
 
 interface Lane {
   name: string;
@@ -263,7 +263,7 @@ export class Timeline implements View {
       const middle = Math.max(x0, Math.min(((asked < 0 ? start : asked) - this.from) * per, x1));
       context.fillStyle = colours.wait;
       if (middle > x0) context.fillRect(x0, y, middle - x0, tall);
-      context.fillStyle = table.get("outcome", row) === 2 ? colours.fail : colours.run;
+      context.fillStyle = isFailure(table.get("outcome", row)) ? colours.fail : colours.run;
       context.fillRect(middle, y, Math.max(x1 - middle - (x1 - middle > 3 ? 1 : 0), 1), tall);
       if (row === chosen) {
         context.strokeStyle = colours.chosen;

@@ -1,0 +1,146 @@
+"""What failed in a run besides calls: refused answers, items of maps, and tools; and their sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from appl.tracing.format import record
+
+ANSWER, ITEM = "answer", "item"
+_LONGEST = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An answer that was refused for the last time, or an item of a map that raised: its ``kind``.
+
+    ``of`` is the address of the first call that asked for the answer, or of the first item of the
+    map, which has so many ``items``; 0 where that is not known.
+    """
+
+    address: str
+    kind: str
+    of: str
+    items: int = 0
+    at: int = 0
+    error: BaseException | None = None
+
+    def as_data(self) -> dict[str, object]:
+        """The failure as JSON-ready data."""
+        error = self.error
+        said = None if error is None else {"type": type(error).__name__, "message": str(error)}
+        return {"address": self.address, "kind": self.kind, "of": self.of, "error": said}
+
+
+class Failures(dict[str, Failure]):
+    """The failures of a run by their addresses: those that stand after all of its processes."""
+
+    def begun_again(self, address: str) -> None:
+        """Forget the failure of the call at *address*, which a later process asks again, and those
+        of the items around it.
+        """
+        while self and address:
+            self.pop(address, None)
+            address = address.rpartition("/")[0]
+
+    def counts(self, tools: int = 0) -> FailureCounts:
+        """The sums; so many *tools* failed."""
+        found = FailureCounts(tools_failed=tools)
+        maps: dict[str, int] = {}
+        for failure in self.values():
+            if failure.kind == ITEM:
+                found.items_failed += 1
+                maps[failure.of] = failure.items
+            else:
+                found.rejected += 1
+        if all(maps.values()):
+            found.items = sum(maps.values())
+        return found
+
+
+@dataclass(slots=True)
+class FailureCounts:
+    """How many answers were ``rejected``, items and tools failed.
+
+    ``items`` is how many items the maps have in which some failed; 0 where that is not known.
+    """
+
+    rejected: int = 0
+    items: int = 0
+    items_failed: int = 0
+    tools_failed: int = 0
+
+    def as_data(self) -> dict[str, int]:
+        """The counts as JSON-ready data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def of_data(cls, data: Mapping[str, Any]) -> FailureCounts:
+        """The counts among *data*, of which an older trace has none."""
+        found = {name: data.get(name) for name in cls.__slots__}
+        return cls(**{name: n for name, n in found.items() if type(n) is int})
+
+    @property
+    def again(self) -> bool:
+        """True if there is something that ``--anew failed`` asks again."""
+        return self.rejected > 0 or self.items_failed > 0
+
+    def __bool__(self) -> bool:
+        return any(self.as_data().values())
+
+    def words(self, over: bool = True) -> list[str]:
+        """The counts in words; *over* if all items have ended."""
+        return list(self._words(over))
+
+    def brief(self) -> list[str]:
+        """What failed, in as few words as a table has room for."""
+        of = f" of {self.items}" if self.items else ""
+        items = [f"{self.items_failed}{of} items"] if self.items_failed else []
+        answers = [_counted(self.rejected, "answer")] if self.rejected else []
+        return [
+            *items,
+            *answers,
+            *([_counted(self.tools_failed, "tool")] if self.tools_failed else []),
+        ]
+
+    def _words(self, over: bool) -> Iterator[str]:
+        if self.items and over:
+            good = self.items - self.items_failed
+            yield f"{_counted(self.items, 'item')}: {good} good, {self.items_failed} failed"
+        elif self.items:
+            yield f"{self.items_failed} of {self.items} items failed"
+        elif self.items_failed:
+            yield f"{_counted(self.items_failed, 'item')} failed"
+        if self.rejected:
+            yield f"{_counted(self.rejected, 'answer')} refused by type"
+        if self.tools_failed:
+            yield f"{_counted(self.tools_failed, 'tool call')} failed"
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def short_error(error: BaseException) -> tuple[Any, ...]:
+    """*error* as plain data, with the beginning of its message alone."""
+    actual, known, message, *_ = record.error_data(error)
+    return actual, known, message[:_LONGEST], [message[:_LONGEST]]
+
+
+@dataclass(slots=True)
+class RunningFailures:
+    """What has failed in a run so far, while it goes on."""
+
+    known: Failures = field(default_factory=Failures)
+    tools: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, failures: Iterable[Failure], tools: Iterable[str]) -> RunningFailures:
+        """Those of the processes before."""
+        return cls(Failures({each.address: each for each in failures}), set(tools))
+
+    def counts(self) -> FailureCounts:
+        """The sums."""
+        return self.known.counts(len(self.tools))
