@@ -5,7 +5,6 @@ Invariant: each goes through the run's effects, at the address of the function t
 
 from __future__ import annotations
 
-import builtins
 import datetime
 import os
 import random as dice
@@ -18,6 +17,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from appl.errors import InvalidOption, TraceCorrupt
 from appl.runtime.concurrency import clock
 from appl.runtime.concurrency.fiber import in_coroutine
+from appl.runtime.concurrency.typed_input import typed
 from appl.runtime.frame import here
 from appl.runtime.tools.observation import observed
 
@@ -59,7 +59,10 @@ def uuid() -> uuids.UUID:
 
 
 def input(prompt: str = "") -> str:
-    """A line that the user types. Raises ``EOFError`` at the end of the input, as then recorded."""
+    """A line that the user types. Raises ``EOFError`` at the end of the input, as then recorded.
+
+    A tool may ask, too: Ctrl-C ends its question at once.
+    """
     line = _observe("input", lambda: _typed(prompt))
     if line is None:
         raise EOFError
@@ -68,7 +71,7 @@ def input(prompt: str = "") -> str:
 
 def _typed(prompt: str) -> str | None:
     try:
-        return builtins.input(prompt)
+        return typed(prompt)
     except EOFError:
         return None
 
