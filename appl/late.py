@@ -72,6 +72,7 @@ LATE: Final[Mapping[str, LateImport]] = {
     "appl.pytest_plugin.running": LateImport(
         201, "a session in which no test uses appl needs no run"
     ),
+    "appl.runtime.concurrency.typed_input": LateImport(2, "only functions on workers need it"),
     "appl.session": LateImport(84, _RUN),
     "appl.session.control_server": LateImport(91, _CONTROL),
     "appl.session.notebook": LateImport(86, "only a notebook needs it"),
