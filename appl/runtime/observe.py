@@ -19,7 +19,9 @@ from appl.runtime.concurrency import clock
 from appl.runtime.concurrency.fiber import in_coroutine
 from appl.runtime.concurrency.typed_input import typed
 from appl.runtime.frame import here
+from appl.runtime.tools.asking import tell_asking
 from appl.runtime.tools.observation import observed
+from appl.runtime.world import Moment
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -61,9 +63,17 @@ def uuid() -> uuids.UUID:
 def input(prompt: str = "") -> str:
     """A line that the user types. Raises ``EOFError`` at the end of the input, as then recorded.
 
-    A tool may ask, too: Ctrl-C ends its question at once.
+    A tool may ask, too: Ctrl-C ends its question at once, and a resumed run asks it again.
     """
-    line = _observe("input", lambda: _typed(prompt))
+    frame = here(lambda: "input", call=False)
+    outside = frame.run.outside
+    ordinal = outside.next_observation(frame)
+
+    def live() -> str | None:
+        tell_asking(frame, ordinal)
+        return _typed(prompt)
+
+    line = outside.world.see(Moment(frame.address, "input", ordinal), live)
     if line is None:
         raise EOFError
     return str(line)
