@@ -48,6 +48,7 @@ class Terminal:
         self._lines: list[StatusLine] = []
         self._drawn = 0  # rows of ours that are on the screen
         self._covered: list[tuple[Any, str]] = []
+        self._held: list[str] = []
         self._readers = 0
         self._unflushed: set[int] = set()
         self._at_start = True  # of a line
@@ -72,6 +73,7 @@ class Terminal:
             self._erase()
             self._lines.remove(line)
             if not self._lines:
+                self._let_go()
                 self._end()
 
     def print(self, renderable: object) -> None:
@@ -83,12 +85,28 @@ class Terminal:
             sys.stderr.write(text)
             sys.stderr.flush()
 
+    def say(self, line: str) -> None:
+        """Print *line* above the lines; where the program is in a line of its own, after that."""
+        with self._lock:
+            self._held.append(line)
+            if self._at_start or not self._lines:
+                self._let_go()
+
+    def _let_go(self) -> None:
+        """Print what was held back."""
+        if self._held:
+            text = "".join(f"{line}\n" for line in self._held)
+            self._held.clear()
+            sys.stderr.write(text if self._at_start else f"\n{text}")
+            sys.stderr.flush()
+
     def refresh(self) -> None:
         """Draw the lines anew, if nothing is in their way."""
         # Rendered before the lock is taken, for which a program that prints may wait.
         rows = self._rows([line.shown() for line in tuple(self._lines)])
         with self._lock:
             if self._lines and self._is_free():
+                self._let_go()
                 self._draw(rows)
 
     @contextlib.contextmanager
@@ -114,7 +132,7 @@ class Terminal:
     @property
     def width(self) -> int:
         """The number of columns."""
-        width = int(self._console.width)
+        width: int = self._console.width
         with contextlib.suppress(OSError):
             width = min(width, os.get_terminal_size(self._descriptor).columns or width)
         return width

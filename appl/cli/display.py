@@ -403,6 +403,9 @@ class LiveDisplay(Display):
         which = event.chunk.sample, event.chunk.kind
         return texts.setdefault(which, _Shown(self._masker)).feed(event.chunk.text)
 
+    def tell(self, line: str) -> None:
+        self._terminal.say(term_safe(line))
+
     def clear(self) -> None:
         """Stop the live line before the program's own output."""
         self._terminal.hide(self)

@@ -47,7 +47,7 @@ def needed_by_io() -> NeededLock | None:
 def holds(needed: NeededLock, suspended: FrameType | None) -> bool:
     """True if a function on the stack *suspended*, of this thread, seems to hold the lock."""
     owner = _owner(needed.lock)
-    if owner is not None and owner != threading.get_ident():
+    if owner is not None and owner != str(threading.get_ident()):
         return False
     return any(value is needed.lock for frame in _back(suspended) for value in _known(frame))
 
@@ -63,11 +63,11 @@ def error_about(needed: NeededLock, suspended: FrameType | None, address: str) -
     )
 
 
-def _owner(lock: Any) -> int | None:
-    """The thread that holds *lock*, where that can be known."""
+def _owner(lock: Any) -> str | None:
+    """The ident of the thread that holds *lock*, where that can be known."""
     text = repr(lock)  # of an RLock: "<locked _thread.RLock object owner=4711 count=1 at …>"
     _, found, rest = text.partition("owner=")
-    return int(rest.split()[0]) if found else None
+    return rest.partition(" ")[0] if found else None
 
 
 def _back(frame: FrameType | None) -> Iterator[FrameType]:
