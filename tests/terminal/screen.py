@@ -88,9 +88,10 @@ class Screen:
         *words: str | Path,
         typing: Sequence[Typing] = (),
         ctrl_c_after: int | None = None,
+        ctrl_c_on: bytes | None = None,
         only: str = "out err",
     ) -> Shown:
-        """Run a command; Ctrl-C comes when *ctrl_c_after* bytes were shown.
+        """Run a command; Ctrl-C comes when *ctrl_c_after* bytes were shown, or *ctrl_c_on* was.
 
         Of its outputs those in *only* are the terminal; the others go nowhere.
         """
@@ -104,7 +105,7 @@ class Screen:
         )  # fmt: skip
         os.close(its)
         try:
-            raw = _watched(process, ours, list(typing), ctrl_c_after)
+            raw = _watched(process, ours, list(typing), ctrl_c_after, ctrl_c_on)
             code = process.wait(LONGEST_S)
         finally:
             process.kill()
@@ -114,7 +115,11 @@ class Screen:
 
 
 def _watched(
-    process: subprocess.Popen[bytes], ours: int, typing: list[Typing], ctrl_c_after: int | None
+    process: subprocess.Popen[bytes],
+    ours: int,
+    typing: list[Typing],
+    ctrl_c_after: int | None,
+    ctrl_c_on: bytes | None,
 ) -> bytes:
     """All that is shown up to the end, while a person types."""
     raw, seen, end = b"", 0, time.monotonic() + LONGEST_S
@@ -122,6 +127,9 @@ def _watched(
         if ctrl_c_after is not None and len(raw) >= ctrl_c_after:
             process.send_signal(signal.SIGINT)
             ctrl_c_after = None
+        if ctrl_c_on is not None and ctrl_c_on in raw:
+            process.send_signal(signal.SIGINT)
+            ctrl_c_on = None
         if typing and (at := raw.find(typing[0].after.encode(), seen)) >= 0:
             seen, act = at + len(typing[0].after), typing.pop(0)
             if act.ctrl_c:
