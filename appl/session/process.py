@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _lock = threading.RLock()
 _process: Session | None = None
 _opener: Callable[[], Session] | None = None
+_told = False
 
 
 def process_session(script: Callable[[], Session] | None = None) -> Session:
@@ -154,6 +155,8 @@ def _close_process() -> None:
         late = error
     try:
         _finish(session, failed or late)
+        if isinstance(failed or late, KeyboardInterrupt):
+            _tell_next(session.resume_line())
         if late is not None:
             raise late
     except BaseException as error:
@@ -166,8 +169,17 @@ def _close_process() -> None:
 
 def _close_broken_off() -> None:
     """Close the run as interrupted if its end was broken off before it could begin."""
-    if _process is not None:  # what is closed already stays as it is
+    if _process is not None and not _process.run.over:
         _finish(_process, KeyboardInterrupt())
+        _tell_next(_process.resume_line())
+
+
+def _tell_next(line: str | None) -> None:
+    """Name the command that goes on with an interrupted run, once."""
+    global _told
+    if line is not None and not _told:
+        _told = True
+        tell(line)
 
 
 def _last_lines(session: Session) -> Iterator[str]:

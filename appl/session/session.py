@@ -101,6 +101,14 @@ class Session:
         """The suggestion after the first run in a folder; ``None`` after a resumed run."""
         return after_run(self.path, self.config.home) if self.hints else None
 
+    def resume_line(self) -> str | None:
+        """The command that goes on with the recorded run; ``None`` if it is not recorded."""
+        path = self.path
+        if path is None:
+            return None
+        name = path.stem if path.parent == self.config.home / "runs" else shown(path)
+        return f"appl: `appl trace resume {name}` goes on with it"
+
     def cost_line(self) -> str | None:
         """A line about the cost of the recorded run; ``None`` if nothing had to be paid."""
         recorder = self.recording.recorder if self.recording else None
