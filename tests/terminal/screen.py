@@ -47,8 +47,13 @@ class Shown:
     @property
     def programs(self) -> list[list[Cell]]:
         """The rows without what ``appl`` itself reports, and without blanks at their ends."""
-        pairs = zip(self.rows, self.cells, strict=True)
-        return [_stripped(cells) for row, cells in pairs if not row.startswith("appl: ")]
+        found, ours, full = list[list[Cell]](), False, False
+        for row, cells in zip(self.rows, self.cells, strict=True):
+            ours = row.startswith("appl: ") or (ours and full)
+            full = len(row) == COLUMNS  # and goes on in the next one
+            if not ours:
+                found.append(_stripped(cells))
+        return found
 
     @property
     def text(self) -> str:

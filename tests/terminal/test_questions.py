@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.terminal.screen import Screen, Shown, Typing
+from tests.terminal.test_interrupts import INTERRUPTED
 
 PROGRAM = '''
 import asyncio, sys
@@ -67,7 +67,6 @@ class Calling(Fake):
 WAYS = ("main", "call", "fiber", "tool", "coroutine")
 CTRL_C = Typing("Well? ", ctrl_c=True)
 YES = Typing("Well? ", "y\n")
-INTERRUPTED = (130, -signal.SIGINT)  # of `appl run`, and of Python, which a shell shows as 130
 
 
 class Asking(Screen):
