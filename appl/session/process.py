@@ -12,6 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from appl.late import late_import
 from appl.runtime.concurrency.fiber import rest_if_daemon
 from appl.session.deferred_close import at_exit, join_users_threads
 from appl.session.notebook import kernel_shell
+from appl.session.served import when_asked_to_end
 from appl.session.session import Session, tell
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ def process_session(script: Callable[[], Session] | None = None) -> Session:
             atexit.register(_close_broken_off)
             # A child that went on with this run would write into its parent's trace.
             os.register_at_fork(after_in_child=_forget)
+            when_asked_to_end(partial(_is_idle, _process), _end_served)
         return _process
 
 
@@ -139,6 +142,21 @@ def _forget() -> None:
     global _process
     _process = None
     settings.settle(None)
+
+
+def _is_idle(session: Session) -> bool:
+    """True if nothing of the run of *session* is under way."""
+    return not session.run.busy and all(each.done for each in session.run.tree.started())
+
+
+def _end_served() -> None:
+    """Close the run of a server that is about to end; a later request would get one of its own."""
+    global _process
+    with _lock:
+        session, _process = _process, None
+    if session is not None:
+        with contextlib.suppress(Exception):  # each failure was its request's
+            _finish(session, None)
 
 
 def _close_process() -> None:
