@@ -72,42 +72,46 @@ class Terminal:
                 return
             self._erase()
             self._lines.remove(line)
-            if not self._lines:
-                self._let_go()
-                self._end()
+            if self._lines:
+                return
+            self._end()
+        self._let_go()
 
     def print(self, renderable: object) -> None:
         """Print what ``rich`` can print, above the lines, on a line of its own."""
-        with self._lock:
-            text = "".join(f"{row}\n" for row in self._rows([renderable]))
-            if not self._at_start:
-                text = "\n" + text
-            sys.stderr.write(text)
-            sys.stderr.flush()
+        self._write("".join(f"{row}\n" for row in self._rows([renderable])))
 
     def say(self, line: str) -> None:
         """Print *line* above the lines; where the program is in a line of its own, after that."""
         with self._lock:
             self._held.append(line)
-            if self._at_start or not self._lines:
-                self._let_go()
+            may_go = self._at_start or not self._lines
+        if may_go:
+            self._let_go()
 
     def _let_go(self) -> None:
         """Print what was held back."""
-        if self._held:
-            text = "".join(f"{line}\n" for line in self._held)
-            self._held.clear()
-            sys.stderr.write(text if self._at_start else f"\n{text}")
-            sys.stderr.flush()
+        with self._lock:
+            held, self._held = self._held, []
+        if held:
+            self._write("".join(f"{line}\n" for line in held))
+
+    def _write(self, text: str) -> None:
+        # Without our lock: the stream may be the program's own, and take a lock of its own, which
+        # another thread may hold while it writes to the terminal and waits for ours.
+        sys.stderr.write(text if self._at_start else f"\n{text}")
+        sys.stderr.flush()
 
     def refresh(self) -> None:
         """Draw the lines anew, if nothing is in their way."""
         # Rendered before the lock is taken, for which a program that prints may wait.
         rows = self._rows([line.shown() for line in tuple(self._lines)])
         with self._lock:
-            if self._lines and self._is_free():
-                self._let_go()
+            if not (self._lines and self._is_free()):
+                return
+            if not self._held:
                 self._draw(rows)
+        self._let_go()
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
@@ -145,6 +149,8 @@ class Terminal:
         with contextlib.suppress(AttributeError, OSError, ValueError):
             assert sys.__stderr__ is not None
             self._descriptor = sys.__stderr__.fileno()
+        if not os.isatty(self._descriptor) or os.environ.get("TERM") in ("dumb", "unknown"):
+            return
         for stream in (sys.__stdout__, sys.__stderr__):
             if stream is not None and _same_terminal(stream, self._descriptor):
                 self._cover(getattr(stream, "buffer", None), _WRITES, self._writing)

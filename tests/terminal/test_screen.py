@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -77,3 +78,19 @@ def test_unbuffered_streams_are_no_difference(python: str, tmp_path: Path, warm:
     plain = plainly(screen, sys.executable, python)
     ours = screen.run(sys.executable, python, "-m", "appl", "run", tmp_path / "prog.py")
     assert ours.programs == plain.programs and OUR_LINE in ours.raw
+
+
+def test_a_bar_that_is_wanted_where_there_is_no_terminal_writes_nothing(
+    tmp_path: Path, warm: Path
+) -> None:
+    screen = stage(tmp_path, "    map(say, ['a', 'b'], progress=True)\n    rest()")
+    done = subprocess.run(
+        [warm / "python", "prog.py"], cwd=tmp_path, env=screen.environment, capture_output=True
+    )
+    assert done.returncode == 0 and b"\x1b" not in done.stdout + done.stderr
+
+
+def test_a_terminal_that_knows_no_sequences_gets_none(tmp_path: Path, warm: Path) -> None:
+    screen = stage(tmp_path, '    print(say("one"))\n    rest()')
+    screen.environment["TERM"] = "dumb"
+    assert b"\x1b" not in screen.run(warm / "appl", "run", "prog.py").raw
