@@ -48,11 +48,15 @@ def test_a_server_that_sigterm_ends_has_not_crashed(
         [sys.executable, "serve.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     ) as server:
         assert server.stdout is not None
-        url = f"http://127.0.0.1:{int(server.stdout.readline())}/"
-        for number in range(requests):
-            assert len(httpx.get(url, params={"q": str(number)}).json()["answer"]) == 6
-        server.send_signal(signal.SIGTERM)
-        server.wait(30)
+        try:
+            url = f"http://127.0.0.1:{int(server.stdout.readline())}/"
+            for number in range(requests):
+                answer = httpx.get(url, params={"q": str(number)}, timeout=60.0)
+                assert len(answer.json()["answer"]) == 6
+            server.send_signal(signal.SIGTERM)
+            server.wait(60)
+        finally:
+            server.kill()
     (path,) = (tmp_path / ".appl" / "runs").glob("*.trace")
     trace = Trace.open(path)
     assert (server.returncode, trace.state) == (-signal.SIGTERM, "finished")
