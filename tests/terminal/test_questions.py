@@ -135,7 +135,7 @@ def test_a_tool_that_did_something_before_it_asked_is_in_doubt(
     asking = Asking(tmp_path, warm, before=before)
     assert asking.ours("tool", CTRL_C).code == 130
     shown = asking.ours("tool")
-    assert shown.code == 4 and "nobody knows whether it has had its effect" in shown.text
+    assert shown.code == 4 and "whether it has had its effect" in "".join(shown.rows), shown.text
 
 
 @pytest.mark.parametrize("before", ["print('5 of', str(amount))", "amount = max(amount, 1)"])
