@@ -47,6 +47,7 @@ LATE: Final[Mapping[str, LateImport]] = {
     "referencing": LateImport(25, _TYPED),
     "rich.console": LateImport(20, _LIVE),
     "rich.live": LateImport(20, _LIVE),
+    "rich.markup": LateImport(4, _LIVE),
     "rich.panel": LateImport(13, _LIVE),
     "rich.progress": LateImport(24, _LIVE),
     "rich.text": LateImport(11, _LIVE),
@@ -73,6 +74,7 @@ LATE: Final[Mapping[str, LateImport]] = {
     ),
     "appl.runtime.concurrency.loop_timers": LateImport(1, "only a program with timers needs it"),
     "appl.runtime.nested": LateImport(1, "only a run inside a run needs it"),
+    "appl.runtime.concurrency.typed_input": LateImport(2, "only functions on workers need it"),
     "appl.session": LateImport(84, _RUN),
     "appl.session.control_server": LateImport(91, _CONTROL),
     "appl.session.notebook": LateImport(86, "only a notebook needs it"),
@@ -80,6 +82,7 @@ LATE: Final[Mapping[str, LateImport]] = {
     "appl.session.span_export": LateImport(
         121, "only a run that sends its spans somewhere needs it"
     ),
+    "appl.status_line": LateImport(2, _LIVE),
     "appl.tracebacks": LateImport(
         0, "a plugin that is loaded in every test session imports nothing"
     ),

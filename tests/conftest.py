@@ -66,6 +66,7 @@ PARTS = {
     "serving": "kills and faults",
     "sglang": "kills and faults",
     "examples": "examples",
+    "terminal": "examples",
     "compat": "examples",
     "journeys": "examples",
     "pythons": "pythons",

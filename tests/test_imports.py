@@ -34,6 +34,7 @@ MAY = {
     "tracebacks": ["errors", "late"],
     "extras": ["errors"],
     "version": ["late"],
+    "status_line": ["late"],
     "prompt": ["errors", "fallback"],
     "backend": ["prompt", "errors", "late"],
     "backend_check": ["prompt", "backend", "errors", "late"],
@@ -278,6 +279,7 @@ MAY_TYPE = {
 """What a room may import besides, for type checkers only."""
 
 MAY_LATE = {
+    "runtime.concurrency": ["status_line"],
     "tracebacks": ["compiler.late_failure"],
     "session": ["control", "runtime.nested", "tracing", "tracing.keeping"],
     "tracing.reading": ["tracing.tape.reading"],

@@ -31,6 +31,7 @@ from appl.runtime.event import (
     RunEnded,
     Warned,
 )
+from appl.status_line import Terminal, terminal
 from appl.tracing.format.totals import Totals
 from appl.tracing.recording.piecewise_masking import PiecewiseMasker
 from appl.tracing.recording.secret import Masker
@@ -115,11 +116,9 @@ class Counts:
 
     def state(self) -> str:
         """The state of the run in one line."""
-        sums, (running, waiting) = self.sums, self.present()
+        sums = self.sums
         prompt, completion, cached = sums.tokens.values()
-        parts = [f"{running} running"] if running else []
-        parts += [f"{waiting} waiting"] if waiting else []
-        parts += [f"{sums.answered} done"]
+        parts = [self.shortly()]
         parts += [f"{self.reused} of them from the record"] if self.reused else []
         parts += [f"{sums.failed} failed"] if sums.failed else []
         parts += [f"{sums.cancelled} cancelled"] if sums.cancelled else []
@@ -131,6 +130,13 @@ class Counts:
         if sums.cost or sums.cost_unknown:  # models on this machine cost nothing
             parts.append(f"cost {total(sums.cost, sums.cost_unknown)}")
         return ", ".join(parts)
+
+    def shortly(self) -> str:
+        """How many calls run, wait and are done."""
+        running, waiting = self.present()
+        parts = [f"{running} running"] if running else []
+        parts += [f"{waiting} waiting"] if waiting else []
+        return ", ".join([*parts, f"{self.sums.answered} done"])
 
     def refusal(self) -> str:
         """The last thing that a server said to calls that wait for it, how often, until when."""
@@ -329,45 +335,39 @@ class PlainDisplay(Display):
 class LiveDisplay(Display):
     """One line at the bottom of the terminal, redrawn eight times a second and removed at the end.
 
-    While calls wait for a server that has refused them, what it said stands below it.
-
-    With *answers*, it has a panel above the line for each of the latest unfinished answers;
-    finished ones stay.
+    What a server has said to calls that wait for it stands in it, too. With *answers*, it has a
+    panel above the line for each of the latest unfinished answers; finished ones stay.
     """
 
-    def __init__(self, console: object = None, answers: bool = False) -> None:
+    def __init__(self, answers: bool = False, terminal: Terminal = terminal) -> None:
         super().__init__(answers)
         self._saying: dict[str, list[str]] = {}
         self._texts: dict[str, dict[tuple[int, str], _Shown]] = {}
         self._lock = threading.Lock()
         self._text: Any = late_import("rich.text").Text
-        if console is None:
-            console = late_import("rich.console").Console(stderr=True, highlight=False)
-        self._live: Any = late_import("rich.live").Live(
-            console=console,
-            get_renderable=self._render,
-            refresh_per_second=8,
-            transient=True,
-            redirect_stdout=sys.stdout.isatty(),
-            redirect_stderr=True,
-        )
+        self._terminal = terminal
 
-    def _render(self) -> object:
+    def shown(self) -> object:
+        """The line, below the panels of answers."""
         counts = self.counts
-        line, refusal = f"{counts.seconds():.0f} s  {counts.state()}", counts.refusal()
-        shown = [self._text(line, style="dim", no_wrap=True, overflow="ellipsis")]
-        shown += [self._text(refusal, style="dim")] if refusal else []
-        group = late_import("rich.console").Group
+        line = f"{counts.seconds():.0f} s  {self._words()}"
+        row = self._text(line, style="dim", no_wrap=True, overflow="ellipsis")
         if not self.wants_chunks:
-            return group(*shown)
+            return row
         with self._lock:
             latest = list(self._saying.items())[-PANELS:]
             saying = [(address, "".join(pieces)) for address, pieces in latest]
-        return group(*(self._panel(address, self._tail(text)) for address, text in saying), *shown)
+        panels = (self._panel(address, self._tail(text)) for address, text in saying)
+        return late_import("rich.console").Group(*panels, row)
+
+    def _words(self) -> str:
+        """The state of the run; what a server says comes first, as the line may be cut."""
+        refusal, state = self.counts.refusal(), self.counts.state()
+        return f"{self.counts.shortly()}, {refusal}" if refusal else state
 
     def _tail(self, text: str) -> str:
         """The last lines of *text*, as many as a panel shows."""
-        width = max(self._live.console.width - 4, 1)
+        width = max(self._terminal.width - 5, 1)
         lines = term_safe(text[-LINES * width :]).splitlines()
         rows = [line[at : at + width] for line in lines for at in range(0, len(line) or 1, width)]
         return "\n".join(rows[-LINES:])
@@ -378,7 +378,7 @@ class LiveDisplay(Display):
         return panel(self._text(text), title=title, title_align="left", border_style="dim")
 
     def on_event(self, event: Event) -> None:
-        """Count *event*; the display's own thread redraws."""
+        """Count *event*; the terminal's own thread redraws."""
         super().on_event(event)
         if not self.wants_chunks:
             return
@@ -391,7 +391,7 @@ class LiveDisplay(Display):
                 self._texts.pop(event.address, None)
             if event.response is not None:
                 text = _shown(event.response.text, self._masker)
-                self._live.console.print(self._panel(event.address, text))
+                self._terminal.print(self._panel(event.address, text))
 
     @cached_property
     def _masker(self) -> Masker:
@@ -403,16 +403,19 @@ class LiveDisplay(Display):
         which = event.chunk.sample, event.chunk.kind
         return texts.setdefault(which, _Shown(self._masker)).feed(event.chunk.text)
 
+    def tell(self, line: str) -> None:
+        self._terminal.say(term_safe(line))
+
     def clear(self) -> None:
         """Stop the live line before the program's own output."""
-        self._live.stop()
+        self._terminal.hide(self)
 
     def __enter__(self) -> Self:
-        self._live.start()
+        self._terminal.show(self)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._live.stop()
+        self._terminal.hide(self)
 
 
 def display(*, quiet: bool = False, answers: bool = False) -> Display:

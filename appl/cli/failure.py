@@ -16,7 +16,7 @@ from appl.cli import exits
 from appl.cli.commands import Options
 from appl.cli.display import Counts
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, out, say, term_safe
+from appl.cli.terminal import as_json, out, say, say_next, term_safe
 from appl.collecting import stack_of
 from appl.errors import (
     ApplError,
@@ -81,10 +81,8 @@ def _tell_run(error: BaseException, session: Session, counts: Counts | None) -> 
         say(f"appl: {counts.line()}{where}")
     if not isinstance(error, KeyboardInterrupt):
         return
-    if session.path and counts and counts.started:
-        at_home = session.path.parent == session.config.home / "runs"
-        name = session.path.stem if at_home else shown(session.path)
-        say(f"appl: `appl trace resume {name}` goes on with it")
+    if counts and counts.started:
+        say_next(session.resume_line())
     _tell_of_threads()
 
 

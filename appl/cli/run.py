@@ -18,6 +18,7 @@ from appl.cli.run_options import SETTINGS, options, run_options
 from appl.cli.target import Target, load, parse
 from appl.cli.terminal import out, print_value, say, say_next, to_stderr
 from appl.config import load as load_config
+from appl.runtime.concurrency.typed_input import replace_input
 from appl.session.blocks import settled
 from appl.session.entry import Entry
 from appl.session.interrupted_run import broken_off
@@ -67,6 +68,7 @@ def perform(plan: Invocation, given: Options, shower: Display | None = None) -> 
     """Run the program of *plan*, and print its value; *given* are the options before it."""
     quiet = plan.given.quiet or plan.given.json
     shower = shower or display(quiet=quiet, answers=plan.given.stream)
+    replace_input()
     with hosted(lambda: _session(plan, shower)):
         with to_stderr(plan.given.json):
             function = load(plan.target, to_call=True)

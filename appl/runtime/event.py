@@ -183,7 +183,8 @@ class Observed:
 
     ``kind`` is ``done``, ``timeout``, ``deadline`` (its value is the limit in seconds), ``now``,
     ``random``, ``uuid``, ``input``, ``env``, ``read``, ``sleep``, ``cancelled`` (somebody outside
-    ended the function at this address), or ``lost`` (an item of a map that no worker has ended).
+    ended the function at this address), ``lost`` (an item of a map that no worker has ended), or
+    ``asking`` (a tool with effects asks its user, and has done nothing before).
     ``value`` is plain data; ``ordinal`` counts the observations at this address.
     """
 

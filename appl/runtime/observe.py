@@ -5,7 +5,6 @@ Invariant: each goes through the run's effects, at the address of the function t
 
 from __future__ import annotations
 
-import builtins
 import datetime
 import os
 import random as dice
@@ -18,8 +17,11 @@ from typing import Any, ParamSpec, TypeVar, cast
 from appl.errors import InvalidOption, TraceCorrupt
 from appl.runtime.concurrency import clock
 from appl.runtime.concurrency.fiber import in_coroutine
+from appl.runtime.concurrency.typed_input import typed
 from appl.runtime.frame import here
+from appl.runtime.tools.asking import tell_asking
 from appl.runtime.tools.observation import observed
+from appl.runtime.world import Moment
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,8 +61,19 @@ def uuid() -> uuids.UUID:
 
 
 def input(prompt: str = "") -> str:
-    """A line that the user types. Raises ``EOFError`` at the end of the input, as then recorded."""
-    line = _observe("input", lambda: _typed(prompt))
+    """A line that the user types. Raises ``EOFError`` at the end of the input, as then recorded.
+
+    A tool may ask, too: Ctrl-C ends its question at once, and a resumed run asks it again.
+    """
+    frame = here(lambda: "input", call=False)
+    outside = frame.run.outside
+    ordinal = outside.next_observation(frame)
+
+    def live() -> str | None:
+        tell_asking(frame, ordinal)
+        return _typed(prompt)
+
+    line = outside.world.see(Moment(frame.address, "input", ordinal), live)
     if line is None:
         raise EOFError
     return str(line)
@@ -68,7 +81,7 @@ def input(prompt: str = "") -> str:
 
 def _typed(prompt: str) -> str | None:
     try:
-        return builtins.input(prompt)
+        return typed(prompt)
     except EOFError:
         return None
 

@@ -22,6 +22,7 @@ from appl.runtime.answers.call import Call
 from appl.runtime.answers.models import Model, Models
 from appl.runtime.concurrency import orphans, structure
 from appl.runtime.concurrency.fiber import hub_here, watchdog
+from appl.runtime.concurrency.log_records import wait_before_logging
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Promise
 from appl.runtime.concurrency.serial import SerialWaits, WaitedCall
@@ -117,6 +118,7 @@ class Run:
         self._spared: Promise | None = None
         self.tree = ScopeTree(self, _account(policy))
         self.outside.open(self, backend)
+        wait_before_logging()
 
     # Made at their first use, as most runs need none of them. Two threads that come first at once
     # get the same one.

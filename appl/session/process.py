@@ -13,6 +13,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from appl.runtime.concurrency.fiber import rest_if_daemon
 from appl.session.deferred_close import at_exit, join_users_threads
 from appl.session.isolation import exported
 from appl.session.notebook import kernel_shell
+from appl.session.served import when_asked_to_end
 from appl.session.session import Session, tell
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ _process: Session | None = None
 _opener: Callable[[], Session] | None = None
 _exports: contextlib.ExitStack | None = None  # what is undone when the hosted program has ended
 _opening = False  # the opener runs, and may open nothing inside of what it opens
+_told = False
 
 
 def process_session(script: Callable[[], Session] | None = None) -> Session:
@@ -58,6 +61,7 @@ def process_session(script: Callable[[], Session] | None = None) -> Session:
             # goes on with the functions of atexit.
             atexit.register(_close_broken_off)
             _forget_in_children()
+            when_asked_to_end(partial(_is_idle, _process), _end_served)
         return _process
 
 
@@ -177,6 +181,21 @@ def _forget() -> None:
     settings.settle(None)
 
 
+def _is_idle(session: Session) -> bool:
+    """True if nothing of the run of *session* is under way."""
+    return not session.run.busy and all(each.done for each in session.run.tree.started())
+
+
+def _end_served() -> None:
+    """Close the run of a server that is about to end; a later request would get one of its own."""
+    global _process
+    with _lock:
+        session, _process = _process, None
+    if session is not None:
+        with contextlib.suppress(Exception):  # each failure was its request's
+            _finish(session, None)
+
+
 def _close_process() -> None:
     """Wait for everything; show errors that nobody handled and exit with 1 because of them."""
     session = _process
@@ -191,6 +210,8 @@ def _close_process() -> None:
         late = error
     try:
         _finish(session, failed or late)
+        if isinstance(failed or late, KeyboardInterrupt):
+            _tell_next(session.resume_line())
         if late is not None:
             raise late
     except BaseException as error:
@@ -203,8 +224,17 @@ def _close_process() -> None:
 
 def _close_broken_off() -> None:
     """Close the run as interrupted if its end was broken off before it could begin."""
-    if _process is not None:  # what is closed already stays as it is
+    if _process is not None and not _process.run.over:
         _finish(_process, KeyboardInterrupt())
+        _tell_next(_process.resume_line())
+
+
+def _tell_next(line: str | None) -> None:
+    """Name the command that goes on with an interrupted run, once."""
+    global _told
+    if line is not None and not _told:
+        _told = True
+        tell(line)
 
 
 def _last_lines(session: Session) -> Iterator[str]:

@@ -116,6 +116,14 @@ class Session:
         again = f"`appl trace rerun {recorder.path.stem} --anew failed`"
         return f"appl: {', '.join(counts.words())}; {again} asks only those again"
 
+    def resume_line(self) -> str | None:
+        """The command that goes on with the recorded run; ``None`` if it is not recorded."""
+        path = self.path
+        if path is None:
+            return None
+        name = path.stem if path.parent == self.config.home / "runs" else shown(path)
+        return f"appl: `appl trace resume {name}` goes on with it"
+
     def cost_line(self) -> str | None:
         """A line about the cost of the recorded run; ``None`` if nothing had to be paid."""
         recorder = self.recording.recorder if self.recording else None

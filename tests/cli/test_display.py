@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import fcntl
-import io
 import os
 import pty
 import re
@@ -16,11 +15,10 @@ from pathlib import Path
 from subprocess import DEVNULL, Popen
 
 import pytest
-from rich.console import Console
 
 from appl import Generation, gen, ppl
 from appl.backend import Request, Response, Sample, Sampling, Usage
-from appl.cli.display import EVERY_NS, Counts, LiveDisplay, PlainDisplay
+from appl.cli.display import EVERY_NS, Counts, PlainDisplay
 from appl.errors import BackendError, BackendUnavailable
 from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded, CallStarted
 from appl.runtime.run import Run
@@ -211,13 +209,3 @@ def read_until(terminal: int, words: bytes, most_s: float = 60.0) -> bytes:
         assert select.select([terminal], [], [], end - time.monotonic())[0], shown
         shown += os.read(terminal, 1 << 16)
     return shown
-
-
-def test_the_live_display_draws_on_a_terminal_and_leaves_nothing() -> None:
-    screen = io.StringIO()
-    live = LiveDisplay(Console(file=screen, force_terminal=True, width=100))
-    with live:
-        live.on_event(started("/a.0/gen.0"))
-        live._live.refresh()
-    assert "1 waiting" in screen.getvalue()
-    assert screen.getvalue().endswith("\x1b[2K")  # the line is wiped at the end

@@ -13,6 +13,7 @@ from appl.cli.display import AnswerPrinter, LiveDisplay, PlainDisplay
 from appl.cli.terminal import TermSafe, term_safe
 from appl.errors import BackendError
 from appl.runtime.event import CallEnded, CallStarted, ChunkArrived
+from appl.status_line import Terminal
 
 from .conftest import Project
 
@@ -97,37 +98,41 @@ def test_what_was_not_streamed_is_not_shown(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().err == ""
 
 
-def test_on_a_terminal_answers_stand_in_panels() -> None:
+def drawn(live: LiveDisplay) -> str:
+    """What *live* shows on a terminal now."""
     screen = io.StringIO()
-    live = LiveDisplay(
-        Console(file=screen, force_terminal=True, width=50, color_system=None), answers=True
-    )
-    with live:
-        live.on_event(started("/a.0/gen.0"))
-        live.on_event(
-            chunk("/a.0/gen.0", "It was a \x1b]52;c;aGk=\x07dark [bold]night[/bold] and ")
-        )
-        live.on_event(chunk("/a.0/gen.0", "then\n" + "word " * 200))
-        live._live.refresh()
-        shown = screen.getvalue()
-        assert "╭─ /a.0/gen.0 ─" in shown and "word" in shown and "52;c" not in shown
-        assert shown.count("│") == 12  # six lines
-        live.on_event(ended("/a.0/gen.0", "It was a [bold]night[/bold]\x1b[2J."))
-    last = screen.getvalue()[len(shown) :]
-    assert "│ It was a [bold]night[/bold]." in last
+    Console(file=screen, force_terminal=True, width=50, color_system=None).print(live.shown())
+    return screen.getvalue()
 
 
-def test_a_secret_is_in_no_panel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_terminal_answers_stand_in_panels(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    live = LiveDisplay(answers=True, terminal=Terminal())
+    live.on_event(started("/a.0/gen.0"))
+    live.on_event(chunk("/a.0/gen.0", "It was a \x1b]52;c;aGk=\x07dark [bold]night[/bold] and "))
+    live.on_event(chunk("/a.0/gen.0", "then\n" + "word " * 200))
+    shown = drawn(live)
+    assert "╭─ /a.0/gen.0 ─" in shown and "word" in shown and "52;c" not in shown
+    assert shown.count("│") == 12  # six lines
+    live.on_event(ended("/a.0/gen.0", "It was a [bold]night[/bold]\x1b[2J."))
+    assert "It was a [bold]night[/bold]." in capsys.readouterr().err
+    assert "night" not in drawn(live)
+
+
+def test_a_secret_is_in_no_panel(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "tall-tree-by-the-river")
-    screen = io.StringIO()
-    live = LiveDisplay(Console(file=screen, force_terminal=True, width=80), answers=True)
-    with live:
-        for piece in ("It is tall-", "tree-by-", "the-river", ", keep it."):
-            live.on_event(chunk("/a", piece))
-            live._live.refresh()
-        live.on_event(ended("/a", "It is tall-tree-by-the-river, keep it."))
-    assert "[secret SHOP_PASSWORD], keep it." in screen.getvalue()
-    assert "tall" not in screen.getvalue()
+    live, shown = LiveDisplay(answers=True, terminal=Terminal()), ""
+    for piece in ("It is tall-", "tree-by-", "the-river", ", keep it."):
+        live.on_event(chunk("/a", piece))
+        shown += drawn(live)
+    live.on_event(ended("/a", "It is tall-tree-by-the-river, keep it."))
+    last = capsys.readouterr().err
+    assert "[secret SHOP_PASSWORD], keep it." in last
+    assert "tall" not in shown + last
 
 
 STREAMS = """\

@@ -23,13 +23,14 @@ from greenlet import GreenletExit, getcurrent, greenlet
 
 from appl.runtime.concurrency.deadlock import blocked_loop, bound_to, deadlock, find_cycle
 from appl.runtime.concurrency.ending import Ending
+from appl.runtime.concurrency.held_lock import LOOK_S, NeededLock, error_about, holds, needed_by_io
 from appl.runtime.concurrency.loop_thread import io_thread, release
 from appl.runtime.concurrency.promise import Deliverable, Promise, Stop
 from appl.runtime.concurrency.watchdog import Watchdog
 
 EAGER_DEPTH = 4
 SLICE = 0.05
-GLANCE, FOREVER = 0.1, -1.0
+GLANCE = 0.1
 HOPS = 100
 Rest = Literal["quiet", "timed"]
 """How the programs of a hub wait: for others, or also for timers of their loop."""
@@ -509,9 +510,12 @@ class Hub:
                 # It may have been notified during that: then the lock is open already.
                 # A signal just before the main thread sleeps does not wake it: Python looks when
                 # the thread wakes, so that one wakes now and then.
-                patience = GLANCE if self.thread is threading.main_thread() else FOREVER
-                while not self._wakeup.acquire(timeout=patience):
-                    continue
+                patience = GLANCE if self.thread is threading.main_thread() else LOOK_S
+                slept, needed = 0.0, None
+                while not self.ready and not self._wakeup.acquire(timeout=patience):
+                    slept += patience
+                    if slept >= LOOK_S:
+                        slept, needed = 0.0, self._look_for_held_lock(needed)
             else:
                 # A blocking wait under a running loop. Its task can be cancelled from another
                 # thread, which notifies nobody: so it sleeps in slices and looks. It is one sleep
@@ -524,6 +528,19 @@ class Hub:
             self._saw_inbox = self.asleep = False
             if self.blocking is not None:
                 self.blocking(False)
+
+    def _look_for_held_lock(self, before: NeededLock | None) -> NeededLock | None:
+        """Raise an error in programs that hold the lock that the I/O thread waits for.
+
+        It waits for the lock *before* since the last look.
+        """
+        needed = needed_by_io()
+        if needed is not None and needed.same(before):
+            for strand in self.waiting():
+                frame, waits = strand.greenlet.gr_frame, strand.waits
+                if waits is not None and holds(needed, frame):
+                    strand.wake(waits, error_about(needed, frame, waits.address))
+        return needed
 
     def _check_cancelled(self) -> None:
         """Under a running loop: has the task that waits been cancelled meanwhile?"""

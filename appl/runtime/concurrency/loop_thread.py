@@ -107,6 +107,11 @@ class LoopThread:
         """True if the caller runs on the I/O loop."""
         return self._running_thread == get_ident()
 
+    @property
+    def running_thread(self) -> int | None:
+        """The ident of the thread that runs the loop."""
+        return self._running_thread
+
     def send(self, action: Callable[[], object]) -> None:
         """Have *action* run on the loop; the first of a burst wakes the loop, if it sleeps."""
         # First the action, then the look at the flags: the loop clears its flag before it empties

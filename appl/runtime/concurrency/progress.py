@@ -24,19 +24,26 @@ class Progress:
 
 
 class Bar(Progress):
-    """A bar of ``rich`` on stderr."""
+    """A bar of ``rich`` on stderr, below what the program writes."""
 
     def __init__(self, name: str, total: int | None) -> None:
+        # It is drawn by the terminal's own thread: ``rich`` only says how it looks.
         self._bar: Any = late_import("rich.progress").Progress(
-            console=late_import("rich.console").Console(stderr=True), transient=True
+            console=late_import("rich.console").Console(stderr=True), auto_refresh=False
         )
-        self._task = self._bar.add_task(name, total=total)
+        escape = late_import("rich.markup").escape
+        self._terminal: Any = late_import("appl.status_line").terminal
+        self._task = self._bar.add_task(escape(name), total=total)
+
+    def shown(self) -> object:
+        """The bar as it is now."""
+        return self._bar.get_renderable()
 
     def __enter__(self) -> None:
-        self._bar.start()
+        self._terminal.show(self)
 
     def __exit__(self, *error: object) -> None:
-        self._bar.stop()
+        self._terminal.hide(self)
 
     def step(self, pending: Promise) -> None:
         self._bar.advance(self._task)

@@ -16,6 +16,7 @@ from typing import ClassVar, cast
 
 from appl import threads
 from appl.errors import CallCancelled
+from appl.late import late_import
 from appl.runtime.concurrency.fiber import (
     Fiber,
     Hub,
@@ -282,9 +283,13 @@ class _Workers:
         self._lock = threading.Lock()
         self._jobs: deque[Callable[[], None]] = deque()
         self._running = 0
+        self._may_ask = False
 
     def start(self, job: Callable[[], None]) -> None:
         """Run *job* on a thread, now or when one is free."""
+        if not self._may_ask:  # a worker that is inside Python's own ``input`` cannot be stopped
+            self._may_ask = True
+            late_import("appl.runtime.concurrency.typed_input").replace_input()
         with self._lock:
             self._jobs.append(job)
             self._engage()

@@ -263,7 +263,7 @@ def _standing(stack: list[FrameType]) -> tuple[Activation | None, FrameType | No
         if frame.f_code in ENTRIES and index:
             activation = frame.f_locals.get("frame")
             return activation, _innermost(stack[:index])
-    return None, next(filter(_is_users, stack), None)
+    return None, next(filter(is_users, stack), None)
 
 
 def _innermost(inner: list[FrameType]) -> FrameType:
@@ -276,7 +276,8 @@ def _innermost(inner: list[FrameType]) -> FrameType:
     return found
 
 
-def _is_users(frame: FrameType) -> bool:
+def is_users(frame: FrameType) -> bool:
+    """True if *frame* is of code that is neither ours nor a library's."""
     file = frame.f_code.co_filename
     return not (file.startswith(("<frozen", _OURS)) or file.startswith(_LIBRARIES))
 
@@ -285,7 +286,7 @@ def _is_users(frame: FrameType) -> bool:
 
 
 def _message(user: FrameType, line: _Line) -> str:
-    code, text, lock = user.f_code, _call_at(user), _lock_at(user)
+    code, text, lock = user.f_code, _call_at(user), lock_at(user)[0]
     where = f"{code.co_filename}:{user.f_lineno}"
     name = "" if code.co_name.startswith("<") else f" in {code.co_name}()"
     what = f"`{text}`" if text else "this line"
@@ -302,15 +303,16 @@ def _message(user: FrameType, line: _Line) -> str:
     )
 
 
-def _lock_at(frame: FrameType) -> str:
-    """The source of the lock of ``threading`` that the line of *frame* takes; empty if none."""
+def lock_at(frame: FrameType) -> tuple[str, Any]:
+    """The lock of ``threading`` that the line of *frame* takes, after its source; empty if none."""
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).strip()
     with contextlib.suppress(SyntaxError, ValueError):
         for node in ast.walk(ast.parse(f"{line} pass" if line.endswith(":") else line)):
             taken = _taken(node)
-            if taken is not None and isinstance(_value_of(taken, frame), _LOCKS):
-                return ast.unparse(taken)
-    return ""
+            lock = _value_of(taken, frame) if taken is not None else None
+            if taken is not None and isinstance(lock, _LOCKS):
+                return ast.unparse(taken), lock
+    return "", None
 
 
 _LOCKS = (type(threading.Lock()), type(threading.RLock()), threading.Semaphore, threading.Condition)

@@ -664,7 +664,9 @@ def _sync_at_exit() -> None:
 def _end() -> None:
     global _ending
     _ending = True  # what is closed from now on is synced at once
-    sync_closed()
+    # Nothing is left that a Ctrl-C could end, and Python would only report it as ignored.
+    with contextlib.suppress(KeyboardInterrupt), shielded():
+        sync_closed()
 
 
 def sync_closed() -> None:

@@ -198,11 +198,18 @@ class Resumer(Recall):
     def _in_doubt(self, used: ToolUse, at_once: bool) -> Verdict:
         """It runs again if it may; else it fails when all that is recorded was told."""
         harmful = self.effects.get(used.address, used.effect) == "effect"
-        error = self._doubtful(used) if harmful and used.address not in self.rerun else None
+        harmful = harmful and used.address not in self.rerun and not self._only_asked(used)
+        error = self._doubtful(used) if harmful else None
         if at_once and error is not None:
             raise error
         again = error is not None or used.outcome == "cancelled"
         return Now() if at_once else AtEnd("again" if again else "held", error=error)
+
+    def _only_asked(self, used: ToolUse) -> bool:
+        """True if the tool waited for the answer of its user, and had done nothing before."""
+        seen = [moment for moment in self._seen if moment.address == used.address]
+        asked = {moment.ordinal for moment in seen if moment.kind == "asking"}
+        return bool(asked - {moment.ordinal for moment in seen if moment.kind == "input"})
 
     def _doubtful(self, used: ToolUse) -> InDoubtEffect:
         return InDoubtEffect(

@@ -1,0 +1,92 @@
+"""Waits for an answer under a lock that the I/O thread needs: the answer could never come.
+
+The I/O thread runs callbacks of clients, and handlers of ``logging``, which may take locks of the
+user's. A program that holds such a lock while it waits for an answer would wait for ever.
+
+Invariant: it only looks, and only from a thread that has slept for ``LOOK_S`` seconds already.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any, NamedTuple
+
+from appl.collecting import stack_of
+from appl.errors import DeadlockError
+from appl.runtime.concurrency.loop_thread import io_thread
+from appl.runtime.concurrency.watchdog import is_users, lock_at
+
+LOOK_S = 1.0
+
+
+class NeededLock(NamedTuple):
+    """A lock that the I/O thread waits for: itself, its name, and the line that takes it."""
+
+    lock: Any
+    name: str
+    where: str
+    instruction: int
+
+    def same(self, other: NeededLock | None) -> bool:
+        """True if the I/O thread stood there, too, when *other* was found."""
+        return other is not None and self[0] is other[0] and self[2:] == other[2:]
+
+
+def needed_by_io() -> NeededLock | None:
+    """The lock that the I/O thread waits for just now, if it does."""
+    for frame in stack_of(io_thread().running_thread)[:4]:
+        name, lock = lock_at(frame)
+        if lock is not None and getattr(lock, "locked", lambda: True)():
+            where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            return NeededLock(lock, name, where, frame.f_lasti)
+    return None
+
+
+def holds(needed: NeededLock, suspended: FrameType | None) -> bool:
+    """True if a function on the stack *suspended*, of this thread, seems to hold the lock."""
+    owner = _owner(needed.lock)
+    if owner is not None and owner != str(threading.get_ident()):
+        return False
+    return any(value is needed.lock for frame in _back(suspended) for value in _known(frame))
+
+
+def error_about(needed: NeededLock, suspended: FrameType | None, address: str) -> DeadlockError:
+    """The error of the program that waits for the answer of *address*."""
+    user = next(filter(is_users, _back(suspended)), None)
+    at = f" at {user.f_code.co_filename}:{user.f_lineno}" if user is not None else ""
+    return DeadlockError(
+        f"the program waits{at} for {address} while it holds the lock `{needed.name}`, for which "
+        f"the thread that receives all answers waits at {needed.where}: no answer could come. Read "
+        "the answer before the lock is taken, as with `text = str(answer)`"
+    )
+
+
+def _owner(lock: Any) -> str | None:
+    """The ident of the thread that holds *lock*, where that can be known."""
+    text = repr(lock)  # of an RLock: "<locked _thread.RLock object owner=4711 count=1 at …>"
+    _, found, rest = text.partition("owner=")
+    return rest.partition(" ")[0] if found else None
+
+
+def _back(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _known(frame: FrameType) -> Iterator[object]:
+    """The objects that the code of *frame* may take as a lock."""
+    variables = frame.f_locals
+    yield from variables.values()
+    names = frame.f_code.co_names
+    for value in (*variables.values(), *(frame.f_globals.get(name) for name in names)):
+        yield value
+        attributes = getattr(value, "__dict__", None) or {}
+        yield from (attributes[name] for name in names if name in attributes)
+        if isinstance(attributes.get("lock"), _RLOCK):  # of a handler of logging
+            yield attributes["lock"]
+
+
+_RLOCK = type(threading.RLock())
