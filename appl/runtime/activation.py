@@ -107,7 +107,8 @@ def leave(frame: Frame) -> None:
         parent = frame.parent
         after = heir(frame) if parent is None or parent.ended else parent
         after.started.extend(left)
-        after.prune()
+        if len(after.started) > after.prune_at:
+            after.prune()
 
 
 def fail(frame: Frame, error: BaseException) -> None:

@@ -159,13 +159,12 @@ class Frame(PromptWriter):
     weakly to the function whose activation it is, where it is a prompt function: a prompt that is
     kept holds its frame, and would hold the function. ``streams`` is true when all of its answers
     are streamed. ``asked_at`` is the user's line for calls that have none of their own. ``depth``
-    is the number of frames above.
+    is the number of frames above, ``prune_at`` of started calls above which ``prune`` does something.
     """
 
     __slots__ = (
         "__weakref__",
         "_at_end",
-        "_prune_at",
         "account",
         "asked_at",
         "block",
@@ -177,6 +176,7 @@ class Frame(PromptWriter):
         "generations",
         "model",
         "parent",
+        "prune_at",
         "regions",
         "run",
         "shares",
@@ -213,7 +213,7 @@ class Frame(PromptWriter):
         self.body: ReferenceType[CallBody] | None = None
         self.started: list[Promise] = []
         self.thread = threading.get_ident()
-        self._prune_at = _PRUNE
+        self.prune_at = _PRUNE
 
     def issue(self, name: str) -> str:
         """The address of the next *name* in this frame."""
@@ -224,7 +224,7 @@ class Frame(PromptWriter):
     def add(self, pending: Promise) -> None:
         """Answer for *pending* from now on."""
         self.started.append(pending)
-        if len(self.started) > self._prune_at:
+        if len(self.started) > self.prune_at:
             self.prune()
         for region in self.regions:
             region.note(pending, self)
@@ -237,12 +237,12 @@ class Frame(PromptWriter):
         """
         started = self.started
         count = len(started)
-        if count <= self._prune_at or self.thread != threading.get_ident():
+        if count <= self.prune_at or self.thread != threading.get_ident():
             return
         # Another thread may append meanwhile, where all frames in between have ended. What it
         # appends stands after the first *count*, which alone are replaced.
         started[:count] = owed(started[:count])
-        self._prune_at = 2 * len(started) + _PRUNE
+        self.prune_at = 2 * len(started) + _PRUNE
 
     def unfinished(self) -> Iterator[Promise]:
         """The calls that this frame has started, also around its open regions; in program order."""

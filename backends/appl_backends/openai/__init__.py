@@ -138,8 +138,9 @@ class OpenAI:
     def _begun(self, request: Request) -> str | None:
         """The text that the server goes on from, if it may repeat it."""
         prompt = request.messages
-        begun = self._server.may_repeat and is_begun(prompt)
-        return prompt.message.content if begun and prompt is not None else None
+        if prompt is None or prompt.outline.role != "assistant" or not is_begun(prompt):
+            return None
+        return prompt.message.content if self._server.may_repeat else None
 
     async def _streamed(
         self, reader: ChatReader, kind: str, pieces: AsyncIterator[bytes], emit: Emit

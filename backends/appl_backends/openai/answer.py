@@ -61,6 +61,8 @@ _FAILED = frozenset({"abort", "cancelled", "error", "network_error"})
 MESSAGE_FIELDS = frozenset({"role", "content", "refusal", "tool_calls", "function_call"})
 REASONING = ("reasoning_content", "reasoning")
 """The fields that hold the model's reasoning: a server uses one of them, or both for the same."""
+_SELDOM_WANTED = MESSAGE_FIELDS.union(REASONING)
+"""The fields that no server wants back unless tools are called."""
 
 OTHER_FORM = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 
@@ -163,8 +165,13 @@ class ChatReader(NamedTuple):
         scored = None if logprobs is None else _logprobs(logprobs)
         if scored is None and text and sampling.logprobs is not None and _is_absent(logprobs):
             raise _no_logprobs(self.who)
-        provided = None
-        if calls or not message.keys() <= MESSAGE_FIELDS or type(message.get("content")) is list:
+        provided, prompt = None, self.request.messages
+        if (
+            calls
+            or not message.keys() <= _SELDOM_WANTED
+            or type(message.get("content")) is list
+            or (prompt is not None and prompt.outline.role == "tool")
+        ):
             provided = self._provided(message, calls)
         if sampling.stop or self.begun:
             filter = TextFilter(sampling.stop, self.begun or "")
@@ -193,7 +200,7 @@ class ChatReader(NamedTuple):
         """
         prompt = self.request.messages
         with_calls = bool(calls) or (prompt is not None and prompt.outline.role == "tool")
-        left_out = MESSAGE_FIELDS if with_calls else MESSAGE_FIELDS.union(REASONING)
+        left_out = MESSAGE_FIELDS if with_calls else _SELDOM_WANTED
         found = {k: v for k, v in message.items() if k not in left_out and not is_empty(v)}
         if calls and isinstance(listed := message.get("tool_calls"), list):
             more = [_call_fields(call) for call in listed]
