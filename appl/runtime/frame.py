@@ -159,7 +159,7 @@ class Frame(PromptWriter):
     weakly to the function whose activation it is, where it is a prompt function: a prompt that is
     kept holds its frame, and would hold the function. ``streams`` is true when all of its answers
     are streamed. ``asked_at`` is the user's line for calls that have none of their own. ``depth``
-    is the number of frames above, ``prune_at`` the number of started calls above which ``prune`` acts.
+    is the number of frames above, ``prune_at`` that of started calls above which ``prune`` acts.
     """
 
     __slots__ = (
