@@ -199,6 +199,19 @@ def test_a_new_own_run_is_refused_while_a_record_answers(project: Project, bill:
     assert done.code != 0 and "a run of its own begins at" in done.err and bill() == before
 
 
+def test_what_an_edit_changes_in_an_own_run_is_predicted_and_reported(
+    project: Project, bill: Bill
+) -> None:
+    run(project, "own")
+    project.write("runs.py", PROGRAM.replace('f"inner {q}"', 'f"within {q}"'))
+    before = bill()
+    found = project.appl("trace", "rerun", "--dry-run", "--json").data
+    assert found["asked"] == [] and bill() == before
+    assert [len(each["asked"]) for each in found["inner"]] == [1, 1, 0]
+    again = project.appl("trace", "rerun", "--json").data["run"]
+    assert [each["live"] for each in again["inner"]] == [1, 1, 0] and bill() == before + 2
+
+
 # -- budgets of blocks
 
 SPENDING = """\

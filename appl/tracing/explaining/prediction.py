@@ -52,7 +52,8 @@ class Prediction:
     ``every`` counts all calls of the run. Of ``guessed`` calls nothing is recorded, so what their
     answers lead to is a guess. ``tools`` would run. ``stopped`` says why the program could not be
     followed to its end. ``first`` is the run with recorded answers, ``rehearsed`` are those with
-    made-up ones.
+    made-up ones. ``inner`` are those of runs of their own inside of this one, which are not
+    rehearsed.
     """
 
     trace: Trace
@@ -64,6 +65,7 @@ class Prediction:
     tools: list[str]
     stopped: str
     rehearsed: list[Rehearsed] = field(default_factory=list)
+    inner: list[Prediction] = field(default_factory=list)
 
     @property
     def decides(self) -> str:
@@ -162,6 +164,7 @@ class Prediction:
             "guessed": self.guessed,
             "tools": self.tools,
             "stopped": self.stopped or None,
+            "inner": [{"run": each.trace.path.stem, **each.as_data()} for each in self.inner],
         }
 
     def lines(self, most: int = 20) -> list[str]:
@@ -178,6 +181,8 @@ class Prediction:
         lines += self._rehearsals()
         if self.stopped:
             lines.append(f"the program could not be followed to its end: {self.stopped}")
+        for each in self.inner:
+            lines += (f"in {each.trace.path.stem}: {line}" for line in each.lines(most))
         return [*lines, self._sums()]
 
     def _rehearsals(self) -> Iterator[str]:
@@ -245,6 +250,7 @@ def prediction_of(predictor: Predictor, error: BaseException | None = None) -> P
         guessed=predictor.guessed,
         tools=predictor.ran,
         stopped=f"{type(error).__name__}: {error}" if error is not None else "",
+        inner=[prediction_of(each) for each in predictor.inner if isinstance(each, Predictor)],
     )
 
 

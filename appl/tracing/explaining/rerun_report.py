@@ -71,6 +71,7 @@ class RerunReport:
             **data,
             "spent": spent,
             "saved": saved,
+            "inner": [_inner(each) for each in self._rerunner.inner],
         }
 
     def lines(self, most: int = 20) -> list[str]:
@@ -83,4 +84,14 @@ class RerunReport:
         if removed:
             some = ", ".join(removed[:3]) + (", …" if len(removed) > 3 else "")
             lines.append(f"not asked for any more: {len(removed)} ({some})")
+        for each in map(_inner, self._rerunner.inner):
+            lines.append(
+                f"in the run of its own {each['run']}: {each['live']} live, {each['reused']} reused"
+            )
         return [*lines, self.tally.line()]
+
+
+def _inner(rerunner: Rerunner) -> dict[str, object]:
+    """How the calls of a run of its own inside of this one were answered."""
+    name, answered = rerunner.trace.path.stem, len(rerunner.answered)
+    return {"run": name, "live": len(rerunner.asked), "reused": answered}
