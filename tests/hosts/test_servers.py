@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import linecache
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -228,17 +231,29 @@ async def test_under_pytest_asyncio():
         assert await later("y") == "Y"
 
 
+SAME_NAMES = """
+import appl, appl.session.session
+from appl import gen, ppl
+
+names = iter("aaaabc")
+appl.session.session.new_path = lambda program, folder: folder / f"{next(names)}.trace"
+
+@ppl
+def ask(word):
+    f"{word}"
+    return gen()
+
+appl.init(trace=True, backend="appl.testing:Echo")
+assert [str(appl.run(ask, word)) for word in ("one", "two")] == ["one", "two"]
+"""
+
+
 def test_runs_that_begin_in_the_same_millisecond_are_recorded_in_files_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    names = iter("aaaabc")
-    monkeypatch.setattr(
-        "appl.session.session.new_path", lambda program, folder: folder / f"{next(names)}.trace"
-    )
-    appl.init(trace=True, home=tmp_path)
-    assert [appl.run(ask, word) for word in ("one", "two")] == ["ONE", "TWO"]
+    environment = {**os.environ, "APPL_HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", SAME_NAMES], check=True, env=environment)
     assert sorted(file.name for file in tmp_path.glob("runs/*")) == ["a.trace", "b.trace"]
-    appl.init(trace=None, home=None)
 
 
 # -- answers in what a handler returns

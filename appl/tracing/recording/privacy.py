@@ -83,7 +83,7 @@ _ABOUT = frozenset(["first", "source", "of"])
 _HEADER = frozenset(
     """
     format program entry settings backend model models programs git versions seed parent sets
-    profile places backends redaction privacy
+    profile places backends redaction privacy timers outer
 """.split()
 )
 _ENTRY = frozenset(["kind", "file", "function", "argv", "argc", "directory"])
