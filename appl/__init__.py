@@ -152,6 +152,8 @@ _WHERE = {name: module for module, names in _ENTRIES for name in names.split()}
 _OTHERS = ("input", "iter", "map", "mcp", "random", "uuid")
 """Names that ``from appl import *`` leaves out: Python's own, and modules of others."""
 
+_FOLDERS: list[str] = globals()["__path__"]
+_FOLDERS.append(f"{_FOLDERS[0]}/compat/paths")  # where `appl.core` and the like are found
 fallback.names = lambda: late_import("appl.compat.names")
 fallback.layouts = lambda: late_import("appl.compat.settings")
 services.sessions = lambda: late_import("appl.session")

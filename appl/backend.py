@@ -53,7 +53,9 @@ class Sampling:
     ``tool_choice`` is ``auto``, ``none``, ``required``, or the name of the one to call.
     ``normalize`` is the way to compare choices: ``None`` by the sum of the log-probabilities of
     their tokens, ``token`` by the mean, ``GREEDY`` token by token, ``UNCONDITIONAL`` by the mean
-    less that without the prompt. ``stop_tokens`` end the answer, and are not part of it. ``begun``
+    less that without the prompt. ``choice_end`` says whether the end of the turn is scored behind
+    each choice; by default it is where the choice is a turn of its own, and not where it continues
+    one. ``stop_tokens`` end the answer, and are not part of it. ``begun``
     is the beginning of the answer, which the end of the prompt already holds: *regex*, *grammar*
     and *schema* apply to it together with the generated text. ``extra`` holds options that the
     backend declares, as sorted pairs. ``salt`` is a name space chosen by the user: after a change,
@@ -68,6 +70,7 @@ class Sampling:
     logprobs: int | None = None
     choices: tuple[str, ...] | None = None
     normalize: str | None = None
+    choice_end: bool | None = None
     regex: str | None = None
     grammar: str | None = None
     schema: str | None = None
@@ -120,8 +123,9 @@ class Request:
     neither is part of the content. ``messages`` is ``None`` for an empty prompt. A conversation
     whose last message is the assistant's is continued, not answered. ``n`` is the number of
     samples, ``sample`` the number of the first one (so that a resumed ``n=25`` may ask for five
-    more). ``timeout`` is in seconds. ``cache`` names the store of known answers, for a cache before
-    the backend.
+    more). ``timeout`` is in seconds. ``key`` is a key for this call alone, from a program that has
+    one of each user; it is neither part of the content nor recorded. ``cache`` names the store of
+    known answers, for a cache before the backend.
     """
 
     address: str
@@ -134,6 +138,7 @@ class Request:
     timeout: float | None = None
     priority: int = 0
     cache: str | None = None
+    key: str | None = field(default=None, repr=False, compare=False)
     _digest: bytes | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -222,7 +227,7 @@ Emit = Callable[[Chunk], None]
 FEATURES = frozenset(
     """
     choices choice_methods regex grammar schema logprobs seed n prefill stream prefix_cache tools
-    images audio reasoning stop_tokens constrained_prefill
+    images audio reasoning stop_tokens constrained_prefill api_key
 """.split()
 )
 """The features that a profile may state, besides the restriction ``schema_object``."""
@@ -233,9 +238,10 @@ class Profile:
     """The properties and features of a backend.
 
     ``features`` are of ``FEATURES``; with ``constrained_prefill`` a backend applies constraints to
-    ``Sampling.begun``. ``schema_object`` means that a schema must describe an object. ``options``
-    are the further options of ``gen`` that it accepts. ``models`` is empty if the backend cannot
-    list them. ``concurrency`` is the number of calls that it wants at once, ``None`` for no limit.
+    ``Sampling.begun``; with ``api_key`` it takes the ``key`` of a request. ``schema_object`` means
+    that a schema must describe an object. ``options`` are the further options of ``gen`` that it
+    accepts. ``models`` is empty if the backend cannot list them. ``concurrency`` is the number of
+    calls that it wants at once, ``None`` for no limit.
     ``context`` is the largest number of tokens of prompt and answer together, if known. A
     ``thread_bound`` backend has resources that belong to one thread, and is called on one thread
     only. A backend that ``shares_in_flight`` lets requests wait for the beginning of their prompt

@@ -11,6 +11,9 @@ from typing import Any, Final, Protocol
 MISSING: Final = object()
 """The value of an attribute that does not exist."""
 
+DUMMY = "_dummy"
+"""A model that answers what a call says: ``gen("_dummy", mock_response="…")``."""
+
 WORDS_OF_CALL = frozenset({"executor_type"})
 """Arguments of ``call`` that may be meant for ``call`` itself."""
 
@@ -22,12 +25,17 @@ class AlternativeNames(Protocol):
         """The attribute *name* of *owner*, whose value is *value*; or ``MISSING``."""
 
     def options(
-        self, fields: dict[str, object], extra: dict[str, object], known: Set[str], typed: bool
+        self,
+        fields: dict[str, object],
+        extra: dict[str, object],
+        known: Set[str],
+        typed: bool,
+        messages: object = None,
     ) -> dict[str, Any]:
         """Put what *extra* says of the sampling into *fields*; return the other options.
 
         Both are taken out of *extra*. The names in *known* are the backend's own, and stay.
-        *typed* says that there is a ``response_format``.
+        *typed* says that there is a ``response_format``; *messages* are those that were given.
         """
 
     def instead(self, option: str) -> str:
@@ -50,6 +58,8 @@ class Layouts(Protocol):
     """Knows another layout of the settings, with these ``KEYS`` at its top."""
 
     KEYS: tuple[str, ...]
+    MODEL: tuple[str, str]
+    """The model that it means where it names none, and where that is said."""
 
     def translated(
         self, values: Mapping[str, object], origin: str

@@ -39,7 +39,7 @@ from appl.runtime.ops import OPS
 from appl.runtime.preview import Preview, render
 from appl.runtime.prompts.compositor import Compositor, compositor_of
 from appl.runtime.prompts.context import PromptRecords
-from appl.runtime.prompts.prompt_context import PromptContext
+from appl.runtime.prompts.prompt_context import PromptContext, need_ctx
 from appl.runtime.returning import returns_value
 
 P = ParamSpec("P")
@@ -375,6 +375,8 @@ def _check_told(
 def _decorate(f: object, told: Decoration) -> Any:
     if isinstance(f, staticmethod | classmethod):
         return type(f)(_decorate(f.__func__, told))
+    if getattr(f, "__need_ctx__", False) and not hasattr(f, "__appl__"):  # @need_ctx below @ppl
+        return need_ctx(_decorate(f.__wrapped__, told))  # type: ignore[attr-defined]
     program = DecoratedFunction(require_function(f), told)
     wrapper, twin = _wrapper(f, program), _wrapper(f, program)
     wrapper.render = functools.partial(render, twin)  # not itself: it would never be freed

@@ -50,8 +50,10 @@ LATE: Final[Mapping[str, LateImport]] = {
     "rich.markup": LateImport(4, _LIVE),
     "rich.panel": LateImport(13, _LIVE),
     "rich.progress": LateImport(24, _LIVE),
+    "rich.syntax": LateImport(30, _LIVE),
     "rich.text": LateImport(11, _LIVE),
     "sqlite3": LateImport(3, _FILE),
+    "tiktoken": LateImport(40, "only programs for APPL 0.2 that count tokens need it"),
     "typing_extensions": LateImport(2, _TYPED),
     "yaml": LateImport(10, "only an appl.yaml needs it"),
     # modules of appl

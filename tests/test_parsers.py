@@ -110,6 +110,10 @@ LISTED = {
     "appl/prompt/secret.py": {"_coded decode": ENCODED},
     "appl/runtime/answers/choice.py": {"Chosen._option int": FEW},
     "appl/runtime/answers/gen_options.py": {"_sentences literal": SOURCE},
+    "appl/compat/files.py": {
+        name: "the program's own file: it gets the error of its parser, as from APPL"
+        for name in ("load_file json", "load_file yaml", "load_file toml")
+    },
     "appl/runtime/answers/shape.py": {"_as_text json": "object_of has read it before"},
     "appl/runtime/concurrency/clock.py": {"seconds float": NUMBER},
     "appl/runtime/concurrency/effort.py": {"_waits int": "the names of threads in /proc are numbers"},

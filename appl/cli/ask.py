@@ -11,7 +11,7 @@ import sys
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, argument, combined, option, switch
 from appl.cli.display import Display, PlainDisplay
-from appl.cli.overrides import budget, settings
+from appl.cli.overrides import SAMPLING, budget, settings
 from appl.cli.run import Invocation, perform
 from appl.cli.run_options import options
 from appl.cli.target import Target, UsageError
@@ -19,7 +19,7 @@ from appl.cli.terminal import say
 from appl.late import late_import
 
 _PROGRAMS = "appl.cli.questions"
-_SETTINGS = ("model", "backend", "temperature", "max_tokens", "seed")
+_SETTINGS = ("model", "backend", *SAMPLING)
 
 _model_options = combined(
     settings(_SETTINGS),

@@ -14,7 +14,8 @@ from appl.config import KEYS
 from appl.config.schedule import TABLES
 from appl.errors import nearest
 
-SETTINGS = ("model", "backend", "temperature", "max_tokens", "seed", "concurrency")
+SAMPLING = ("temperature", "max_tokens", "top_p", "stop", "seed")
+SETTINGS = ("model", "backend", *SAMPLING, "concurrency")
 BUDGET_HELP = "most that the whole run may take: cost, tokens or calls, as in tokens=20000"
 
 

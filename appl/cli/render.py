@@ -8,7 +8,7 @@ from __future__ import annotations
 from appl.cli import parameters
 from appl.cli.arguments import ProgramCommand, bind, help_text, merged, wants_help
 from appl.cli.commands import Options, appl_command, options_of
-from appl.cli.overrides import settings
+from appl.cli.overrides import SAMPLING, settings
 from appl.cli.target import Target, load, parse
 from appl.cli.terminal import out, print_found, say, to_stderr
 from appl.config import load as load_config
@@ -17,7 +17,7 @@ from appl.runtime.prompts.rendering import Rendering
 from appl.session.process import hosted
 from appl.session.session import make_session
 
-_SETTINGS = ("model", "backend", "temperature", "max_tokens", "seed")
+_SETTINGS = ("model", "backend", *SAMPLING)
 
 
 @appl_command(

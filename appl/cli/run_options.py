@@ -7,20 +7,11 @@ from __future__ import annotations
 
 import click
 
-from appl.cli import parameters
+from appl.cli import overrides, parameters
 from appl.cli.commands import combined, option, options_of, switch
 from appl.cli.overrides import budget, settings
 
-SETTINGS = (
-    "model",
-    "backend",
-    "temperature",
-    "max_tokens",
-    "seed",
-    "concurrency",
-    "home",
-    "privacy",
-)
+SETTINGS = (*overrides.SETTINGS, "home", "privacy")
 
 trace_file = option("--trace", "trace_file", metavar="FILE", help="record into this file")
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         RomanList as RomanList,
         Str as Str,
     )
+    from appl.compat.files import dump_file as dump_file, load_file as load_file
     from appl.compat.func import (
         as_func as as_func,
         completion as completion,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         get_parser as get_parser,
         update_appl_configs as update_appl_configs,
     )
+    from appl.compat.traces import print_trace as print_trace
     from appl.compat.types import (
         CallFuture as CallFuture,
         CompletionResponse as CompletionResponse,
@@ -42,6 +44,8 @@ MODULES = ("compositor", "const", "func", "types")
 _PUBLIC = {
     "appl.compat.compositor": "ApplStr LetterList RomanList Str",
     "appl.compat.func": "as_func completion need_ctx partial promptify str_future wraps",
+    "appl.compat.files": "dump_file load_file",
+    "appl.compat.traces": "print_trace",
     "appl.compat.parser": "get_parser update_appl_configs",
     "appl.compat.types": "CallFuture CompletionResponse StringFuture",
 }

@@ -6,13 +6,19 @@ write.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import Any
 
+from appl.backend import Response, Sample
 from appl.compat.older import told_once
 from appl.errors import InvalidOption, UnknownOption, nearest
 from appl.fallback import MISSING
+from appl.prompt import UserMessage, digest_of
+from appl.runtime.answers.samples import NamedStore
+from appl.runtime.answers.text import Text
 from appl.runtime.frame import PromptWriter
+from appl.runtime.prompts.conversation import Conversation
+from appl.runtime.prompts.prompt_context import PromptContext, context_here
 
 WORDS = {
     "server": "model",
@@ -21,16 +27,12 @@ WORDS = {
     "max_retries": "max_asks",
 }
 _REPLACED = {
-    "mock_response": "script the answers of a test with appl.testing.Scripted",
-    "messages_process_func": "give the messages that are meant as messages=",
-    "postprocess_args": "give the messages and options that are meant to gen() itself",
     "tool_format": "tools are always given to the backend with their schema",
     "instructor_patch_mode": "response_format= needs no patch",
     "max_retries": "with response_format= write max_asks=, which counts the first try too",
     "validation_context": "validate in the type given as response_format=",
     "lazy_eval": "every call starts at once",
     "llm_executor_type": "calls need no executor",
-    "api_key": 'write [backends.NAME] api_key = {env = "VARIABLE"} into appl.toml',
     "base_url": "write [backends.NAME] base_url into appl.toml",
     "extra_headers": "write [backends.NAME] headers into appl.toml: options of a call are recorded",
 }
@@ -44,6 +46,12 @@ def of_gen(extra: dict[str, object], known: Container[str], typed: bool) -> dict
     """
     _check(extra, typed)
     found: dict[str, Any] = {}
+    if "mock_response" in extra and "mock_response" not in known:
+        found["cache"] = mocked(extra.pop("mock_response"))
+        told_once("gen(mock_response=…)", "a test with appl.testing.Scripted")
+    if "num_retries" in extra and "num_retries" not in known:
+        del extra["num_retries"]
+        told_once("gen(num_retries=…)", "[retries] attempts into appl.toml")
     typed = typed or extra.get("response_model") is not None
     for old, new in WORDS.items():
         if old in extra and old not in known and (typed or old != "max_retries"):
@@ -53,6 +61,83 @@ def of_gen(extra: dict[str, object], known: Container[str], typed: bool) -> dict
             if old != "_ctx":
                 told_once(f"gen({old}=…)", f"gen({new}=…)")
     return found
+
+
+def processed(
+    fields: dict[str, Any], extra: dict[str, Any], words: dict[str, Any], given: object
+) -> None:
+    """Let ``messages_process_func`` and ``postprocess_args`` change a question.
+
+    The first gets the conversation and returns another, the second gets and returns the arguments
+    in OpenAI's words. Both see *given* messages or the prompt, whose answers are waited for.
+    """
+    of_messages, of_all = (
+        extra.pop("messages_process_func", None),
+        extra.pop("postprocess_args", None),
+    )
+    if of_messages is not None:
+        told_once("gen(messages_process_func=…)", "gen(messages=…)")
+        words["messages"] = given = of_messages(_conversation(given))
+    if of_all is None:
+        return
+    told_once("gen(postprocess_args=…)", "gen(messages=…) and the options that are meant")
+    before = {name: value for name, value in fields.items() if value not in (None, ())}
+    messages = _conversation(given).as_list()
+    after = of_all({**before, **extra, "messages": messages})
+    if not isinstance(after, Mapping) or "messages" not in after:
+        raise InvalidOption(
+            "gen(postprocess_args=...) is a function that returns the arguments, "
+            f"messages among them; it returned {after!r:.80}"
+        )
+    extra.clear()
+    for name, value in after.items():
+        if name in ("messages", "model"):
+            words[name] = value
+        elif name in fields:
+            fields[name] = value
+        else:
+            extra[name] = value
+
+
+def _conversation(given: Any) -> Conversation:
+    """The messages *given*, or the prompt of the running function."""
+    if given is None:
+        return (context_here() or PromptContext()).messages
+    if isinstance(given, str):
+        return Conversation([UserMessage(given)])
+    return given.messages if isinstance(given, PromptContext) else Conversation(given)
+
+
+class _Mock:
+    """A store that has one answer to everything, as often as it is wanted."""
+
+    blocking = False
+
+    def __init__(self, answer: Response) -> None:
+        self.name = f"mock_response {digest_of(repr(answer)).hex()}"
+        self._answer = answer
+
+    def load(self, content: bytes, count: int) -> list[Response]:
+        return [self._answer] * count
+
+    def save(self, content: bytes, first: int, answers: list[Response]) -> list[Response]:
+        return answers
+
+    def close(self) -> None: ...
+
+
+def mocked(answer: object) -> NamedStore:
+    """The store that answers for ``mock_response=`` *answer*; ``None`` is the dummy's answer."""
+    if answer is None:
+        answer = "This is a dummy response"
+    if isinstance(answer, Text):
+        return _Mock(answer._response)
+    if not isinstance(answer, str):
+        raise InvalidOption(
+            "gen(mock_response=...) takes a text or a CompletionResponse, got "
+            f"{type(answer).__name__}"
+        )
+    return _Mock(Response((Sample(str.__str__(answer), "stop"),)))
 
 
 def _check(extra: dict[str, object], typed: bool) -> None:
@@ -141,6 +226,7 @@ ATTRIBUTES = {
     "finished_response": "g.result()",
     "results": "g.result(), g.tool_calls or g.response_obj",
     "str_future": "g itself",
+    "streaming": "gen(stream=True) and print(g), or g.text_stream",
     "val": "g.result()",
 }
 """The attributes of APPL's answers, each with the expression that replaces it."""
@@ -161,6 +247,8 @@ def of_answer(answer: object, value: object, name: str) -> object:
             return getattr(answer, "call_id", MISSING)
         case "as_prompt":
             return lambda: answer
+        case "streaming":  # it showed the answer; `appl run --stream` does
+            return lambda *_, **__: answer
         case "is_tool_call":
             return bool(calls)
         case "is_obj":

@@ -37,11 +37,18 @@ def attribute(owner: object, value: object, name: str) -> object:
 
 
 def options(
-    fields: dict[str, object], extra: dict[str, object], known: Set[str], typed: bool
+    fields: dict[str, object],
+    extra: dict[str, object],
+    known: Set[str],
+    typed: bool,
+    messages: object = None,
 ) -> dict[str, object]:
     """Put what *extra* says of the sampling into *fields*; return the other options."""
     answers.of_sampling(fields, extra, known)
-    return answers.of_gen(extra, known, typed)
+    words = answers.of_gen(extra, known, typed)
+    if {"postprocess_args", "messages_process_func"} & extra.keys():
+        answers.processed(fields, extra, words, words.get("messages", messages))
+    return words
 
 
 def arguments(f: Any, arguments: dict[str, object]) -> dict[str, object]:

@@ -14,6 +14,7 @@ from appl.config.places import place_of
 from appl.errors import ConfigError, nearest
 
 KEYS: tuple[str, ...] = ("settings", "servers", "default_servers", "prompts", "metadata")
+MODEL = ("gpt-4o-mini", "APPL's default")
 _PAGE = "see docs/coming-from-appl.md"
 
 _SETTINGS = {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from appl.backend import Response, Sample, Usage
 from appl.function import DecoratedFunction as PromptFunc
 from appl.prompt import (
     AIMessage as AIMessage,
@@ -21,7 +22,7 @@ from appl.prompt import (
     ToolMessage as ToolMessage,
     UserMessage as UserMessage,
 )
-from appl.runtime.answers.text import Text as CompletionResponse
+from appl.runtime.answers.text import Text
 from appl.runtime.concurrency.future import Future, Generation as Generation
 from appl.runtime.concurrency.parallel import call
 from appl.runtime.prompts.compositor import Compositor as Compositor
@@ -54,6 +55,51 @@ class CallFuture(Future[object], metaclass=_Calling):
         def __init__(
             self, func: Callable[..., object], *args: object, **kwargs: object
         ) -> None: ...
+
+
+class _Responding(type(Text)):  # type: ignore[misc]
+    """Makes ``CompletionResponse(…)`` an answer, and every answer a ``CompletionResponse``."""
+
+    def __call__(
+        cls,
+        *,
+        message: str | None = None,
+        tool_calls: Iterable[ToolCall] = (),
+        usage: Usage | None = None,
+        cost: int | None = None,
+        finish_reason: str | None = None,
+        reasoning_content: str | None = None,
+        response_obj: object = None,
+    ) -> Text:
+        calls = tuple(tool_calls)
+        reason = finish_reason or ("tool_calls" if calls else "stop")
+        sample = Sample(message or "", reason, tool_calls=calls, reasoning=reasoning_content)
+        response = Response((sample,), usage or Usage(), cost=cost)
+        return Text.of("", response, objects=None if response_obj is None else (response_obj,))
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Text)
+
+
+class CompletionResponse(Text, metaclass=_Responding):
+    """An older name of ``Text``; ``CompletionResponse(tool_calls=[…])`` is an answer for tests."""
+
+    __slots__ = ()
+
+
+class ReasoningContent(str):
+    """A piece of reasoning, as APPL's ``text_stream`` mixed it into the answer.
+
+    Here ``text_stream`` has the answer alone and ``reasoning_stream`` the reasoning, so no piece of
+    either is one.
+    """
+
+    __slots__ = ()
+
+    @property
+    def content(self) -> str:
+        """The text."""
+        return str.__str__(self)
 
 
 BaseTool = Tool
@@ -89,6 +135,7 @@ __all__ = [
     "PromptFunc",
     "PromptRecords",
     "Promptable",
+    "ReasoningContent",
     "SchemaTool",
     "StringFuture",
     "SystemMessage",

@@ -182,7 +182,10 @@ def _all(kind: Class, names: str) -> dict[str, Class]:
 
 
 SETTINGS: Mapping[str, Class] = {
-    **_all(name, "model temperature max_tokens seed concurrency trace durability on_trace_error"),
+    **_all(name, "model temperature max_tokens top_p seed concurrency trace durability"),
+    **_all(name, "on_trace_error"),
+    "stop": text,
+    "backend_options": text,
     **_all(name, "privacy ctl stream"),
     **_all(deletion, "keep_age keep_runs keep_size"),
     **_all(deletion_switch, "gc keep_failed"),
@@ -285,6 +288,10 @@ def _models(keys: KeyPath, value: object, place: SettingContext) -> Needs:
         yield from _table((*keys, str(key)), part, OPTIONS, place)
 
 
+def _options(keys: KeyPath, value: object, place: SettingContext) -> Needs:
+    yield from _table(keys, value, OPTIONS, place)
+
+
 def _prices(keys: KeyPath, value: object, place: SettingContext) -> Needs:
     yield from _need(keys, value, name, place)
 
@@ -306,4 +313,9 @@ def _backend(keys: KeyPath, table: object, folder: Path) -> Needs:
             yield from _need((*keys, str(key)), value, classes.get(str(key), unknown), place)
 
 
-_NESTED = {"models": _models, "prices": _prices, "backends": _backends}
+_NESTED = {
+    "models": _models,
+    "prices": _prices,
+    "backends": _backends,
+    "backend_options": _options,
+}

@@ -18,7 +18,7 @@ from appl.config.aliases import Alias, alias_from
 from appl.config.files import SettingsFile, find_file
 from appl.config.layout import SCHEDULE, TOP, check_known, of_today
 from appl.config.readers import Unshown, shown
-from appl.config.trust import require_approval
+from appl.config.trust import unapproved
 from appl.config.values import KEYS, Config, SecretSetting
 from appl.errors import ConfigError
 from appl.prompt.secret import ENVIRONMENT, Secret as Concealed, conceal
@@ -29,6 +29,7 @@ BUDGET = "APPL_BUDGET"
 _SECRET = re.compile(r"(^|_)(key|secret|password|token|credential)$", re.IGNORECASE)
 IN_PROGRAM = ("appl.init", "argument")
 """Origins that are not files: a secret may be given there as a value."""
+_NAMED = ("model", "models")  # settings of a backend that name its models
 _overrides: dict[str, object] = {}
 _changes = 0  # of the overrides
 TooLate = Callable[[str | None], None]
@@ -45,12 +46,16 @@ class _Layers:
         self.schedule: dict[str, dict[str, object]] = {}
         self.origins: dict[str, str] = {}
         self.notes: list[str] = []
+        self.unapproved: Mapping[str, str] = {}
+        self.older = False  # whether a source has another layout
 
     def take(
         self, values: Mapping[str, object], origin: str, written: Callable[[str], str] | None = None
     ) -> None:
         """Lay *values* over the present ones; *written* spells a key as the user wrote it."""
+        given = values
         values, notes = of_today(values, origin)
+        self.older = self.older or values is not given
         self.notes += [note for note in notes if note not in self.notes]
         check_known(values, origin)
         for key, value in values.items():
@@ -105,8 +110,18 @@ class _Layers:
                 self.backends.setdefault(backend, {})[name] = _setting(key, raw, origin)
                 self.origins[key] = origin
 
+    def refuse(self, reasons: Mapping[str, str]) -> None:
+        """Keep of the backends in *reasons* only what tells the names of their models."""
+        self.unapproved = reasons
+        for name in reasons:
+            table = self.backends.get(name, {})
+            kept: dict[str, object] = {key: table[key] for key in _NAMED if key in table}
+            self.backends[name] = kept | ({"type": "openai"} if "type" in table else {})
+
     def config(self) -> Config:
         """All values as one frozen ``Config``."""
+        if self.older and not {"model", "backend"} & self.values.keys():
+            self.put("model", *fallback.layouts().MODEL)
         return Config(
             **self.values,
             models=self.models,
@@ -114,6 +129,7 @@ class _Layers:
             schedule=self.schedule,
             origins=self.origins,
             notes=tuple(self.notes),
+            unapproved=self.unapproved,
         )
 
 
@@ -164,9 +180,9 @@ def _kept(found: SettingsFile | None) -> Config:
     """The settings of the process with the file *found*, read again if their sources changed."""
     global _last
     last, changes, variables = _last, _changes, ENVIRONMENT
-    if last is not None and last[0] is found and last[2] == changes and last[1] == variables:
-        if found is not None:
-            require_approval(found)  # which may have been taken back
+    same = last is not None and last[0] is found and last[2] == changes and last[1] == variables
+    # An approval may have been given meanwhile, or taken back.
+    if last is not None and same and (found is None or unapproved(found) == last[3].unapproved):
         return last[3]
     seen = variables.copy()  # before it is read: it may change meanwhile
     config = _read(found, os.environ, {})
@@ -252,6 +268,6 @@ def _slip(key: str, written: str) -> None:
 
 def _from_file(layers: _Layers, found: SettingsFile) -> None:
     layers.take(found.table, str(found.path))
-    require_approval(found)
+    layers.refuse(unapproved(found))
     if "home" in found.table:  # a relative folder is meant from where the file lies
         layers.values["home"] = found.path.parent / layers.values["home"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -49,6 +49,33 @@ def switch_or_name(raw: object) -> bool | str:
         return switch(raw)
     except ValueError:
         return text(raw)
+
+
+def texts(raw: object) -> tuple[str, ...]:
+    """A text, or a list of texts; none is empty."""
+    several = isinstance(raw, list | tuple)
+    found = tuple(raw) if isinstance(raw, list | tuple) else (raw,)
+    if not found or not all(isinstance(each, str) and each for each in found):
+        raise ValueError("a text, or a list of texts that are not empty" if several else "a text")
+    return found
+
+
+def options(raw: object) -> dict[str, object]:
+    """Names with values; a list among the values as a tuple."""
+    if not isinstance(raw, Mapping) or not all(isinstance(name, str) for name in raw):
+        raise ValueError("a table of names with values, as in {top_k = 40}")
+    return {name: tuple(each) if isinstance(each, list) else each for name, each in raw.items()}
+
+
+def fraction(raw: object) -> float:
+    """A number from 0 to 1."""
+    try:
+        value = number(raw)
+    except ValueError:
+        value = 2.0
+    if value > 1:
+        raise ValueError("a number from 0 to 1")
+    return value
 
 
 def number(raw: object) -> float:

@@ -3,7 +3,9 @@
 A file is approved by its path and its digest: a changed file, or a copy elsewhere, needs approval
 again. The file in the home folder, and files below the folders in ``APPL_TRUST``, need none.
 
-Invariant: a file that lacks a needed approval is an error before anything else is done with it.
+Invariant: what lacks a needed approval is never used. A server of APPL's layout that lacks one is
+an error where its backend would be made, so that a program that does not ask it runs; anything else
+is an error before anything is done with its file.
 """
 
 from __future__ import annotations
@@ -40,21 +42,38 @@ class ApprovalRequest:
     key: str
     value: str
     why: str
+    keys: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.place}: {self.key} = {self.value}  ({self.why})"
 
 
-def require_approval(file: SettingsFile) -> None:
-    """Refuse *file* if it needs approval and has none. Raises ``ConfigError``."""
+def unapproved(file: SettingsFile) -> Mapping[str, str]:
+    """The servers of *file*, in APPL's layout, that lack a needed approval.
+
+    Each with what to tell who asks it: APPL's files list servers that a program may never name.
+    Raises ``ConfigError`` if another setting lacks one.
+    """
     found = requests(file)
     if not found or trusted_by(file) is not None:
-        return
+        return {}
+    by_server: dict[str, list[ApprovalRequest]] = {}
+    own = file.table.get("backends")
+    for request in found:
+        kind, name, *_ = (*request.keys, "")
+        if kind != "backends" or (isinstance(own, Mapping) and name in own):
+            raise ConfigError(_needed(file, found))
+        by_server.setdefault(name, []).append(request)
+    return {name: _needed(file, needs) for name, needs in by_server.items()}
+
+
+def _needed(file: SettingsFile, found: list[ApprovalRequest]) -> str:
+    """What needs approval in *file*, and how it is given."""
     lines = [str(finding) for finding in found[:_SHOWN]]
     if len(found) > _SHOWN:
         lines.append(f"and {len(found) - _SHOWN} more")
     folder = shlex.quote(_safe(str(file.path.parent)))
-    raise ConfigError(
+    return (
         f"{_safe(str(file.path))} holds settings that need your approval:\n    "
         + "\n    ".join(lines)
         + f"\n  if you know who wrote them, type `appl trust {folder}` (in CI, set {VARIABLE} to "
@@ -137,7 +156,7 @@ def _request(file: SettingsFile, need: RestrictedSetting) -> ApprovalRequest:
     suffix = file.path.suffix
     line = max(line_of(file.text, suffix, *before, *keys) for keys in _written(file, need.keys))
     place = _safe(str(file.path)) + (f":{line}" if line else "")
-    return ApprovalRequest(place, _safe(".".join(need.keys)), _value(need), need.why)
+    return ApprovalRequest(place, _safe(".".join(need.keys)), _value(need), need.why, need.keys)
 
 
 def _written(file: SettingsFile, keys: tuple[str, ...]) -> list[tuple[str, ...]]:

@@ -16,14 +16,17 @@ from appl.config.aliases import USUAL, Alias
 from appl.config.readers import (
     Key,
     count,
+    fraction,
     length,
     number,
     one_of,
+    options,
     path,
     size,
     switch,
     switch_or_name,
     text,
+    texts,
     url,
     whole,
 )
@@ -69,6 +72,11 @@ KEYS: dict[str, Key] = {
         Key("backend", text, None, "who answers: an installed backend, or 'module:attribute'"),
         Key("temperature", number, None, "sampling temperature where gen() gives none"),
         Key("max_tokens", count, None, "longest answer where gen() gives none"),
+        Key("top_p", fraction, None, "top-p sampling where gen() gives none, from 0 to 1"),
+        Key("stop", texts, None, "text, or texts, before which answers end where gen() gives none"),
+        Key(
+            "backend_options", options, None, "other options of the backend where gen() gives none"
+        ),
         Key("seed", whole, None, "seed of the run; without one it is drawn and recorded"),
         Key("concurrency", count, None, "most calls at once; without one the backend says"),
         Key("trace", switch, True, "whether runs are recorded"),
@@ -122,13 +130,17 @@ class Config:
 
     ``models`` are names for models. ``schedule`` holds the tables about scheduling by name, those
     of one backend under ``backends.<name>.<table>``. ``notes`` report settings that have no effect
-    here.
+    here. ``unapproved`` are backends that nobody may ask, as they lack an approval: each with the
+    reason.
     """
 
     model: str | None = None
     backend: str | None = None
     temperature: float | None = None
     max_tokens: int | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] | None = None
+    backend_options: Mapping[str, object] | None = None
     seed: int | None = None
     concurrency: int | None = None
     trace: bool = True
@@ -152,6 +164,14 @@ class Config:
     backends: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    unapproved: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def sampling(self) -> dict[str, object]:
+        """Defaults of ``gen``'s options besides ``temperature`` and ``max_tokens``."""
+        given = {"top_p": self.top_p, "stop": self.stop}
+        found = {name: value for name, value in given.items() if value is not None}
+        return {**(self.backend_options or {}), **found}
 
     def origin(self, key: str) -> str:
         """The source of the value of *key*; ``default`` if nobody set it."""
@@ -211,4 +231,5 @@ assert {f.name for f in fields(Config)} - {
     "backends",
     "origins",
     "notes",
+    "unapproved",
 } == set(KEYS)

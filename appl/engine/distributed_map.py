@@ -28,7 +28,7 @@ from appl.runtime.event import Observed
 from appl.runtime.frame import Frame, here
 from appl.runtime.scheduling.accounts import Account
 
-_OPTIONS = ("temperature", "max_tokens", "seed", "salt", "sequential")
+_OPTIONS = ("temperature", "max_tokens", "sampling", "seed", "salt", "sequential")
 """The options of a run that its workers' runs have, too."""
 
 

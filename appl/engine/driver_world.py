@@ -85,6 +85,7 @@ class DriverWorld(Live):
             call.n, call.timeout, call.priority, call.cache, call.edges(),
             conversation or call.address.rpartition("/")[0], call.emit is not None,
             tuple((self._number(account), account.limits) for account in levels),
+            call.key,
         )  # fmt: skip
 
     def _number(self, account: Account) -> int:

@@ -14,6 +14,7 @@ from weakref import ref
 from appl.backend import Chunk, Response, Sampling
 from appl.errors import CallCancelled
 from appl.prompt import Messages
+from appl.prompt.secret import KEY_OF_CALL, conceal
 from appl.runtime.answers.call import Call, CallIdentity
 from appl.runtime.answers.feed import Feed
 from appl.runtime.concurrency.promise import Error, Outcome
@@ -45,6 +46,7 @@ class WorkerQuestion(NamedTuple):
     conversation: str
     streams: bool
     budgets: tuple[tuple[int, tuple[int | None, ...]], ...]
+    key: str | None = None
 
 
 Told = Callable[["WorkerCall", object], None]
@@ -68,9 +70,10 @@ class WorkerCall(Call):
         super().__init__(
             question.address, None, ref(frame), frame.run, account, question.identity,
             None, messages, question.model, question.sampling, question.n, question.timeout,
-            question.priority, question.cache,
+            question.priority, question.cache, None, question.key,
         )  # fmt: skip
         self.question, self.response = question, None
+        conceal(KEY_OF_CALL, question.key)
         self._worker, self._tell = worker, tell
         self.emit = _WorkerFeed(self) if question.streams else None
 

@@ -95,6 +95,10 @@ mapping around it can only be gone through name by name, which fails then, and i
 slow."""
 
 
+KEY_OF_CALL = "gen(api_key=...)"
+"""The name under which keys of calls are masked."""
+
+
 def conceal(name: str, value: str | None) -> None:
     """Have *value* masked, as ``[secret NAME]``, in all that this process writes or shows.
 

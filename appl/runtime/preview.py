@@ -148,6 +148,7 @@ class Preview(Run):
             models=other.dispatch.models,
             temperature=like.temperature,
             max_tokens=like.max_tokens,
+            sampling=like.sampling,
             seed=like.seed,
             salt=like.salt,
         )

@@ -72,6 +72,7 @@ class Run:
         models: Models | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
+        sampling: Mapping[str, object] | None = None,
         seed: int | None = None,
         concurrency: int | None = None,
         salt: str = "",
@@ -84,7 +85,7 @@ class Run:
         models = models or Models(backend.profile, Model(None, model))
         self.services = Services(
             backend, gate, barrier, sequential, models.default.name or "",
-            temperature, max_tokens, seed, salt, enter,
+            temperature, max_tokens, seed, salt, enter, sampling or {},
         )  # fmt: skip
         everywhere = (backend, *(place.backend for place in (places or {}).values()))
         if any(one.profile.thread_bound for one in everywhere):

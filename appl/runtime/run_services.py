@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from appl.backend import Backend
 
@@ -19,7 +19,8 @@ class Services:
     call, or with ``None``. ``gate`` does the same for who may block: it returns, or raises;
     ``barrier`` before a tool with effects runs, on its thread: it returns when all that happened
     so far is recorded. ``sequential`` waits for every call where it stands: the naive twin of the
-    scheduler. The rest are defaults for what a call leaves open.
+    scheduler. The rest are defaults for what a call leaves open, ``sampling`` those of further
+    options by name.
     """
 
     backend: Backend
@@ -32,3 +33,4 @@ class Services:
     seed: int | None = None
     salt: str = ""
     enter: Callable[[Entered], bool] | None = None
+    sampling: Mapping[str, object] = field(default_factory=dict)

@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from appl import fallback
 from appl.backend import Backend, Profile, installed, load
-from appl.config import Config, SecretSetting, followed
+from appl.config import KEYS, Config, SecretSetting, followed
 from appl.errors import (
     BackendError,
     BackendNotFound,
@@ -20,7 +21,9 @@ from appl.errors import (
     ModelNotFound,
     nearest,
 )
+from appl.runtime.answers.gen_options import KNOWN
 from appl.runtime.answers.models import (
+    SAMPLING,
     Find,
     Model,
     Models,
@@ -99,7 +102,14 @@ def _understood(backend: str, config: Config) -> str | None:
     location = locate(name, config)
     if location is None or location.provider is None or location.backend != backend:
         return None
-    return check_reachable(name, location, config)
+    try:
+        return check_reachable(name, location, config)
+    except ModelNotFound as error:
+        if config.origin("model") != (layouts := fallback.layouts()).MODEL[1]:
+            raise
+        raise ModelNotFound(
+            f"no default server is named, so {layouts.MODEL[1]} is asked: {error}"
+        ) from None
 
 
 def others_of(config: Config, choice: Choice) -> set[str]:
@@ -132,6 +142,21 @@ def models_of(
         except InvalidOption as error:
             raise ConfigError(f"models.{name}: {error}") from None
     return models
+
+
+def check_sampling(config: Config) -> None:
+    """Refuse impossible defaults of ``gen``'s options. Raises ``ConfigError``.
+
+    Names that the backend asked does not know are refused by the call.
+    """
+    for name in config.backend_options or {}:
+        if name in KNOWN - set(SAMPLING) or name in KEYS:
+            where = f"{name} = …" if name in KEYS else f"gen({name}=…)"
+            raise ConfigError(f"backend_options: {name!r} is no option of a backend; write {where}")
+    try:
+        check_defaults(config.sampling)
+    except InvalidOption as error:
+        raise ConfigError(f"settings: {error}") from None
 
 
 def _stands_for(name: str, config: Config) -> Model:
@@ -174,6 +199,8 @@ def make_backend(
     config: Config, choice: Choice, seed: int, known: Installed | None = None
 ) -> Backend:
     """The backend of *choice* with its settings. Raises ``BackendError`` or ``ConfigError``."""
+    if (reason := config.unapproved.get(choice.backend)) is not None:
+        raise ConfigError(reason)
     known = installed() if known is None else known
     name, takes_own_name = _factory_name(config, choice.backend, known)
     arguments = config.settings_of(choice.backend)

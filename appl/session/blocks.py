@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
+from appl.runtime.concurrency.fiber import loop_here
+
 if TYPE_CHECKING:
     from appl.runtime.run import Run
     from appl.runtime.world import World
@@ -37,6 +39,7 @@ class RunBlock(Generic[T]):
         self._stack.__exit__(*error)
 
     async def __aenter__(self) -> T:
+        loop_here()
         async with AsyncExitStack() as stack:
             run, value = self._around.__enter__()
             stack.push_async_exit(self._leave)

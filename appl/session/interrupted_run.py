@@ -15,6 +15,7 @@ from appl.errors import BudgetExceeded, ConfigError, TraceError
 from appl.session.entry import Entry, changed_files
 from appl.session.ownership import require_own
 from appl.session.recorded_run import RECORDED
+from appl.tracing.format.codec import plain
 from appl.tracing.format.keys import first_record
 from appl.tracing.reading.runs import finished, paths
 from appl.tracing.reading.trace import Trace
@@ -76,7 +77,7 @@ def _head(path: Path) -> Mapping[str, object] | None:
 def _same_settings(head: Mapping[str, object], config: Config) -> bool:
     recorded = head.get("settings")
     return isinstance(recorded, Mapping) and all(
-        recorded.get(name) == getattr(config, name) for name in _ASKED
+        recorded.get(name) == plain(getattr(config, name)) for name in _ASKED
     )
 
 

@@ -26,7 +26,15 @@ KIND = "model "
 NO_ADDRESS = ""
 """The address of such an observation: the run as a whole."""
 
-RECORDED = ("model", "backend", "temperature", "max_tokens")
+RECORDED = (
+    "model",
+    "backend",
+    "temperature",
+    "max_tokens",
+    "top_p",
+    "stop",
+    "backend_options",
+)
 """Settings that affect requests: the first run's values hold unless new ones are given."""
 
 
@@ -55,7 +63,7 @@ def recorded_config(trace: Trace, overrides: Mapping[str, object] | None = None)
     table = head.get("settings")
     recorded = table if isinstance(table, Mapping) else {}
     kept: dict[str, Any] = {
-        name: recorded[name] for name in RECORDED if name not in given and name in recorded
+        name: _value(recorded[name]) for name in RECORDED if name not in given and name in recorded
     }
     if "model" in given and "backend" not in given:
         kept.pop("backend", None)
@@ -103,7 +111,10 @@ def _written(model: object) -> str | None:
     return "/".join(parts) or None
 
 
-def _value(value: object) -> object:
+def _value(value: Any) -> Any:
+    """A recorded *value* as it was, with tuples in place of lists."""
+    if isinstance(value, Mapping):
+        return {str(name): _value(each) for name, each in value.items()}
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -114,6 +125,16 @@ def nests(head: Mapping[str, object]) -> bool:
     """
     entry = head.get("entry")
     return not (isinstance(entry, Mapping) and entry.get("kind") == "script")
+
+
+def sampling_in(head: Mapping[str, object]) -> dict[str, object]:
+    """The recorded defaults of options besides ``temperature`` and ``max_tokens``."""
+    table = head.get("settings")
+    recorded = table if isinstance(table, Mapping) else {}
+    kinds = (("top_p", int | float), ("stop", tuple), ("backend_options", dict))
+    found: dict[str, Any] = {name: _value(recorded.get(name)) for name, _ in kinds}
+    given = {name: found[name] for name, kind in kinds if isinstance(found[name], kind)}
+    return Config(**given).sampling
 
 
 def models_in(trace: Trace, profile: Profile, find: Find | None = None) -> Models | None:

@@ -18,7 +18,7 @@ from appl.runtime.scheduling.policy import Policy
 from appl.session.backend_setup import Choice
 from appl.session.blocks import block, settled
 from appl.session.entry import script
-from appl.session.recorded_run import models_in, nests, recorded_text
+from appl.session.recorded_run import models_in, nests, recorded_text, sampling_in
 from appl.session.session import Session
 from appl.tracing.reading.trace import Trace
 from appl.tracing.replaying.fuzzer import Fuzzer
@@ -42,6 +42,7 @@ def replay_run(
         seed=_number(head.get("seed")),
         temperature=_recorded(head, "temperature"),
         max_tokens=_recorded(head, "max_tokens"),
+        sampling=sampling_in(head),
         policy=policy,
     )
     run.is_isolated, run.nests = True, nests(head)

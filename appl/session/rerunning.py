@@ -207,6 +207,7 @@ def prediction_session(
         model=config.model,
         temperature=config.temperature,
         max_tokens=config.max_tokens,
+        sampling=config.sampling,
         seed=config.seed,
         world=predictor,
     )

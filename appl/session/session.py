@@ -31,6 +31,7 @@ from appl.runtime.world import Nobody, World
 from appl.session.backend_close import close_backend
 from appl.session.backend_setup import (
     Choice,
+    check_sampling,
     choose,
     make_backend,
     make_others,
@@ -215,6 +216,7 @@ def make_session(
     _tell_notes(config, say)
     if "fastapi.encoders" in sys.modules:
         late_import("appl.session.web_answers").register()
+    check_sampling(config)
     known, entry = installed(), entry or script()
     seed = config.seed if config.seed is not None else secrets.randbits(48)
     answering = answering_run()
@@ -254,6 +256,7 @@ def make_session(
         models=models,
         temperature=config.temperature,
         max_tokens=config.max_tokens,
+        sampling=config.sampling,
         seed=seed,
         concurrency=config.concurrency,
         policy=policy,

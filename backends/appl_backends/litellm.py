@@ -54,6 +54,7 @@ from appl_backends.openai.strict_schema import AZURE, CLAUDE, OPENAI, strict_sch
 
 FEATURES = frozenset(
     {
+        "api_key",
         "audio",
         "images",
         "logprobs",
@@ -146,7 +147,7 @@ class LiteLLM:
             tell_of_seed(who)
         litellm = await self._ready()
         try:
-            with question(who, self._secrets, reads=True) as asked:
+            with question(who, self._secrets_of(request), reads=True) as asked:
                 if emit is None or request.model.startswith(_WHOLE):
                     response = await self._whole(litellm, request, who)
                 else:
@@ -156,7 +157,7 @@ class LiteLLM:
         except BackendError as error:
             failed = error
         except Exception as error:
-            failed = _typed(error, who, self._secrets, asked.status)
+            failed = _typed(error, who, self._secrets_of(request), asked.status)
         raise alone(failed) from None
 
     def _check_provider(self, request: Request, who: str) -> None:
@@ -185,7 +186,7 @@ class LiteLLM:
     async def _whole(self, litellm: Any, request: Request, who: str) -> Response:
         raw: list[Any] = []
         begun = _told_to_go_on(litellm, request, who)
-        reader = ChatReader(request, who, self._secrets, begun or _repeated(request))
+        reader = ChatReader(request, who, self._secrets_of(request), begun or _repeated(request))
         answer = await litellm.acompletion(
             **self._arguments(request, who, begun),
             logger_fn=lambda details: raw.append(details.get("original_response")),
@@ -205,7 +206,9 @@ class LiteLLM:
             stream=True,
             stream_options={"include_usage": True},
         )
-        reader = ChatReader(request, asked.who, self._secrets, begun or _repeated(request))
+        reader = ChatReader(
+            request, asked.who, self._secrets_of(request), begun or _repeated(request)
+        )
         assembly = Assembly(reader, emit)
         async for chunk in stream:
             data = _with_own_fields(chunk.model_dump(), "delta", request.model)
@@ -234,6 +237,10 @@ class LiteLLM:
         cost = computed(model)
         return dataclasses.replace(response, cost=millionths(cost)) if cost else response
 
+    def _secrets_of(self, request: Request) -> tuple[str, ...]:
+        """What no error may hold: the secrets of this backend, and the key of *request*."""
+        return self._secrets if request.key is None else (*self._secrets, request.key)
+
     def _arguments(self, request: Request, who: str, begun: str | None) -> dict[str, Any]:
         sampling = request.sampling
         marked = self._cache_marks and _is_claude(request.model)
@@ -258,6 +265,8 @@ class LiteLLM:
             found["response_format"] = {"type": "json_object"}
         elif sampling.schema is not None:
             found |= self._constrained(sampling.schema, request, found["messages"])
+        if request.key is not None:
+            found["api_key"] = request.key
         if request.n > 1:
             found["n"] = request.n
         if _is_claude(request.model) and not sampling.tools and _has_calls(request.messages):

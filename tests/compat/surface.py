@@ -24,7 +24,8 @@ OLDER_ATTRIBUTES_OF = {
 NAMES = Path(__file__).with_name("names.txt")
 OLDER_WORDS = {
     "appl.ppl": {"comp", "include_docstring", "num_extra_wrappers"},
-    "appl.gen": {*OLDER_OPTIONS, "top_logprobs", "max_completion_tokens"},
+    "appl.gen": {*OLDER_OPTIONS, "top_logprobs", "max_completion_tokens", "api_key"}
+    | {"mock_response", "num_retries", "postprocess_args", "messages_process_func"},
     "Generation.run_tool_calls": {"filter_fn", "executor_type", "log_results"},
     "appl.call": {"executor_type"},
 }

@@ -74,8 +74,8 @@ def test_a_response_model_is_a_response_format(quiet) -> None:
 
 
 def test_an_option_that_has_gone_says_what_to_write() -> None:
-    with running(Echo()), pytest.raises(UnknownOption, match=r"appl\.testing\.Scripted"):
-        gen(messages="x", mock_response="y")
+    with running(Echo()), pytest.raises(UnknownOption, match="every call starts at once"):
+        gen(messages="x", lazy_eval=True)
 
 
 def test_attributes_of_answers(quiet) -> None:

@@ -10,7 +10,7 @@ import pytest
 from appl import gen, init, record
 from appl.compat.servers import read
 from appl.config import followed, load
-from appl.errors import ConfigError
+from appl.errors import ConfigError, ModelNotFound
 from tests.wire.servers import FaultServer
 
 PUBLIC_KEY, PRIVATE_KEY = "sk-public-0123456789", "sk-private-0123456789"
@@ -196,6 +196,41 @@ def test_a_default_server_may_be_the_bare_name_of_a_public_model(
         with record(trace=False):
             str(gen(messages="Hello?"))
     assert [ask.data["model"] for ask in server.asks] == ["gpt-4o-mini"]
+
+
+@pytest.mark.parametrize("text", ["servers: {a: {model: gpt-4o}}", "settings: {}"])
+def test_without_a_default_server_the_default_is_that_of_0_2(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    (folder / "appl.yaml").write_text(text)
+    with FaultServer(kind="openai") as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        monkeypatch.setenv("OPENAI_API_KEY", PRIVATE_KEY)
+        with record(trace=False):
+            str(gen(messages="Hello?"))
+    assert [ask.data["model"] for ask in server.asks] == ["gpt-4o-mini"]
+
+
+def test_without_a_key_for_it_no_other_model_answers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "appl.yaml").write_text("servers: {a: {model: gpt-4o}}")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    said = "no default server is named, so APPL's default is asked: 'gpt-4o-mini'"
+    with pytest.raises(ModelNotFound, match=said), record(trace=False):
+        gen(messages="Hello?")
+
+
+@pytest.mark.parametrize("given", [{"model": "embedded/embedded"}, {"backend": "embedded"}])
+def test_a_model_that_is_chosen_elsewhere_is_no_other(folder: Path, given: dict[str, str]) -> None:
+    (folder / "appl.yaml").write_text("servers: {a: {model: gpt-4o}}")
+    assert load(given, directory=folder).model == given.get("model")
+    assert load(directory=folder, environ={"APPL_MODEL": "m"}).model == "m"
+
+
+def test_a_file_of_todays_layout_has_no_default_of_0_2(folder: Path) -> None:
+    (folder / "appl.yaml").write_text("seed: 7")
+    assert load(directory=folder, environ={}).model is None
 
 
 def test_a_key_given_in_python_is_taken(folder: Path) -> None:

@@ -417,7 +417,7 @@ CONTROLS = {
     ),
     "settings are used without approval": Control(
         "config/layers.py",
-        "    require_approval(found)\n",
+        "    layers.refuse(unapproved(found))\n",
         "",
         "trust/test_hostile_settings.py::test_no_value_of_any_key_has_an_effect_without_approval",
     ),

@@ -403,3 +403,25 @@ def test_a_folder_that_holds_no_model_is_named(tmp_path: Path, file: str, text: 
     (tmp_path / file).write_text(text)
     with pytest.raises(ConfigError, match=f"the model in {tmp_path} cannot be read"):
         Embedded(weights=tmp_path)
+
+
+BEGUN = (UserMessage("Is it so?"), AIMessage("I think"))
+
+
+@pytest.mark.parametrize("normalize", [None, "token", GREEDY, UNCONDITIONAL])
+@pytest.mark.parametrize("said", [("Is it so?",), BEGUN], ids=["whole", "begun"])
+@pytest.mark.parametrize("end", [True, False, None])
+async def test_the_end_of_the_turn_is_scored_where_the_choice_ends_it_or_as_asked(
+    backend: Embedded, normalize: str | None, said: tuple[Any, ...], end: bool | None
+) -> None:
+    request = ask(*said, choices=OPTIONS, normalize=normalize, choice_end=end)
+    prompt, scores = backend.prompt_tokens(request), []
+    ending = [backend.tokenizer.end] if (said is not BEGUN if end is None else end) else []
+    for option in OPTIONS:
+        ids = [*backend.tokenizer.encode(option), *ending]
+        row, alone = naive(backend.folder, prompt, ids), naive(backend.folder, [], ids)
+        total = sum(row) - sum(alone) if normalize == UNCONDITIONAL else sum(row)
+        scores.append(total / (len(ids) if normalize in ("token", UNCONDITIONAL) else 1))
+    response = await backend.complete(request)
+    assert response.scores == pytest.approx(scores, abs=1e-3)
+    assert normalize == GREEDY or response.text == OPTIONS[scores.index(max(scores))]

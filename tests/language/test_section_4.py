@@ -126,7 +126,7 @@ def test_a_thread_that_call_starts_sees_the_callers_prompt():
         return str(call(helper))
 
     with running(Echo()):
-        assert program() == "user: x"
+        assert program() == "x"
 
 
 def test_a_thread_started_in_a_copied_context_sees_it_too():
@@ -155,7 +155,7 @@ def test_records_are_what_was_added_and_convo_is_all():
         return inner()
 
     with running(Echo()):
-        assert outer() == ("in", "user: out\nin")
+        assert outer() == ("in", "out\nin")
 
 
 @dataclasses.dataclass(slots=True, frozen=True)

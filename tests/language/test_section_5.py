@@ -54,6 +54,23 @@ def test_a_way_to_choose_is_asked_of_the_backend(method):
     assert seen.requests[0].sampling.normalize == method
 
 
+@pytest.mark.parametrize("end", [True, False, None])
+def test_a_choice_says_whether_its_end_counts(end):
+    with running(Scripted(["a"], features=("choices",))) as seen:
+        assert select(["a", "b"], messages="x", end=end) == "a"
+    assert seen.requests[0].sampling.choice_end is end
+    assert ("choice_end" in seen.requests[0].sampling.canonical()) == (end is not None)
+
+
+def test_the_end_is_an_option_of_choices_alone():
+    with running(Echo()) as seen:
+        with pytest.raises(InvalidOption, match="choices"):
+            gen(messages="x", end=True)
+        with pytest.raises(InvalidOption, match="True or False"):
+            select(["a", "b"], messages="x", end="yes")
+    assert seen.requests == []
+
+
 @pytest.mark.parametrize("option", [{"regex": "a"}, {"grammar": "root ::= 'a'"}])
 def test_a_constraint_needs_a_backend_that_can(option):
     with running(Echo()) as seen, pytest.raises(Unsupported, match="echo"):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import appl
 from appl.backend import Chunk, Response, Sample, Sampling, Usage
 from appl.errors import (
     AuthenticationFailed,
@@ -663,3 +664,15 @@ async def test_a_closed_backend_is_not_asked() -> None:
         await backend.aclose()
         with pytest.raises(BackendUnavailable, match="closed"):
             await backend.complete(request())
+
+
+@pytest.mark.parametrize("reported", [{}, {"logprobs": None}, {"logprobs": {"content": None}}])
+def test_log_probabilities_that_do_not_come_are_an_error(reported: dict[str, Any]) -> None:
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "a"}}
+    body = {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+    whole = json.dumps({**body, "choices": [{**choice, **reported}]}).encode()
+    refused = pytest.raises(BackendRefused, match="gave no log-probabilities")
+    with FaultServer([Fault("no logprobs", body=whole)]) as server:
+        own = {"openai": {"base_url": server.openai_url}}
+        with appl.record(trace=False, backend="openai", model="m", backends=own), refused:
+            appl.gen(messages="x", logprobs=2).result()

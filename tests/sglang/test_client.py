@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ WEIGHTS = Path(__file__).parents[2] / "backends" / "appl_backends" / "embedded" 
 Make = Callable[..., SGLang]
 GREEDY = Sampling(temperature=0.0, max_tokens=8)
 BY_PROMPT = "unconditional_likelihood_normalized"
+WAYS = (None, "token", "greedy_token_selection", BY_PROMPT)
 
 
 def asked(*said: tuple[str, str], sampling: Sampling = GREEDY, **fields: Any) -> Request:
@@ -63,8 +65,9 @@ async def test_an_answer_is_the_one_of_the_engine_itself(open_client: Make) -> N
 
 async def test_choices_are_scored_as_by_the_engine_itself(open_client: Make) -> None:
     for said in [(("user", "Is ice cold?"),), (("user", "Is ice cold?"), ("assistant", "It is "))]:
-        for normalize in (None, "token", "greedy_token_selection", BY_PROMPT):
-            sampling = Sampling(choices=("yes", "no", "cold, of course"), normalize=normalize)
+        for normalize, end in product(WAYS, (None, True, False)):
+            choices = ("yes", "no", "cold, of course")
+            sampling = Sampling(choices=choices, normalize=normalize, choice_end=end)
             question = asked(*said, sampling=sampling)
             embedded = Embedded()
             here, there = await embedded.complete(question), await open_client().complete(question)
@@ -75,6 +78,16 @@ async def test_choices_are_scored_as_by_the_engine_itself(open_client: Make) -> 
                 assert there.text == here.text
             assert there.text == there.samples[0].text in sampling.choices  # type: ignore[operator]
             assert there.choice_method == "logprob"
+
+
+async def test_a_flushed_cache_has_nothing_of_a_prompt(open_client: Make) -> None:
+    backend = open_client()
+    question = asked(("user", "A question that is asked twice, and long enough to be kept."))
+    first, again = await backend.complete(question), await backend.complete(question)
+    assert again.usage.cached_tokens
+    await backend.flush_cache()
+    assert (await backend.complete(question)).usage.cached_tokens in (0, None)
+    assert first.usage.prompt_tokens == again.usage.prompt_tokens
 
 
 async def test_a_conversation_that_goes_on_finds_all_of_itself_in_the_cache(

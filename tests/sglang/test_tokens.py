@@ -182,6 +182,27 @@ def test_options_after_a_begun_answer_may_share_a_token_with_it() -> None:
         assert ids[:start] == prompt.all_ids()[:start]
 
 
+def ends_of(p: Prompts, *said: tuple[str, str], end: bool | None = None) -> set[bool]:
+    """Whether the end of the turn stands behind the options yes and no."""
+    asked = chain(*said)
+    _, whole = p.options(asked, p.of(asked), ["yes", "no"], end)
+    return {ids[-1] in p.tokenizer.special.values() for ids in whole}
+
+
+def test_the_end_of_the_turn_follows_an_option_that_is_a_turn_or_as_asked() -> None:
+    question, begun = ("user", "Yes or no?"), ("assistant", "I say ")
+    assert ends_of(prompts(), question) == {True}
+    assert ends_of(prompts(), question, begun) == {False}
+    for end in (True, False):
+        assert ends_of(prompts(), question, end=end) == {end}
+        assert ends_of(prompts(), question, begun, end=end) == {end}
+
+
+def test_a_template_without_turns_has_no_end_behind_an_option_unless_asked() -> None:
+    plain = Prompts(ModelTokenizer(WEIGHTS), load_template(WEIGHTS, "plain"))
+    assert ends_of(plain, ("user", "The capital of France is")) == {False}
+
+
 class Listening(ModelTokenizer):
     """Keeps what it is asked to encode."""
 

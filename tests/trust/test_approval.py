@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from appl import gen, record
 from appl.cli import main
 from appl.config import find_file, load
 from appl.config.state import state_folder
-from appl.errors import ConfigError
+from appl.errors import ApplError, ConfigError
+from tests.wire.servers import FaultServer
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = 'seed = 7\nbackend = "evil:f"\n'
@@ -222,7 +224,45 @@ def test_the_other_formats_are_refused_with_their_lines(stranger: Path, name: st
 def test_servers_in_the_former_layout_are_refused_with_their_lines(stranger: Path) -> None:
     text = "seed: 7\nservers:\n  own/it:\n    model: m\n    base_url: http://evil.example/v1\n"
     file = write(stranger, text, "appl.yaml")
-    assert f"{file}:5: backends.own-it.base_url" in refused(stranger)
+    assert f"{file}:5: backends.own-it.base_url" in load(directory=stranger).unapproved["own-it"]
+
+
+def test_a_server_without_approval_stops_only_who_asks_it(
+    stranger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THEIR_KEY", "sk-the-key-of-theirs")
+    with FaultServer() as server:
+        text = f"servers:\n  own:\n    model: m\n    base_url: {server.openai_url}\n"
+        write(stranger, f"{text}    api_key: os.environ/THEIR_KEY\n", "appl.yaml")
+        settings = {"trace": False, "backend": "appl.testing:Echo"}
+        with record(**settings):
+            assert str(gen(messages="x"))
+            with pytest.raises(ApplError, match="appl trust"):
+                gen("own", messages="x").result()
+        assert server.asks == []
+        appl("trust", "--yes")
+        with record(**settings):
+            assert str(gen("own", messages="x"))
+        assert [ask.headers["authorization"] for ask in server.asks] == [
+            "Bearer sk-the-key-of-theirs"
+        ]
+        appl("trust", "--remove")
+        with record(**settings), pytest.raises(ApplError, match="appl trust"):
+            gen("own", messages="x").result()
+    assert len(server.asks) == 1
+
+
+def test_a_server_that_is_the_default_needs_approval_at_once(stranger: Path) -> None:
+    server = "servers: {own: {model: m, base_url: 'http://evil.example/v1'}}"
+    write(stranger, f"{server}\ndefault_servers: {{default: own}}", "appl.yaml")
+    with pytest.raises(ConfigError, match="appl trust"), record(trace=False):
+        gen(messages="x")
+
+
+def test_a_table_of_todays_layout_beside_servers_needs_approval_at_once(stranger: Path) -> None:
+    table = "backends: {own: {type: openai, base_url: 'http://evil.example/v1'}}"
+    write(stranger, f"servers: {{a: {{model: m}}}}\n{table}", "appl.yaml")
+    assert "backends.own.base_url" in refused(stranger)
 
 
 def test_secrets_are_masked_and_no_character_acts_on_the_terminal(stranger: Path) -> None:

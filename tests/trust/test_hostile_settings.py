@@ -324,8 +324,6 @@ def harmful(theirs: Stranger) -> dict[str, Any]:
         "parameters": {"model": "litellm/openai/m",
                        "backends": {"litellm": {"parameters": {"api_base": url}}}},
         "weights": {"backends": {"embedded": {"weights": other}}},
-        "servers": {"servers": {"m": {"model": "m", "base_url": url}},
-                    "default_servers": {"default": "m"}},
     }  # fmt: skip
 
 
@@ -348,6 +346,22 @@ def test_no_command_goes_on_without_approval(theirs: Stranger, run: Path, name: 
         assert not theirs.effects(), key
     made = {p.name for p in {*theirs.folder.rglob("*")} - {*before}}
     assert made <= {"appl.json", "__pycache__", *(n for n in made if n.endswith(".pyc"))}
+
+
+@pytest.mark.parametrize("name", commands())
+def test_a_server_that_lacks_approval_is_never_asked(
+    theirs: Stranger, run: Path, name: str
+) -> None:
+    shutil.copy(run, theirs.folder / "one.trace")
+    words = [str(theirs.folder / "one.trace") if w == "RUN" else w for w in commands()[name]]
+    server = {"model": "m", "base_url": theirs.url, "api_key": "os.environ/CANARY"}
+    for default in ({"default": "m"}, {}):
+        theirs.says({"servers": {"m": server}, "default_servers": default})
+        err = io.StringIO()
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(err):
+            code = main(words)
+        assert not theirs.effects()
+        assert name != "run" or not default or (code == 2 and NEEDS in err.getvalue())
 
 
 _PROCESSES = {

@@ -30,13 +30,16 @@ class ToolRunner(Protocol):
         """Run *calls*, as ``run_tool_calls`` says; in a coroutine, something to await."""
 
 
-class _Spoken(AIMessage):
+class Spoken(AIMessage):
     """An answer as a message: ``str`` gives its text, without the speaker."""
 
     __slots__ = ()
 
     def __str__(self) -> str:
         return self.shown
+
+    def __contains__(self, text: str) -> bool:
+        return text in self.shown
 
 
 class Answer(str):
@@ -55,7 +58,7 @@ class Answer(str):
     def message(self) -> AIMessage:
         """The answer as a message, which is printed as its text."""
         sample = self._sample
-        return _Spoken(
+        return Spoken(
             str.__str__(self), tool_calls=sample.tool_calls, provider_fields=sample.provider_fields
         )
 

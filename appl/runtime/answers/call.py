@@ -141,6 +141,7 @@ class Call(Promise):
         "frame",
         "given",
         "identity",
+        "key",
         "messages",
         "model",
         "n",
@@ -174,12 +175,14 @@ class Call(Promise):
         priority: int = 0,
         cache: str | None = None,
         tools: ToolRunner | None = None,
+        key: str | None = None,
     ) -> None:
         super().__init__(address, home, node is None or node.is_ready)
         self.frame, self.run, self.account, self.identity = frame, run, account, identity
         self.node, self.messages = node, messages
         self.model, self.sampling, self.n = model, sampling, n
         self.timeout, self.priority, self.cache, self.tools = timeout, priority, cache, tools
+        self.key = key
         self.attempts = 0
         self.emit: Feed | None = None
         self.request: Request | None = None
@@ -222,6 +225,7 @@ class Call(Promise):
         return Call(
             address, None, self.frame, self.run, self.account, self.identity, node, None,
             self.model, self.sampling, self.n, self.timeout, self.priority, self.cache, self.tools,
+            self.key,
         )  # fmt: skip
 
     # -- as a part of a series
@@ -264,7 +268,7 @@ class Call(Promise):
             check_media(self.profile, self.messages)
         self.request = Request(
             self.address, self.identity.ordinal, self.model, self.messages, self.sampling,
-            self.n, 0, self.timeout, self.priority, self.cache,
+            self.n, 0, self.timeout, self.priority, self.cache, self.key,
         )  # fmt: skip
 
     def starts(self) -> None:

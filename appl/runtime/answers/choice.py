@@ -45,18 +45,22 @@ def sampling_for(
     options: Sequence[str],
     normalize: str | None,
     method: str | None,
+    end: bool | None = None,
 ) -> Sampling:
     """The sampling that makes the backend choose, in the best way that it has."""
+    if end is not None and not isinstance(end, bool):
+        raise InvalidOption(f"select(end=...) is True or False, got {end!r:.80}")
+    scored = dataclasses.replace(sampling, choices=tuple(options), choice_end=end)
     if method in _METHODS and normalize is None:
         _check_method(profile, str(method))
-        return dataclasses.replace(sampling, choices=tuple(options), normalize=str(method))
+        return dataclasses.replace(scored, normalize=str(method))
     if method not in (None, "logprob") or normalize not in (None, "token"):
         raise InvalidOption(
             f"select(method={method!r}, normalize={normalize!r}): method is 'logprob', with which "
             f"normalize='token' may stand, or one of {', '.join(map(repr, _METHODS))}"
         )
     if "choices" in profile.features:
-        return dataclasses.replace(sampling, choices=tuple(options), normalize=normalize)
+        return dataclasses.replace(scored, normalize=normalize)
     if method == "logprob":
         raise Unsupported(
             f"backend {profile.name!r} cannot score choices by log-probability; "

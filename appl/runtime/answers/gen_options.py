@@ -54,6 +54,9 @@ class SelectOptions(CallOptions, total=False):
     by how much the prompt makes each likelier."""
     normalize: str | None
     """``"token"`` divides log-probabilities by the number of tokens."""
+    end: bool | None
+    """Whether the end of the turn is scored behind each choice. By default it is where the choice
+    is a turn of its own, and not where it continues a text."""
 
 
 if TYPE_CHECKING:

@@ -149,6 +149,7 @@ def _call(frame: Frame, kind: str, asked: RequestOptions, sampling: Sampling) ->
     return Call(
         frame.issue(kind), hub_here(), ref(frame), run, frame.account, identity, node, given,
         asked.model or "", sampling, asked.n, asked.timeout, asked.priority, cache, asked.toolbox,
+        asked.key,
     )  # fmt: skip
 
 

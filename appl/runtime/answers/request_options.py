@@ -6,13 +6,14 @@ Invariant: whatever cannot be done is refused here, before there is a call.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, fields
-from os import PathLike
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from appl import fallback
 from appl.backend import Profile, Sampling
-from appl.errors import InvalidOption
+from appl.errors import InvalidOption, Unsupported
+from appl.fallback import DUMMY
+from appl.prompt.secret import KEY_OF_CALL, conceal
 from appl.runtime.answers import choice, continuation
 from appl.runtime.answers.demand import schema_for
 from appl.runtime.answers.gen_options import FEATURES, KNOWN, LIMITS, GenOptions
@@ -53,12 +54,14 @@ class RequestOptions:
     choices: Sequence[str] | None = None
     normalize: str | None = None
     method: str | None = None
+    end: bool | None = None
     stream: bool = False
     max_relay_rounds: int = 0
     shape: Shape | None = None
     max_asks: int | None = None
     toolbox: Toolbox | None = None
-    cache: str | PathLike[str] | None = None
+    cache: object = None
+    key: str | None = field(default=None, repr=False)
     alone: bool = False
 
     @classmethod
@@ -89,12 +92,22 @@ class RequestOptions:
                 if name in LIMITS:
                     check_number(name, value, *LIMITS[name])
                 setattr(self, name, value)
+            elif name == "api_key":
+                self._take_key(value)
             elif name not in _APART:
                 extra[name] = value
         if options.get("backend_options") is not None:
             self._of_backend(options["backend_options"])
         if "tools" in options or "tool_choice" in options:
             self.offer(Toolbox.of(options.get("tools")), options.get("tool_choice"))
+
+    def _take_key(self, key: object) -> None:
+        """Take ``api_key=``, which is no option: nothing may hold it but the request."""
+        key = finished(key)
+        if key is not None and (not isinstance(key, str) or not key.strip()):
+            raise InvalidOption(f"gen(api_key=...) takes a text, got a {type(key).__name__}")
+        self.key = key and str.__str__(key)
+        conceal(KEY_OF_CALL, self.key)
 
     def _of_backend(self, options: object) -> None:
         """Add ``backend_options=``; each may be written once, and here only the backend's own."""
@@ -132,6 +145,10 @@ class RequestOptions:
         self._complete(frame)
         profile = run.dispatch.models.profile_of(self.model or "")
         self._check(profile)
+        if self.key is not None and "api_key" not in profile.features:
+            raise Unsupported(
+                f"backend {profile.name!r} takes no key from a call: leave out gen(api_key=...)"
+            )
         if self.shape is not None:
             fields["schema"] = schema_for(self.shape, profile)
         sampling = sampling_of(profile, fields, self.extra)
@@ -140,30 +157,44 @@ class RequestOptions:
         if self.choices is None:
             return sampling
         options = self.choices = choice.checked(self.choices)
-        return choice.sampling_for(profile, sampling, options, self.normalize, self.method)
+        return choice.sampling_for(
+            profile, sampling, options, self.normalize, self.method, self.end
+        )
 
     def _complete(self, frame: Frame) -> None:
         """Find the model, and let its options, then the run's, fill in what was left open."""
-        if self.extra or isinstance(self.fields["logprobs"], bool):
+        if self.extra or self.model == DUMMY or isinstance(self.fields["logprobs"], bool):
             self._in_other_words(frame.run.profile.options)
         name = None if self.model is None else named(finished(self.model))
         model = frame.run.dispatch.models.resolve(name or frame.model)
-        for name, value in model.options.items():
-            if name not in self.fields:
-                self.extra.setdefault(name, value)
-            elif self.fields[name] in (None, ()):
-                self.fields[name] = stops(value) if name == "stop" else value
         self.model, services = model.name, frame.run.services
+        if model.options or services.sampling:
+            self._default(model.options)
+            self._default(services.sampling)
         for name in ("temperature", "max_tokens"):
             if self.fields[name] is None:
                 self.fields[name] = getattr(services, name)
         self.fields["salt"] = services.salt
 
+    def _default(self, options: Mapping[str, object]) -> None:
+        """Let *options* fill in what is still open."""
+        for name, value in options.items():
+            if name not in self.fields:
+                self.extra.setdefault(name, value)
+            elif self.fields[name] in (None, ()):
+                self.fields[name] = stops(value) if name == "stop" else value
+
     def _in_other_words(self, known: Set[str]) -> None:
         """Read the options that are neither ours nor in *known*, those of the backend."""
-        if self.extra.keys() <= known and not isinstance(self.fields["logprobs"], bool):
+        ours = self.extra.keys() <= known and self.model != DUMMY
+        if ours and not isinstance(self.fields["logprobs"], bool):
             return
-        words = fallback.names().options(self.fields, self.extra, known, self.shape is not None)
+        if self.model == DUMMY:
+            self.model, self.extra = None, {"mock_response": None, **self.extra}
+        words = fallback.names().options(
+            self.fields, self.extra, known, self.shape is not None, self.messages
+        )
+        self.cache = words.get("cache", self.cache)
         self.model = words.get("model", self.model)
         self.messages = words.get("messages", self.messages)
         if "response_format" in words:
@@ -179,6 +210,8 @@ class RequestOptions:
                 require(profile, name, name)
         if self.choices is not None:
             self._check_choice()
+        elif self.end is not None:
+            raise InvalidOption("gen(end=...) is about choices: write gen(choices=[...]) with it")
         if self.shape is not None:
             self._alone("response_format", ("choices", "regex", "grammar"))
 

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast, runtime_checkable
 
 from appl import services
 from appl.backend import Backend, Chunk, Emit, Profile, Request, Response, Sample, Usage
@@ -43,6 +43,14 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of files."""
+
+
+@runtime_checkable
+class NamedStore(Store, Protocol):
+    """A store that a call brings itself."""
+
+    name: str
+    """Its name among the caches of a run."""
 
 
 class RunAnswers:
@@ -80,6 +88,10 @@ class Caches:
         """
         if wanted is None or wanted is False:
             return None
+        if isinstance(wanted, NamedStore):
+            if self.used:
+                self._stores[wanted.name] = wanted
+            return wanted.name if self.used else None
         if not isinstance(wanted, str | Path) or not str(wanted):
             raise InvalidOption(
                 f"gen(cache=...) takes 'run' or the path of a file, got {wanted!r:.80}"

@@ -221,6 +221,21 @@ def _calls_code(core: object) -> bool:
 
 # -- response_format= as a shape
 
+
+def _schema_in(text: str) -> dict[str, Any]:
+    """The JSON schema in *text*. Raises ``InvalidOption``."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        why = f"the JSON in it cannot be read ({_reason(error)})"
+        raise InvalidOption(
+            f"gen(response_format=...) got the text {text!r:.100}: {why}; give the schema as a "
+            "dict, or its JSON text"
+        ) from None
+    assert isinstance(found, dict), "it begins with a brace"
+    return found
+
+
 _made: dict[Any, Shape] = {}
 _MOST = 256
 _lock = threading.Lock()
@@ -229,7 +244,8 @@ _lock = threading.Lock()
 def shape_of(wanted: object) -> Shape:
     """The shape that ``response_format=`` *wanted* means. Raises ``InvalidOption``.
 
-    ``"json"`` is any object. A dict is a JSON schema, also in the form of the OpenAI interface.
+    ``"json"`` is any object. A dict is a JSON schema, also in the form of the OpenAI interface, and
+    so is a text that begins with a brace.
     """
     key: Any = json.dumps(wanted, default=repr) if isinstance(wanted, dict) else wanted
     if not isinstance(
@@ -253,6 +269,8 @@ def _make(wanted: object) -> Shape:
     if isinstance(wanted, str):
         if wanted == "json":
             return BySchema(OBJECT, "'json'")
+        if wanted.lstrip().startswith("{"):
+            return _by_schema(_schema_in(wanted))
         raise _refused(wanted, "the only name is 'json'")
     if isinstance(wanted, dict):
         return _by_schema(wanted)

@@ -21,6 +21,7 @@ from typing import Literal
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
+from appl.errors import RunError
 from appl.runtime.concurrency.deadlock import blocked_loop, bound_to, deadlock, find_cycle
 from appl.runtime.concurrency.ending import Ending
 from appl.runtime.concurrency.held_lock import LOOK_S, NeededLock, error_about, holds, needed_by_io
@@ -736,6 +737,22 @@ class _Arrived:
             self._future.set_result(None)
 
 
+def loop_here() -> asyncio.AbstractEventLoop:
+    """The event loop of asyncio that runs the calling coroutine.
+
+    Raises ``RunError`` where another library runs it.
+    """
+    loop = _get_running_loop()
+    if loop is None:
+        raise RunError(
+            "no event loop of asyncio runs this coroutine: async prompt functions, `await` of "
+            "answers and `async with` work with asyncio alone; under trio write the prompt "
+            "function with plain `def` and call it in a thread: "
+            "await trio.to_thread.run_sync(f, ...)"
+        )
+    return loop
+
+
 async def arrive(pending: Promise) -> None:
     """Wait like :func:`wait`, in a coroutine: the loop goes on."""
     hub = hub_here()
@@ -743,7 +760,7 @@ async def arrive(pending: Promise) -> None:
         return
     # This thread is going to wait in its own loop, and cannot run the I/O loop meanwhile.
     io_thread().recall()
-    arrived = _Arrived(future := asyncio.get_running_loop().create_future())
+    arrived = _Arrived(future := loop_here().create_future())
     if pending.home is hub:
         pending.await_with(arrived)
         # An outcome that nobody awaited was posted without a notice. Nobody else would give one.

@@ -12,7 +12,14 @@ from types import TracebackType
 
 from appl.errors import RunError
 from appl.runtime.concurrency import clock
-from appl.runtime.concurrency.fiber import Hub, hub_here, in_coroutine, run_on, strand_here
+from appl.runtime.concurrency.fiber import (
+    Hub,
+    hub_here,
+    in_coroutine,
+    loop_here,
+    run_on,
+    strand_here,
+)
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.region import Limit
 from appl.runtime.event import Observed
@@ -50,7 +57,7 @@ class timeout:
             raise self._late() from None
 
     async def __aenter__(self) -> timeout:
-        loop = asyncio.get_running_loop()
+        loop = loop_here()
         self._block = asyncio.timeout(None)
         await self._block.__aenter__()
         self._begin(hub_here(), lambda: loop.call_soon(self._expire, loop.time()))

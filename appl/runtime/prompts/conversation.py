@@ -171,7 +171,9 @@ class Conversation:
         return Conversation, (self.all(),)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.all()))
+        every = self.all()
+        alone = all(message.role == "user" and not message.name for message in every)
+        return "\n".join(message.shown if alone else str(message) for message in every)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
         """The messages as a notebook shows them."""

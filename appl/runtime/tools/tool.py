@@ -63,6 +63,11 @@ class Tool:
         object.__setattr__(self, "text", json.dumps(self.schema(), separators=(",", ":")))
 
     @property
+    def __name__(self) -> str:
+        """The tool's name, as a function has one."""
+        return self.name
+
+    @property
     def parameters(self) -> Schema:
         """The JSON schema of the arguments."""
         return self.reader.schema
@@ -322,19 +327,43 @@ def _secret(value: object) -> str | None:
     return found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
 
 
+class _Described:
+    """The ``__doc__`` of a tool is its description, that of the class what it says of itself."""
+
+    def __init__(self, about: str | None) -> None:
+        self._about = about
+
+    def __get__(self, tool: Tool | None, owner: type[Tool]) -> str | None:
+        return self._about if tool is None else tool.description
+
+
+Tool.__doc__ = _Described(Tool.__doc__)  # type: ignore[assignment]
+
+
+class ToolChoice(str):
+    """The name of a tool to call. Read as a mapping, it is what OpenAI's interface takes."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            return str.__getitem__(self, key)
+        return {"type": "function", "function": {"name": str.__str__(self)}}[key]
+
+
 def as_tool_choice(tool: str | Callable[..., Any] | Tool | Mapping[str, object]) -> str:
     """The value of ``tool_choice`` for *tool*: its name, or one of the known words."""
     if isinstance(tool, str):
         return tool
     if isinstance(tool, Tool):
-        return tool.name
+        return ToolChoice(tool.name)
     if isinstance(tool, Mapping):
         function = tool.get("function", tool)
         name = function.get("name") if isinstance(function, Mapping) else None
         if isinstance(name, str):
             return name
     elif callable(tool):
-        return name_of(tool)
+        return ToolChoice(name_of(tool))
     raise InvalidOption(
         f"tool_choice is {', '.join(map(repr, CHOICES))}, a tool or its name, got {tool!r:.80}"
     )

@@ -40,7 +40,7 @@ _LEFT_OUT = table.tags([PieceRecord, LineRecord])
 """Pieces of long texts, and lines of the source."""
 _HEADER = ("format", "program", "backend", "model", "seed", "profile", "versions")
 _BLOCK = 1 << 20  # bytes
-_SETTINGS = ("temperature", "max_tokens", "concurrency", "seed")
+_SETTINGS = ("temperature", "max_tokens", "top_p", "concurrency", "seed")
 
 
 def share(

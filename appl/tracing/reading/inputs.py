@@ -110,7 +110,8 @@ def _without_options(words: list[str]) -> list[str]:
 
 
 _OPTIONS = frozenset(
-    "--backend --model --concurrency --seed --temperature --max-tokens --home --trace".split()
+    "--backend --model --concurrency --seed --temperature --max-tokens --top-p --stop --home "
+    "--trace".split()
 )
 _SWITCHES = frozenset({"--json", "--no-trace", "--stream", "--quiet"})
 

@@ -56,7 +56,7 @@ SHARED: Final = "shared"
 """A file for a stranger: as redacted, and nothing is sealed."""
 Redact = Callable[[Message], Message]
 
-_PARAMETERS = NUMBERS | {"normalize"}
+_PARAMETERS = NUMBERS | {"normalize", "choice_end"}
 """Parameters that say nothing of what is talked about."""
 _LASTING = frozenset(
     {

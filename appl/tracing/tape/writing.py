@@ -24,7 +24,7 @@ from appl.tracing.tape.lines import FORMAT, Line, LongTexts, canonical_data, dum
 from appl.tracing.tape.places import after_their_needs
 
 _FACTS = "program backend model models places profile seed redaction privacy sets timers".split()
-_SETTINGS = "model backend temperature max_tokens".split()
+_SETTINGS = "model backend temperature max_tokens top_p stop backend_options".split()
 _WENT = "file line at".split()  # fields that differ from one recording to the next
 _SAID_AGAIN = 64  # characters of a message from which on the one that it begins refers to it
 _NAME = 10  # characters that parameters are named by

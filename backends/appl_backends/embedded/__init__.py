@@ -163,13 +163,15 @@ class Embedded:
         """The log-probabilities of the options' tokens without a prompt, where they are needed."""
         if request.sampling.normalize != UNCONDITIONAL:
             return []
-        return list(await asyncio.gather(*map(self._unprompted, task.options or ())))
+        each = (self._unprompted(option, task.ends_turn) for option in task.options or ())
+        return list(await asyncio.gather(*each))
 
-    async def _unprompted(self, option: list[int]) -> list[float]:
-        """The log-probabilities of an option's tokens, its end included; 0 for the first one."""
-        if not option:
+    async def _unprompted(self, option: list[int], ends_turn: bool) -> list[float]:
+        """The log-probabilities of an option's tokens, and of its end; 0 for the first one."""
+        if len(option) < (1 if ends_turn else 2):
             return [0.0]
-        task = EngineTask(option[:1], [Draw(0.0, 1.0, 0, 0)], 1, options=[option[1:]])
+        draws, rest = [Draw(0.0, 1.0, 0, 0)], [option[1:]]
+        task = EngineTask(option[:1], draws, 1, options=rest, ends_turn=ends_turn)
         await self.worker.run(task)
         return [0.0, *task.live[0].entries]
 
@@ -249,6 +251,7 @@ class Embedded:
             request.priority,
             frozenset(sampling.stop_tokens),
             offer(sampling, self.constraints, begun and is_begun(request.messages), request.digest),
+            ends_turn=_ends_turn(request),
         )
 
     def _prompt(self, request: Request, begun: bool = True) -> Encoded:
@@ -299,6 +302,12 @@ class Embedded:
         if longest > self.engine.context:
             raise too_long(f"{longest} (with its longest option)", self.engine.context)
         return found
+
+
+def _ends_turn(request: Request) -> bool:
+    """True if the end of the turn is scored behind each choice."""
+    end = request.sampling.choice_end
+    return not is_begun(request.messages) if end is None else end
 
 
 def _cache(kind: str, model: Llama, tokens: int) -> PrefixCache:

@@ -410,7 +410,8 @@ class BatchEngine:
     def _score(self, run: SequenceRun, raw: F32) -> None:
         """Add the log-probability of the option's next token, or of the end of the turn."""
         at = len(run.task.prompt) + len(run.logprobs)
-        token = run.ids[at] if at < len(run.ids) else self.tokenizer.end
+        last = self.tokenizer.end if run.last is None else run.last
+        token = run.ids[at] if at < len(run.ids) else last
         logprob = float(log_softmax(raw)[token])
         run.logprobs.append(TokenLogprob(self._text(token), logprob))
         run.score += logprob

@@ -25,7 +25,8 @@ class EngineTask:
 
     With no ``max_tokens``, the prompt is computed and nothing more. With ``each``, a stream has a
     piece for every token, whether or not it brings text. With ``special``, the answer may hold the
-    token that begins a tool call, and special tokens are written out. Tasks of another ``space``
+    token that begins a tool call, and special tokens are written out. With ``ends_turn``, the end
+    of the turn is scored behind each option. Tasks of another ``space``
     share no computed prefix with it. ``scored`` are the prompt's entries that
     ``probe`` asked for; ``scorer`` is the sequence that takes them.
     """
@@ -46,6 +47,7 @@ class EngineTask:
     each: bool = False
     ignore_end: bool = False
     min_tokens: int = 0
+    ends_turn: bool = True
     special: bool = False
     space: str = ""
     order: int = 0
@@ -76,7 +78,10 @@ class EngineTask:
 
 
 class SequenceRun:
-    """One sequence of a task: its ids, and while it runs its row and its place in the cache."""
+    """One sequence of a task: its ids, and while it runs its row and its place in the cache.
+
+    ``last`` is the token of an option that is only scored; ``None`` means the end of the turn.
+    """
 
     __slots__ = (
         "behind",
@@ -87,6 +92,7 @@ class SequenceRun:
         "hold",
         "ids",
         "index",
+        "last",
         "logprobs",
         "probed",
         "row",
@@ -99,6 +105,8 @@ class SequenceRun:
     def __init__(self, task: EngineTask, index: int) -> None:
         self.task, self.index = task, index
         forced = task.options[index] if task.options else []
+        self.last = None if task.ends_turn or not forced else forced[-1]
+        forced = forced if self.last is None else forced[:-1]
         self.ids = [*task.prompt, *forced]
         self.tokens: Tokens = np.array(self.ids, np.int32)
         self.writer = TextWriter(task.stop, task.healed)

@@ -6,6 +6,7 @@ OpenAI, Azure, vLLM, SGLang, llama.cpp, Ollama, and gateways. Invariant: an answ
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import os
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
@@ -89,9 +90,10 @@ class OpenAI:
         self._has_prices = bool(prices or self._settings.seller)
         self._connection = ServerConnection(self._settings)
         self._only: str | None = None
+        self._keyed: dict[str, OpenAI] = {}
         options = OPTIONS - (LOCAL_OPTIONS - self._server.fields)
         self._profile = Profile(
-            name, self._server.features, options, tuple(models), model, concurrency
+            name, self._server.features | {"api_key"}, options, tuple(models), model, concurrency
         )
 
     @property
@@ -108,6 +110,8 @@ class OpenAI:
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer *request*; with *emit*, also pass on text as it comes."""
+        if request.key is not None and request.key != self._settings.api_key:
+            return await self._with_key(request.key).complete(request, emit)
         if request.messages is not None and request.messages.needs:
             check_media(self._profile, request.messages)
             self._server.check_media(request.messages)
@@ -165,7 +169,20 @@ class OpenAI:
 
     async def aclose(self) -> None:
         """Close the connections."""
+        keyed, self._keyed = self._keyed, {}
+        for each in keyed.values():
+            await each.aclose()
         await self._connection.aclose()
+
+    def _with_key(self, key: str) -> OpenAI:
+        """This backend with another *key*, and connections of its own."""
+        found = self._keyed.get(key)
+        if found is None:
+            found = self._keyed[key] = copy.copy(self)
+            found._settings = dataclasses.replace(self._settings, api_key=key)
+            found._secrets = found._settings.secrets
+            found._connection, found._keyed = ServerConnection(found._settings), {}
+        return found
 
     def _chat(self, model: str) -> Coroutine[object, object, Endpoint]:
         return self._connection.chat(model, self._who(model))

@@ -159,6 +159,13 @@ class SGLang:
             return ()
         return self._known.prompts.of(request.messages, request.sampling.tools)
 
+    async def flush_cache(self) -> None:
+        """Have the server forget all that it has computed of prompts, as for a measurement.
+
+        A server that is answering something refuses: then this raises ``BackendError``.
+        """
+        await self._wire.tell("/flush_cache")
+
     async def warm(self, request: Request, tokens: int) -> None:
         """Have the first *tokens* tokens of the prompt in the server's cache."""
         ready = self._ready or await self._connected()
@@ -415,12 +422,12 @@ class SGLang:
         return Response(tuple(samples), answers.usage(listed), model, cost=0, shed=shed)
 
     async def _choose(self, ready: Ready, request: Request, prompt: TokenRun) -> Response:
-        """The choice that is most probable as the whole answer, its end included."""
+        """The most probable choice; its end counts where ``choice_end`` says so."""
         choices, sampling = request.sampling.choices, request.sampling
         assert choices is not None
         if not choices:
             raise Unsupported("there are no options to choose from")
-        start, whole = ready.prompts.options(request.messages, prompt, choices)
+        start, whole = ready.prompts.options(request.messages, prompt, choices, sampling.choice_end)
         if prompt.cold() * (len(choices) - 1) > _COLD:
             await self.warm(request, start)
         rid = next(self._rids)

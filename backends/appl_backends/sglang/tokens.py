@@ -373,7 +373,9 @@ class Prompts:
         key = ("sglang", tokenizer.fingerprint, hash(template.source))
         self._asked_key, self._closed_key, self._said_key = (*key, 0), (*key, 1), (*key, 2)
         self._opening, self._opening_text = list[int](), b""
-        self._end = self._ends()
+        after = self._layout.joins["assistant", "user"] if self._layout is not None else ""
+        self._end = self._ends(after)
+        self._turns = self._layout is None or bool(after)  # the template ``plain`` has none
         if self._layout is not None:
             self._opening = tokenizer.encode(self._layout.opening)
             self._opening_text = _as_json(self._opening)
@@ -430,22 +432,27 @@ class Prompts:
             del answers[next(iter(answers))]
 
     def options(
-        self, messages: Messages | None, prompt: TokenRun, choices: Sequence[str]
+        self,
+        messages: Messages | None,
+        prompt: TokenRun,
+        choices: Sequence[str],
+        ends: bool | None = None,
     ) -> tuple[int, list[list[int]]]:
         """The prompt with each of *choices* as its answer, and where these begin to be scored.
 
         A begun answer is encoded together with each choice, because tokens may span the two: then
-        scoring begins where the first of them differs from the prompt.
+        scoring begins where the first of them differs from the prompt. *ends* says whether the end
+        of the turn follows each; by default it does where a choice is a turn of its own.
         """
         ids = prompt.all_ids()
-        if messages is None or not begun(messages):
-            whole = [[*ids, *self.tokenizer.encode_said(each), *self._end] for each in choices]
+        continued = messages is not None and begun(messages)
+        end = self._end if (self._turns and not continued if ends is None else ends) else []
+        if messages is None or not continued:
+            whole = [[*ids, *self.tokenizer.encode_said(each), *end] for each in choices]
             return len(ids), whole
         said = messages.message.content
         trunk = ids[: len(ids) - len(self._answer(messages.parent, said))]
-        whole = [
-            [*trunk, *self._answer(messages.parent, said + each), *self._end] for each in choices
-        ]
+        whole = [[*trunk, *self._answer(messages.parent, said + each), *end] for each in choices]
         return min(_common(ids, each) for each in whole), whole
 
     def _fitting(self, ids: Sequence[int], text: str) -> list[int]:
@@ -461,9 +468,8 @@ class Prompts:
         links = messages.links() if messages is not None else []
         return self._rendered(links, [link.message for link in links], tools)
 
-    def _ends(self) -> list[int]:
-        """The special token that ends an answer, where there is one."""
-        after = self._layout.joins["assistant", "user"] if self._layout is not None else ""
+    def _ends(self, after: str) -> list[int]:
+        """The special token that ends an answer, where there is one; *after* follows answers."""
         ids = self.tokenizer.encode(after)[:1] or [
             self.tokenizer.special.get(self.template.tokens.get("eos_token", ""), -1)
         ]

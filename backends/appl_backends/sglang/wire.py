@@ -101,6 +101,11 @@ class Wire:
         head = self._heads.get((method, path)) or self._head(method, path)
         return self._http.exchange(head, body, self.who)
 
+    async def tell(self, path: str) -> None:
+        """Post nothing to *path*, and take whatever text it answers. Raises ``BackendError``."""
+        head = self._heads.get(("POST", path)) or self._head("POST", path)
+        await self._http.exchange(head, b"", self.who, lambda body, *_: None)
+
     async def stream(self, path: str, body: Body) -> AsyncGenerator[Any, None]:
         """The JSON events that the server streams, up to ``[DONE]``. Raises ``BackendError``."""
         # Without a limit: each event may hold the whole text again, and the text has a limit.
