@@ -239,6 +239,15 @@ _CONVERSIONS = frozenset(
 _PROGRAM = "__appl__"
 
 
+class _Itself(ref[Any]):
+    """The weak reference of a wrapper to itself, which goes with it to a worker."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[type[_Itself], tuple[object]]:
+        return _Itself, (self(),)
+
+
 def _sync() -> Callable[..., object]:
     def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> Any:
         program: DecoratedFunction = _appl().__dict__[_PROGRAM]
@@ -387,7 +396,7 @@ def _decorate(f: object, told: Decoration) -> Any:
 def _wrapper(f: Any, program: DecoratedFunction) -> Any:
     wrapper: Any = functools.wraps(f)(_WRAPPERS[program.kind]())
     wrapper.__appl__ = program
-    wrapper.__kwdefaults__ = {"_appl": ref(wrapper)}
+    wrapper.__kwdefaults__ = {"_appl": _Itself(wrapper)}
     return wrapper
 
 

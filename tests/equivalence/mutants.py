@@ -280,7 +280,7 @@ MUTANTS = (
     Mutant(
         "a stream in a prompt says what has come so far",
         "runtime/answers/stream.py",
-        'return self._of if self._kind == "text" else Thoughts(self.pending)',
+        'return self._open if self._kind == "text" else Thoughts(self.pending)',
         "return Thoughts(self.pending)",
     ),
     Mutant(

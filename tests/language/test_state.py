@@ -262,7 +262,7 @@ def test_a_context_is_filled_by_hand_and_asked():
     with running(Echo()) as seen:
         str(gen(_ctx=p))
     assert list(seen.prompts.values()) == ["user: one\ntwo\nthree"]
-    assert str(p.messages) == "user: one\ntwo\nthree"
+    assert str(p.messages) == "one\ntwo\nthree"
     assert [m.content for m in p.messages] == ["one\ntwo\nthree"]
 
 
@@ -342,16 +342,16 @@ def test_calls_beside_the_program_keep_their_places_in_a_given_context():
 
     for seed in range(3):
         with running(Seeded(seed, last)):
-            assert play() == "user: aA\nbB\ncC\nend"
+            assert play() == "aA\nbB\ncC\nend"
 
 
 def test_copies_and_inherited_contexts():
     p = PromptContext().grow("a")
     copied, inherited = p.copy().grow("b"), p.inherit().grow("c")
-    assert str(p.messages) == "user: a\nc"
-    assert str(copied.messages) == "user: a\nb"
+    assert str(p.messages) == "a\nc"
+    assert str(copied.messages) == "a\nb"
     assert (str(inherited.records), str(copied.records)) == ("c", "b")
-    assert str(records(p)) == "a\nc" and str(convo(p)) == "user: a\nc"
+    assert str(records(p)) == "a\nc" and str(convo(p)) == "a\nc"
 
 
 def test_a_context_from_a_function_of_ones_own():
@@ -369,7 +369,7 @@ def test_a_context_from_a_function_of_ones_own():
     with running(Echo()) as seen:
         str(ask("a")), str(ask("b"))
     assert list(seen.prompts.values()) == ["user: Be brief.\na", "user: Be brief.\nb"]
-    assert str(made[0].messages) == "user: Be brief.\na"
+    assert str(made[0].messages) == "Be brief.\na"
 
 
 def test_what_is_no_context_is_refused_by_name():
@@ -410,7 +410,7 @@ def test_need_ctx_gives_the_callers_prompt():
         str(add("alone"))
         grow("more", _ctx=(p := PromptContext()))
     assert list(seen.prompts.values()) == ["user: one\ntwo", "user: one\ntwo", "user: alone"]
-    assert str(p.messages) == "user: more"
+    assert str(p.messages) == "more"
 
 
 # -- generators as agents
