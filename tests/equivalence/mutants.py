@@ -441,11 +441,11 @@ MUTANTS = (
         "every function runs beside its caller",
         "function.py",
         "        if program.told.parallel:\n            return program.spawn(args, kwargs)\n"
-        "        settle = conversion or (program.returns_value and _in_plain_code())\n"
+        "        settle = program.converts or (program.returns_value and _in_plain_code())\n"
         "        frame, turn = program.enter(args, kwargs)\n        return program.execute(",
         '        mode = program.asked(kwargs)\n        if mode.ctx in ("new", "copy") and _in_body():\n'
         "            return program.spawn(args, kwargs, mode)\n"
-        "        settle = conversion or (program.returns_value and _in_plain_code())\n"
+        "        settle = program.converts or (program.returns_value and _in_plain_code())\n"
         "        frame, turn = program.enter(args, kwargs, mode=mode)\n"
         "        return program.execute(",
     ),
