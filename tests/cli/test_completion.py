@@ -45,7 +45,7 @@ def test_programs_are_completed_without_being_run(project: Project) -> None:
     assert offered("run", "l") == ["loud.py", "loud.py:"]
     assert offered("run", "s") == ["sub/"]
     assert offered("run", "loud.py:") == ["loud.py:go"]
-    assert offered("run", "loud.py:go", "--to") == ["--topic"]
+    assert offered("run", "loud.py:go", "--topi") == ["--topic"]
     assert {"--topic", "--how", "--model"} <= set(offered("run", "loud.py:go", "--"))
 
 

@@ -36,7 +36,12 @@ def test_a_debugger_stops_at_the_users_line_and_next_goes_on_by_lines(
     tmp_path: Path, stop: str
 ) -> None:
     (tmp_path / "stops.py").write_text(PROGRAM.replace("STOP", stop), "utf-8")
-    environment = {**os.environ, "APPL_BACKEND": "appl.testing:Echo", "APPL_TRACE": "off"}
+    environment = {
+        **os.environ,
+        "PYTHONBREAKPOINT": "",
+        "APPL_BACKEND": "appl.testing:Echo",
+        "APPL_TRACE": "off",
+    }
     done = subprocess.run(
         [sys.executable, "stops.py"], cwd=tmp_path, input="p word\nn\nn\nc\n", env=environment,
         capture_output=True, text=True, timeout=60, check=False,

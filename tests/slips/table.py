@@ -1256,7 +1256,7 @@ def main():
     return gen(tools=[now])
 """,
         ("the model calls the tool 'now'", "gen_with_tools(tools=[…])"),
-        words=("run", "slip.py", "--backend", "slip:Caller"),
+        words=("python", "-m", "appl", "run", "slip.py", "--backend", "slip:Caller"),
     ),
     Slip(
         "an answer that is not in the prompt",
