@@ -71,7 +71,7 @@ class WrittenContent:
     """
 
     def __init__(self) -> None:
-        self.most_records, self.most_text = 1 << 18, 1 << 22
+        self.most_records, self.most_text = 1 << 17, 1 << 22
         self.records = self.text = 0
         self.files: Memo[str] = Memo()
         self.messages: Memo[MessageKey] = Memo()
