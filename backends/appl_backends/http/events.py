@@ -117,35 +117,29 @@ def begins_events(body: bytes, default: bool = False) -> bool | None:
     return None if len(start) < _ENOUGH else default
 
 
-async def opened(
-    content_type: str, pieces: AsyncIterator[bytes]
-) -> tuple[bool, AsyncIterator[bytes]]:
-    """Whether a body is a stream of events, and the body.
+async def opened(content_type: str, pieces: AsyncIterator[bytes]) -> tuple[bool, bytes]:
+    """Whether a body is a stream of events, and its first bytes, which were read for that.
 
-    Its first bytes say it, and where they do not, the content type: that of some servers is wrong.
+    These say it, and where they do not, the content type: that of some servers is wrong.
     """
     by_type, first = "event-stream" in content_type, b""
     async for piece in pieces:
         first += piece
         found = begins_events(first, by_type)
         if found is not None:
-            return found, _with_first(first, pieces)
-    return by_type, _with_first(first, pieces)
+            return found, first
+    return by_type, first
 
 
-async def whole(pieces: AsyncIterator[bytes], who: str) -> bytes:
-    """A body that is no stream. Raises ``MalformedResponse`` for one that is too long."""
-    found, size = list[bytes](), 0
+async def whole(first: bytes, pieces: AsyncIterator[bytes], who: str) -> bytes:
+    """A body that is no stream: *first*, and the rest.
+
+    Raises ``MalformedResponse`` for one that is too long.
+    """
+    found, size = [first], len(first)
     async for piece in pieces:
         found.append(piece)
         size += len(piece)
         if size > ANSWER_BYTES:
             raise too_long(who)
     return b"".join(found)
-
-
-async def _with_first(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    if first:
-        yield first
-    async for piece in pieces:
-        yield piece

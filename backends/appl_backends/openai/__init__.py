@@ -150,14 +150,16 @@ class OpenAI:
         self, reader: ChatReader, kind: str, pieces: AsyncIterator[bytes], emit: Emit
     ) -> Response:
         """The answer in a body of this *kind* that may be a stream."""
-        is_stream, pieces = await opened(kind, pieces)
+        is_stream, first = await opened(kind, pieces)
         if not is_stream:
-            body = await whole(pieces, reader.who)
+            body = await whole(first, pieces, reader.who)
             return reader.response(json_in(body, reader.who, self._secrets, kind))
         events, assembly = EventParser(reader.who), Assembly(reader, emit)
-        async for piece in pieces:
+        piece: bytes | None = first
+        while piece is not None:
             if any([assembly.take(event) for event in events.feed(piece)]):
                 break
+            piece = await anext(pieces, None)
         else:
             if not assembly.complete:
                 assembly.take_rest(events.rest())

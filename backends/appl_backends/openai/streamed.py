@@ -30,6 +30,8 @@ from appl_backends.stops import TextFilter
 _EACH = 32
 """What a piece counts for besides its characters: many small ones take memory, too."""
 _KNOWN = MESSAGE_FIELDS.union(REASONING)
+_SELDOM = tuple(_KNOWN - {"role", "content"})
+"""The fields that are empty in most pieces."""
 
 
 class Assembly:
@@ -53,7 +55,7 @@ class Assembly:
             data = json_in(text, who, secrets)
             if not isinstance(data, dict):
                 raise not_json(text, who, secrets=secrets)
-            if kind == "error" or is_error(data):
+            if kind == "error" or (not data.get("choices") and is_error(data)):
                 raise self._reader.error(data)
         except BackendError as error:
             error.worked = bool(self._samples) or error.worked  # it had begun to answer
@@ -100,6 +102,8 @@ class Assembly:
     def _sample(self, index: Any, at: int) -> _GrowingSample | None:
         """The sample that a choice belongs to; ``None`` for one that nobody has asked for."""
         found = index if type(index) is int and 0 <= index <= MOST else None
+        if found == at == 0 and self._has_first and 0 in self._samples:
+            return self._samples[0]  # as most are
         key = at if found is None else found
         if self._wanted == 1:  # whatever its number is, but for one beside that of number 0
             self._has_first = self._has_first or found == 0
@@ -180,13 +184,15 @@ class _GrowingSample:
 
     def add(self, choice: dict[str, Any]) -> Iterable[Chunk]:
         """Take more of it; returns the part of that which is text."""
-        delta = self._delta(choice)
+        delta = choice.get("delta")
+        if not isinstance(delta, dict) or not delta:
+            delta = self._delta(choice)
         self.finish = choice.get("finish_reason") or self.finish
         if choice.get("logprobs"):
             self._add_logprobs(choice["logprobs"])
         text = delta.get("content")
-        if len(delta) == 1 and type(text) is str:  # as most are
-            return self._chunks(text)
+        if type(text) is str and delta.keys() <= _KNOWN and not any(map(delta.get, _SELDOM)):
+            return self._chunks(text)  # as most are
         return self._chunks_of(delta)
 
     def _chunks(self, text: str) -> tuple[Chunk, ...]:
@@ -212,10 +218,7 @@ class _GrowingSample:
             self.unseen += len(str(delta))
 
     def _delta(self, choice: dict[str, Any]) -> dict[str, Any]:
-        """What is new: some servers send a whole message, or a text, in place of it."""
-        delta = choice.get("delta")
-        if isinstance(delta, dict) and delta:
-            return delta
+        """What is new, where a server sends a whole message, or a text, in place of it."""
         message = choice.get("message")
         if not isinstance(message, dict):
             return {"content": choice.get("text")}

@@ -111,17 +111,19 @@ class Wire:
         # Without a limit: each event may hold the whole text again, and the text has a limit.
         head, most = self._heads.get(("POST", path)) or self._head("POST", path), sys.maxsize
         async with self._http.stream(head, body, self.who, most) as (kind, pieces):
-            is_stream, pieces = await opened(kind, pieces)
+            is_stream, first = await opened(kind, pieces)
             if not is_stream:  # it did not stream, or it is no answer
-                for each in self._whole(await whole(pieces, self.who), kind):
+                for each in self._whole(await whole(first, pieces, self.who), kind):
                     yield each
                 return
             events = EventParser(self.who)
-            async for piece in pieces:
+            piece: bytes | None = first
+            while piece is not None:
                 for _, data in events.feed(piece):
                     if data.startswith("[DONE]"):
                         return
                     yield self._event(data)
+                piece = await anext(pieces, None)
             raise MalformedResponse(f"{self.who} ended its stream before the answer was complete")
 
     def _whole(self, body: bytes, kind: str) -> list[Any]:
