@@ -19,7 +19,7 @@ for name in blocking decorate radix engine residency keeping whatif $(command -v
     printf '\n=== %s\n' "$name"
     { printf '%s  $ python benchmarks/%s.py\n' "$(date +%F)" "$name" && "$python" "benchmarks/$name.py"; } | tee "$out/$name.txt"
 done
-for name in trace recording recording_age "large --write"; do # these write their tables themselves
+for name in trace recording recording_age lasting "large --write"; do # these write their tables themselves
     printf '\n=== %s\n' "$name"
     # shellcheck disable=SC2086 # two words
     set -- $name

@@ -681,9 +681,9 @@ def _coped(on: Route, fault: Fault) -> str:
             text = str(ask("Say hello to Nora.", stream=fault.streamed, **GREEDY))
     except ApplError as error:
         failed = error
-    verdict = _verdict(on)
     if failed is not None and fault.streamed:
         raise failed  # its text had begun, so it was not asked for again
+    verdict = _verdict(on)
     if (failed is None) != fault.recovers:
         raise Wrong(f"{failed!r:.120}, {text!r:.60}")
     if fault.recovers and "Nora" not in text:
