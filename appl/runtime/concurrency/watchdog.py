@@ -305,7 +305,7 @@ def _message(user: FrameType, line: _Line) -> str:
 
 def lock_at(frame: FrameType) -> tuple[str, Any]:
     """The lock of ``threading`` that the line of *frame* takes, after its source; empty if none."""
-    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).strip()
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno or 0, frame.f_globals).strip()
     with contextlib.suppress(SyntaxError, ValueError):
         for node in ast.walk(ast.parse(f"{line} pass" if line.endswith(":") else line)):
             taken = _taken(node)
