@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,16 +15,18 @@ from appl import gen, map, ppl
 from appl.runtime.concurrency.fiber import hubs, watchdog
 from appl.runtime.concurrency.watchdog import Watchdog
 from appl.runtime.frame import current
-from appl.testing import Held, running
+from appl.testing import Answer, Held, running
 
 COUNT = 4
+ROOT = Path(__file__).parents[2]
 
 
 class Slow(Held):
     """Answers when every program waits; the watchdog has looked twice by then, 1 s apart."""
 
-    def __init__(self) -> None:
-        super().__init__(lambda request: f"answer {self.looks}")
+    def __init__(self, answer: Answer | None = None) -> None:
+        features = {"features": ["tools"]} if answer is not None else {}
+        super().__init__(lambda request: answer or f"answer {self.looks}", **features)
         self.watchdog, self.looks = Watchdog(hubs), 0
 
     def on_idle(self, final: bool = True) -> bool:
@@ -95,8 +100,8 @@ async def gathered() -> None:
     await asyncio.gather(*(athink(number) for number in range(COUNT)))
 
 
-def line(program: Callable[[], Any]) -> str:
-    with running(backend := Slow()):
+def line(program: Callable[[], Any], answer: Answer | None = None) -> str:
+    with running(backend := Slow(answer)):
         backend.watchdog.runs.add(run := current())
         watchdog.runs.discard(run)  # which looks at another clock
         program()
@@ -162,3 +167,26 @@ def test_the_time_before_a_call_is_not_taken_for_a_wait() -> None:
     assert run.serial.line(20 * COUNT) == ""
     worst = run.serial.worst()
     assert worst is not None and worst[1].lost < 1
+
+
+TOOLS_ARE_RUN = """
+from appl import gen
+from appl.backend import Response, Sample
+from appl.prompt import ToolCall
+from tests.runtime.test_serial import line
+
+def now() -> str:
+    return "noon"
+
+calls = (ToolCall("1", "now", "{}"),)
+answer = Response((Sample("", "tool_calls", tool_calls=calls),))
+line(lambda: gen(messages="What time is it?", tools=[now]).run_tool_calls(), answer)
+"""
+
+
+def test_to_keep_what_was_said_tells_the_user_of_no_tools_that_nobody_runs() -> None:
+    """In a process of its own, as that is told once in a process."""
+    done = subprocess.run(
+        [sys.executable, "-c", TOOLS_ARE_RUN], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("", "")

@@ -157,15 +157,16 @@ class Text(Answer):
         return str, (str.__str__(self),)
 
 
-_told_of_tools: set[str] = set()
-"""The addresses of the answers of which the user was told that they are empty."""
+_told_of_tools = False
+"""True once the user was told why an answer is empty."""
 
 
 def _tell_of_tools(address: str, name: str) -> None:
     """Say why an answer is empty, once in a process: the model called a tool."""
+    global _told_of_tools
     if _told_of_tools:
         return
-    _told_of_tools.add(address)
+    _told_of_tools = True
     line = (
         f"appl: {address}: this answer is empty, as the model calls the tool {name!r} and nobody "
         "has run it; write gen_with_tools(tools=[…]) in place of gen(tools=[…]), or run it with "

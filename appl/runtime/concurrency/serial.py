@@ -181,4 +181,4 @@ def _answer(call: WaitedCall) -> str:
     """The text that *call* was answered with; empty while there is none."""
     outcome = call.outcome
     value = getattr(outcome, "said", None)
-    return str(value).strip() if isinstance(value, str) else ""
+    return value.strip() if isinstance(value, str) else ""  # str() is for users, and may advise
