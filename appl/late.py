@@ -77,6 +77,8 @@ LATE: Final[Mapping[str, LateImport]] = {
     "appl.runtime.concurrency.loop_timers": LateImport(1, "only a program with timers needs it"),
     "appl.runtime.nested": LateImport(1, "only a run inside a run needs it"),
     "appl.runtime.concurrency.typed_input": LateImport(2, "only functions on workers need it"),
+    "appl.runtime.answers.nesting": LateImport(1, _TYPED),
+    "appl.runtime.tools.asking": LateImport(1, "only tools with effects, and questions, need it"),
     "appl.session": LateImport(84, _RUN),
     "appl.session.control_server": LateImport(91, _CONTROL),
     "appl.session.notebook": LateImport(86, "only a notebook needs it"),

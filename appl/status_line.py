@@ -33,7 +33,7 @@ class StatusLine(Protocol):
     """Something to show: what ``rich`` can print."""
 
     def shown(self) -> object:
-        """What to show now; called on any thread."""
+        """The lines to show now; called on any thread."""
 
 
 class Terminal:
@@ -212,7 +212,7 @@ class Terminal:
         return _is_ordinary(self._descriptor)
 
     def _rows(self, renderables: list[object]) -> list[str]:
-        """What is shown, as rows that fit the terminal."""
+        """*renderables* as rows that fit the terminal."""
         console = self._console
         with console.capture() as captured:
             for renderable in renderables:

@@ -132,7 +132,7 @@ class Counts:
         return ", ".join(parts)
 
     def shortly(self) -> str:
-        """How many calls run, wait and are done."""
+        """The numbers of calls that run, wait and are done."""
         running, waiting = self.present()
         parts = [f"{running} running"] if running else []
         parts += [f"{waiting} waiting"] if waiting else []

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from appl.compat.older import told_once
 from appl.fallback import MISSING
 from appl.prompt import Message, ToolCall
-from appl.runtime.answers.answer import Spoken
+from appl.runtime.answers.answer import AnswerMessage
 
 ROLES = {"is_system": "system", "is_user": "user", "is_ai": "assistant", "is_tool": "tool"}
 """The attributes that say whose message it is."""
@@ -43,7 +43,7 @@ def of_message(message: Message, name: str) -> object:
     if name in ROLES:
         told_once(f"message.{name}", f'message.role == "{ROLES[name]}"')
         return message.role == ROLES[name]
-    if isinstance(message, Spoken) and hasattr(str, name):
+    if isinstance(message, AnswerMessage) and hasattr(str, name):
         told_once(f"g.message.{name}", f"str(g).{name}")
         return getattr(str(message), name)
     return OF_MESSAGE[name](message) if name in OF_MESSAGE else MISSING

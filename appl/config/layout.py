@@ -30,7 +30,7 @@ _VARIABLES = {"base_url": "OPENAI_BASE_URL", "api_key": "OPENAI_API_KEY"}
 
 
 def _how(name: str, origin: str) -> str:
-    """Where the setting *name* of a backend is written, for somebody who wrote it in *origin*."""
+    """The place for the setting *name* of a backend, for somebody who wrote it in *origin*."""
     variable = f", or export {_VARIABLES[name]}=…" if name in _VARIABLES else ""
     if origin in ("appl.init", "argument"):
         return f'write appl.init(backends={{"openai": {{"{name}": …}}}}){variable}'

@@ -68,7 +68,7 @@ def unapproved(file: SettingsFile) -> Mapping[str, str]:
 
 
 def _needed(file: SettingsFile, found: list[ApprovalRequest]) -> str:
-    """What needs approval in *file*, and how it is given."""
+    """The settings in *file* that need approval, and the way to give it."""
     lines = [str(finding) for finding in found[:_SHOWN]]
     if len(found) > _SHOWN:
         lines.append(f"and {len(found) - _SHOWN} more")

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 
 from appl.backend_http import address
 from appl.errors import InvalidOption, RunError, ToolError, ToolServerError, TraceCorrupt, nearest
-from appl.mcp.connection import Program, ServerConnection
+from appl.mcp.connection import ServerCommand, ServerConnection
 from appl.prompt import ToolMessage, digest_of
 from appl.runtime.answers.schema import checkable
 from appl.runtime.concurrency.fiber import in_coroutine, strand_here
@@ -62,7 +62,7 @@ def stdio(
         raise InvalidOption(f"stdio(command, args) takes a list of arguments, got {args!r}")
     words = [os.fspath(command), *(os.fspath(arg) for arg in args)]
     server = MCPServer(
-        Program(words, dict(env or {}), cwd, errlog),
+        ServerCommand(words, dict(env or {}), cwd, errlog),
         name=_shown(words),
         timeout=timeout,
         call_timeout=call_timeout,

@@ -39,7 +39,7 @@ _USE = "a client of MCP servers"
 _CONNECT_S, _READ_S = 30.0, 300.0  # of HTTP; a call has a deadline of its own
 
 
-class Program(NamedTuple):
+class ServerCommand(NamedTuple):
     """A server that a command starts. *errlog* takes its standard error; by default this one's."""
 
     words: Sequence[str]
@@ -89,12 +89,12 @@ class ServerConnection:
     # -- the transport
 
     def _transport(self, target: Any) -> Any:
-        """What the library's client is given for *target*, so that all messages are seen here."""
+        """The library's client for *target*, so that all messages are seen here."""
         exchange, given = self._exchange, self._library.StdioServerParameters
         if isinstance(target, given):
             words = [target.command, *target.args]
-            target = Program(words, dict(target.env or {}), target.cwd)
-        if isinstance(target, Program):
+            target = ServerCommand(words, dict(target.env or {}), target.cwd)
+        if isinstance(target, ServerCommand):
             usual = library("mcp", _USE, "mcp.client.stdio").get_default_environment()
             errlog = target.errlog or _stderr()
             return process_transport(
@@ -166,7 +166,7 @@ class ServerConnection:
 
 
 def _why(error: BaseException, seconds: float | None) -> str:
-    """What went wrong, on one line, bounded and without secrets."""
+    """The words for *error*, on one line, bounded and without secrets."""
     if isinstance(error, TimeoutError):
         return f"no answer within {seconds:g} s" if seconds is not None else "no answer"
     if hasattr(error, "error_count"):  # pydantic's, with the server's words in it, at any length

@@ -105,7 +105,7 @@ class Exchange:
 
 
 def _reason(error: ValueError) -> str:
-    """What is wrong with a message, in words that hold nothing of it."""
+    """The fault of a message, in words that hold nothing of it."""
     found: Any = getattr(error, "errors", None)
     first: Mapping[str, Any] = found(include_input=False, include_url=False)[0] if found else {}
     text = str(first.get("msg", ""))

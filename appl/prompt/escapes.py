@@ -39,7 +39,7 @@ class EscapedRow:
         self.text = "".join(said)
 
     def span(self, at: int, end: int) -> tuple[int, int]:
-        """Where the characters from *at* to *end* stand in the text around the row."""
+        """The place of the characters from *at* to *end* in the text around the row."""
         return self._places[at], self._places[end]
 
 

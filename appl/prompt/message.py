@@ -496,7 +496,7 @@ def as_message(value: Message | Mapping[str, Any], source: str = "") -> Message:
 
 
 def source_of(value: Mapping[str, Any]) -> str:
-    """Who gave the fields of a provider in *value*, if it is known."""
+    """The provider that gave the fields in *value*; "" if it is not known."""
     return value.source if isinstance(value, MessageData) else ""
 
 

@@ -1,4 +1,4 @@
-"""Whether a text looks random, as keys do, or is made of words.
+"""A test for texts that look random, as keys do, and are not made of words.
 
 Invariant: pure functions, which take a few microseconds for a text of a key's length.
 """

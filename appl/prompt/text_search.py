@@ -25,7 +25,7 @@ def regex(pattern: str) -> re.Pattern[str]:
 
 
 def places(text: str, part: str) -> Iterator[int]:
-    """Where *part* stands in *text*."""
+    """The places of *part* in *text*."""
     at = text.find(part)
     while at >= 0:
         yield at

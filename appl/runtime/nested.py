@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -24,6 +25,8 @@ from appl.runtime.run import Run
 
 NAME = "run"
 """The name of such a scope in addresses."""
+_ROUNDS = 2
+"""Waits at the end: tasks and threads may start more while the first is waited for."""
 
 
 class NestedRun:
@@ -72,30 +75,29 @@ class NestedRun:
         return self.__enter__()
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        try:
-            self._end(error)
-            # Twice: tasks and threads may start more while the first is waited for.
-            failures = []
-            for _ in range(2):
+        failures: list[Promise | None] = []
+        with self._ending(error):
+            for _ in range(_ROUNDS):
                 awaited = self._started()
                 with orphans.watched(awaited):
                     failures.append(structure.join(awaited))
             self._raise(error, failures)
-        except BaseException:
-            structure.cancel_all(self._started())
-            raise
-        finally:
-            self._leave()
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        try:
-            self._end(error)
-            failures = []
-            for _ in range(2):
+        failures: list[Promise | None] = []
+        with self._ending(error):
+            for _ in range(_ROUNDS):
                 awaited = self._started()
                 with orphans.watched(awaited):
                     failures.append(await structure.ajoin(awaited))
             self._raise(error, failures)
+
+    @contextmanager
+    def _ending(self, error: BaseException | None) -> Iterator[None]:
+        """A block that waits for what the scope has started; at its end the scope is left."""
+        try:
+            self._end(error)
+            yield
         except BaseException:
             structure.cancel_all(self._started())
             raise

@@ -5,7 +5,8 @@ Invariant: nothing here happens at import.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 from appl.late import names_of
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from appl.session.backend_setup import check as check, choose as choose
     from appl.session.linked_run import linked as linked
     from appl.session.naming import nameable as nameable
-    from appl.session.process import hosted_run as hosted_run, open_run as open_run
     from appl.session.replaying import replayed as replayed
     from appl.session.rerunning import predicted as predicted, rerun as rerun
     from appl.session.resume import resumed as resumed
@@ -33,8 +33,19 @@ else:
             "replaying": "replayed",
             "rerunning": "predicted rerun",
             "resume": "resumed",
-            "process": "hosted_run open_run",
             "script_run": "process_run",
             "session": "Session make_session record",
         },
     )
+
+
+def hosted_run() -> Any:
+    """The run that everything in the process belongs to, if a command or test hosts one."""
+    process = sys.modules.get("appl.session.process")
+    return None if process is None else process.hosted_run()
+
+
+def open_run() -> Any:
+    """The run of the process, if it is open: only the module that opens it can have one."""
+    process = sys.modules.get("appl.session.process")
+    return None if process is None else process.open_run()

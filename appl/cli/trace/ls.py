@@ -121,7 +121,7 @@ def _state(row: RunRow) -> str:
 
 
 def _failed(row: RunRow) -> str:
-    """What failed in the run, in few words."""
+    """The failures of the run, in few words."""
     calls = [counted(row.failed, "call")] if row.failed else []
     return ", ".join([*row.failures.brief(), *calls])
 

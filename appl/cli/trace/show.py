@@ -151,7 +151,7 @@ def _run_lines(found: Summary) -> Iterator[str]:
 
 
 def _failures(trace: Trace) -> Iterator[str]:
-    """What failed besides calls, the first of it with its errors, and how to ask it again."""
+    """The failures besides calls, the first with their errors, and the command that asks again."""
     counts = trace.failures.counts()
     if not counts.again:
         return

@@ -30,7 +30,7 @@ class ToolRunner(Protocol):
         """Run *calls*, as ``run_tool_calls`` says; in a coroutine, something to await."""
 
 
-class Spoken(AIMessage):
+class AnswerMessage(AIMessage):
     """An answer as a message: ``str`` gives its text, without the speaker."""
 
     __slots__ = ()
@@ -58,7 +58,7 @@ class Answer(str):
     def message(self) -> AIMessage:
         """The answer as a message, which is printed as its text."""
         sample = self._sample
-        return Spoken(
+        return AnswerMessage(
             str.__str__(self), tool_calls=sample.tool_calls, provider_fields=sample.provider_fields
         )
 

@@ -1,4 +1,4 @@
-"""How deep an answer may be nested where its type lets it be read in several ways at each level.
+"""A limit on the depth of answers whose type lets each level be read in several ways.
 
 Invariant: pydantic never tries more than ``MOST`` ways of reading one object. It tries each member
 of a union, and for each of them everything below, so that a type whose members hold the union again
@@ -34,15 +34,20 @@ def branching(core: Any) -> int:
 
 
 def most_levels(branches: int) -> int:
-    """How many objects may stand in one another, with so many *branches* at each; 0: any number."""
+    """The number of objects that may stand in one another, with *branches* at each; 0: any."""
     levels = 0
     while branches > 1 and branches ** (levels + 1) <= MOST:
         levels += 1
     return levels
 
 
-def too_deep(levels: int) -> str:
-    """The words for an answer with more than *levels* objects in one another."""
+def too_deep(source: str, levels: int, around: int = 0) -> str:
+    """The words for a JSON text with more than *levels* objects in one another; "" for others.
+
+    So many objects *around* them do not count.
+    """
+    if levels_of(source) <= levels + around:
+        return ""
     return (
         f"more than {levels} objects stand in one another, which is too deep for a union without a "
         "discriminator"
@@ -50,7 +55,7 @@ def too_deep(levels: int) -> str:
 
 
 def levels_of(source: str) -> int:
-    """How many objects stand in one another in the JSON text *source*."""
+    """The number of objects that stand in one another in the JSON text *source*."""
     depth = deepest = 0
     for found in _TOKEN.finditer(source):
         if found[0] == "{":

@@ -16,7 +16,7 @@ from typing import Any
 
 from appl.errors import InvalidOption
 from appl.late import late_import
-from appl.runtime.answers import extract, nesting
+from appl.runtime.answers import extract
 from appl.runtime.answers.schema import Checker
 from appl.runtime.answers.typed_dicts import with_typed_dicts
 
@@ -116,12 +116,15 @@ class ByType(Shape):
             raise _refused(kind, f"it has no JSON form ({error.message})") from None
         core = self.adapter.core_schema
         super().__init__(_shown(kind), schema, _calls_code(core))
-        self._levels = nesting.most_levels(nesting.branching(core))
+        nesting = late_import("appl.runtime.answers.nesting")
+        self._levels: int = nesting.most_levels(nesting.branching(core))
         self.is_slow = self._levels > 0
 
     def object_of(self, source: str) -> object:
-        if self._levels and nesting.levels_of(source) > self._levels:
-            raise Mismatch(nesting.too_deep(self._levels))
+        if self._levels:
+            nesting = late_import("appl.runtime.answers.nesting")
+            if refusal := nesting.too_deep(source, self._levels):
+                raise Mismatch(refusal)
         try:
             return self.adapter.validate_json(source)
         except ValueError as error:

@@ -22,7 +22,6 @@ from typing import Any
 from appl.compiler.trees import expression_tree
 from appl.errors import InvalidOption, ToolError
 from appl.late import late_import
-from appl.runtime.answers import nesting
 from appl.runtime.answers.schema import Checker
 from appl.runtime.tools.arguments import BadArguments, read_object, refuse_unknown, shown
 
@@ -254,7 +253,8 @@ class Reader:
     ) -> None:
         self._names = list(parameters)
         self._adapter = _adapter(name, parameters, hints, about)
-        self._levels = nesting.most_levels(nesting.branching(self._adapter.core_schema))
+        nesting = late_import("appl.runtime.answers.nesting")
+        self._levels: int = nesting.most_levels(nesting.branching(self._adapter.core_schema))
         self.schema = _finished(self._adapter.json_schema(), parameters)
         self._checker = checker_of(name, self.schema)
 
@@ -266,8 +266,10 @@ class Reader:
         """
         given = read_object(text)
         refuse_unknown(given, self._names)
-        if self._levels and nesting.levels_of(text) > self._levels + 1:
-            raise BadArguments(nesting.too_deep(self._levels))
+        if self._levels:
+            nesting = late_import("appl.runtime.answers.nesting")
+            if refusal := nesting.too_deep(text, self._levels, around=1):
+                raise BadArguments(refusal)
         errors: Any = late_import("pydantic").ValidationError
         try:
             found = dict(self._adapter.validate_json((text.strip() or "{}").encode()))

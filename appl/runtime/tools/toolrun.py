@@ -29,7 +29,6 @@ from appl.runtime.concurrency.task import context_for
 from appl.runtime.event import Observed
 from appl.runtime.frame import Frame, here
 from appl.runtime.resolve import aresolve, resolve
-from appl.runtime.tools import asking
 from appl.runtime.tools.arguments import BadArguments, shown
 from appl.runtime.tools.effecttask import ENDING, THROUGH, EffectTask
 from appl.runtime.tools.reach import may_ask
@@ -220,7 +219,7 @@ class ToolRun(EffectTask):
         if self.tool.effect == "effect" and self.run.services.barrier is not None:
             code = getattr(inspect.unwrap(self.tool.function()), "__code__", None)
             if code is not None:
-                asking.running[self.frame] = code
+                late_import("appl.runtime.tools.asking").running[self.frame] = code
             self.run.services.barrier()
         elif self.tool.effect != "program" and self.run.services.gate is not None:
             self.run.services.gate()

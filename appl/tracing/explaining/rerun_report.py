@@ -92,6 +92,6 @@ class RerunReport:
 
 
 def _inner(rerunner: Rerunner) -> dict[str, object]:
-    """How the calls of a run of its own inside of this one were answered."""
+    """The numbers of calls of an inner run that were asked, and that its record answered."""
     name, answered = rerunner.trace.path.stem, len(rerunner.answered)
     return {"run": name, "live": len(rerunner.asked), "reused": answered}

@@ -1,4 +1,4 @@
-"""What failed in a run besides calls: refused answers, items of maps, and tools; and their sums."""
+"""The failures of a run besides calls: refused answers, items of maps, and tools; their sums."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Failures(dict[str, Failure]):
 
 @dataclass(slots=True)
 class FailureCounts:
-    """How many answers were ``rejected``, items and tools failed.
+    """The numbers of answers that were ``rejected``, and of items and tools that failed.
 
     ``items`` is how many items the maps have in which some failed; 0 where that is not known.
     """
@@ -95,7 +95,7 @@ class FailureCounts:
         return list(self._words(over))
 
     def brief(self) -> list[str]:
-        """What failed, in as few words as a table has room for."""
+        """The failures in as few words as a table has room for."""
         of = f" of {self.items}" if self.items else ""
         items = [f"{self.items_failed}{of} items"] if self.items_failed else []
         answers = [_counted(self.rejected, "answer")] if self.rejected else []
@@ -131,7 +131,7 @@ def short_error(error: BaseException) -> tuple[Any, ...]:
 
 @dataclass(slots=True)
 class RunningFailures:
-    """What has failed in a run so far, while it goes on."""
+    """The failures of a run so far, while it goes on."""
 
     known: Failures = field(default_factory=Failures)
     tools: set[str] = field(default_factory=set)

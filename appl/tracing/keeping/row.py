@@ -62,7 +62,7 @@ class RunRow:
 
     @property
     def failures(self) -> FailureCounts:
-        """What failed besides calls, as far as the run says."""
+        """The failures besides calls, as far as the run says."""
         return FailureCounts.of_data(self.totals)
 
     @property

@@ -343,7 +343,7 @@ class Trace:
         return combined(self.totals_by_model().values())
 
     def failure_counts(self) -> FailureCounts:
-        """How many answers were refused, and how many items of maps and tools failed."""
+        """The numbers of answers that were refused, and of items of maps and tools that failed."""
         return self.failures.counts(sum(used.has_failed for used in self.tools.values()))
 
     def sums(self) -> dict[str, object]:

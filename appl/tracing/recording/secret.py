@@ -99,7 +99,7 @@ class Secrets(SecretForms):
 
     @functools.cached_property
     def _cleaners(self) -> list[tuple[list[_Test], Callable[[str, Instead], str]]]:
-        """What takes secrets out, each behind tests of which one is true where it finds one."""
+        """Functions that take secrets out, each behind tests: one holds where it finds any."""
         shaped = CLEANERS if self._shapes else ()
         return [
             (self._of_known, self.without),

@@ -385,7 +385,7 @@ class Sequencer(Live):
         return seen.value
 
     def recorded(self, moment: Moment) -> Observation | None:
-        """What was seen at *moment* when the run was recorded, if anything was."""
+        """The observation at *moment* when the run was recorded; ``None`` if there was none."""
         return self._seen.get(moment)
 
     def ends(self, moment: Moment, how: How, end: Go) -> None:

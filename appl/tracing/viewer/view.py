@@ -154,7 +154,7 @@ class View:
         }
 
     def _failures(self) -> list[str]:
-        """What failed besides calls, in words."""
+        """The failures besides calls, in words."""
         trace = self.trace
         return trace.failure_counts().words(
             trace.state == "finished" and trace.reason == "finished"
