@@ -39,8 +39,10 @@ def digested(field: str) -> bytes:
 
 
 def digest_after(before: bytes, head: bytes, text: str) -> bytes:
-    """What ``digest_of(before, field, text)`` gives, in two thirds of its time; *head* is
-    ``digested(field)``."""
+    """The value of ``digest_of(before, field, text)``, in two thirds of its time.
+
+    *head* is ``digested(field)``.
+    """
     h = _begun()
     if len(text) > _PIECE:
         h.update(_DIGEST_SIZE + before + head)

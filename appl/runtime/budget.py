@@ -52,8 +52,10 @@ class budget:
         return self._amounts("reserved", lambda account: account.reserved)
 
     def _amounts(self, kind: str, look: Callable[[Account], Amounts]) -> Amounts:
-        """The amounts that *look* finds, as the program is shown them: how far its calls have got
-        depends on time."""
+        """The amounts that *look* finds, as the program is shown them.
+
+        They are recorded, as it depends on time how far its calls have got.
+        """
         account, entered = self._account, self._frame
         if account is None or entered is None:
             return Amounts()

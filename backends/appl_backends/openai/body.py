@@ -187,7 +187,7 @@ def _given(sampling: Sampling, server: ServerKind) -> Iterator[tuple[str, str]]:
     tools, choice = sampling.tools, sampling.tool_choice
     if not server.heeds_tool_choice and choice == "none":
         tools, choice = (), None
-    if server.kind == "llama.cpp" and choice not in (None, *CHOICES):  # it knows these words alone
+    if not server.takes_tool_names and choice not in (None, *CHOICES):
         tools = tuple(each for each in tools if json.loads(each)["name"] == choice)
         choice = "required"
     if tools:

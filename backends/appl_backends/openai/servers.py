@@ -127,6 +127,11 @@ class ServerKind:
         return self.kind != "mistral"
 
     @property
+    def takes_tool_names(self) -> bool:
+        """True if ``tool_choice`` may name a tool; llama.cpp knows the other words alone."""
+        return self.kind != "llama.cpp"
+
+    @property
     def heeds_tool_choice(self) -> bool:
         """True if it calls no tool when it is told so.
 

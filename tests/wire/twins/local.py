@@ -34,6 +34,14 @@ HALF = {"role": "assistant", "content": None, "tool_calls": [
     {"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}]}  # fmt: skip
 
 
+def unparsed(asked: Asked, words: str) -> Iterator[str]:
+    """*words* for each call whose arguments are no JSON."""
+    for _, _, call in calls_in(asked):
+        text = call["function"].get("arguments")
+        if isinstance(text, str) and not is_json(text):
+            yield words
+
+
 @rule(
     VLLM_MESSAGES,
     "https://github.com/vllm-project/vllm/issues/19419",
@@ -42,10 +50,7 @@ HALF = {"role": "assistant", "content": None, "tool_calls": [
 )
 def vllm_arguments(asked: Asked) -> Iterator[str]:
     """Until 0.20 the JSON of arguments was parsed, and what cannot be parsed was an error inside."""
-    for _, _, call in calls_in(asked):
-        text = call["function"].get("arguments")
-        if isinstance(text, str) and not is_json(text):
-            yield "Expecting value: line 1 column 1 (char 0)"
+    yield from unparsed(asked, "Expecting value: line 1 column 1 (char 0)")
 
 
 def is_json(text: str) -> bool:
@@ -245,25 +250,14 @@ class SGLang(ChatTwin):
         found = super().chunk(at, {**nothing, **delta}, finish, heard)
         return {**found, "matched_stop": None}
 
-    def deltas(self, said: Said, heard: Heard, draw: random.Random) -> Iterator[dict[str, Any]]:
-        yield {"role": "assistant", "content": ""}
-        for piece in pieces(said.reasoning or "", draw):
-            yield {"reasoning_content": piece}
-        for piece in pieces(said.raw, draw):
-            yield {"content": piece}
-        for each in self.call_pieces(said, heard, draw):
-            yield {"tool_calls": [each]}
-
     def call_pieces(
         self, said: Said, heard: Heard, draw: random.Random
     ) -> Iterator[dict[str, Any]]:
-        for at, each in enumerate(said.calls):
-            call = self.call(at, each, heard, draw)
-            text = call["function"]["arguments"]
-            yield {**call, "index": at, "function": {"name": each.name, "arguments": ""}}
-            for piece in pieces(text, draw):
-                function = {"name": None, "arguments": piece}
-                yield {"id": None, "index": at, "type": "function", "function": function}
+        for each in super().call_pieces(said, heard, draw):
+            if "id" not in each:
+                function = {"name": None, **each["function"]}
+                each = {"id": None, "type": "function", **each, "function": function}
+            yield each
 
 
 # -- Ollama
@@ -378,10 +372,9 @@ LLAMA_CHAT = "https://github.com/ggml-org/llama.cpp/blob/master/common/chat.cpp"
     status=500,
 )
 def llama_arguments(asked: Asked) -> Iterator[str]:
-    for _, _, call in calls_in(asked):
-        text = call["function"].get("arguments")
-        if isinstance(text, str) and not is_json(text):
-            yield "Failed to parse tool call arguments as JSON: parse error at line 1, column 1"
+    yield from unparsed(
+        asked, "Failed to parse tool call arguments as JSON: parse error at line 1, column 1"
+    )
 
 
 @rule(LLAMA, wrong={"messages": [{"role": "user"}]})
