@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     __version__: str
     from appl import config as config, mcp as mcp, testing as testing
     from appl.compat import *  # noqa: F403
-    from appl.compiler import graph_of as graph_of
+    from appl.compiler.graph_source import graph_of as graph_of
     from appl.config import init as init
     from appl.errors import *  # noqa: F403
     from appl.function import ppl as ppl, reset_context as reset_context
@@ -104,7 +104,7 @@ if TYPE_CHECKING:
     from appl.session import record as record
 
 _PUBLIC = """
-appl.compiler: graph_of
+appl.compiler.graph_source: graph_of
 appl.config: init
 appl.function: ppl reset_context
 appl.prompt: AIMessage Audio BracketedDefinition Definition Image Indexing Message Promptable

@@ -12,12 +12,11 @@ import inspect
 import sys
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast, overload
 from weakref import ref
 
 from appl import fallback, tracebacks
 from appl.compiler import (
-    CallCounts,
     CompilerOptions,
     Translated,
     is_compiled,
@@ -36,11 +35,12 @@ from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.concurrency.task import Task, context_for
 from appl.runtime.frame import FRAME, Frame, current, here, states_of
 from appl.runtime.ops import OPS
-from appl.runtime.preview import Preview, render
-from appl.runtime.prompts.compositor import Compositor, compositor_of
-from appl.runtime.prompts.context import PromptRecords
-from appl.runtime.prompts.prompt_context import PromptContext, need_ctx
-from appl.runtime.returning import returns_value
+from appl.runtime.returning import KEEPING, returns_value
+
+if TYPE_CHECKING:
+    from appl.compiler.ir import CallCounts
+    from appl.runtime.prompts.compositor import Compositor
+    from appl.runtime.prompts.prompt_context import PromptContext
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -118,7 +118,7 @@ class DecoratedFunction(Body):
         if (ctx := about.get("ctx_method")) is not None:
             mode = dataclasses.replace(mode, ctx=_context(f"{self.name}(ctx_method=", ctx))
         if "compositor" in about:
-            block = compositor_of(about["compositor"], f"{self.name}(compositor=...)")
+            block = _compositor(about["compositor"], f"{self.name}(compositor=...)")
             mode = dataclasses.replace(mode, block=block)
         if (given := about.get("_ctx")) is not None:
             mode = dataclasses.replace(mode, given=_given(self.name, "_ctx= takes", given))
@@ -147,7 +147,11 @@ class DecoratedFunction(Body):
             frame.prompt.say(_documenting(frame.voice, role), self.translated.docstring)
 
     def in_place_of_none(self, frame: Frame) -> Any:
-        return PromptRecords(frame) if self.told.default_return == "prompt" else None
+        if self.told.default_return != "prompt":
+            return None
+        from appl.runtime.prompts.context import PromptRecords
+
+        return PromptRecords(frame)
 
     # -- beside the caller
 
@@ -187,6 +191,8 @@ def _class_of(f: FunctionType) -> str | None:
 
 
 def _given(name: str, what: str, value: object) -> PromptContext:
+    from appl.runtime.prompts.prompt_context import PromptContext  # few programs hold prompts
+
     if not isinstance(value, PromptContext):
         raise InvalidOption(f"{name}: {what} a PromptContext, got {value!r:.80}")
     return value
@@ -204,10 +210,6 @@ def _context(where: str, ctx: object) -> str:
 # -- the four kinds of functions
 
 
-_KEEPING = frozenset(map(id, (Preview.perform.__code__, Preview._aperform.__code__)))
-"""Code of our own that calls functions and takes their futures."""
-
-
 def _in_body() -> bool:
     """True if the caller of a parallel coroutine function is the body of a ``@ppl`` function.
 
@@ -219,7 +221,7 @@ def _in_body() -> bool:
 def _in_plain_code() -> bool:
     """True if the caller of the function is ordinary code, for which values are waited for."""
     code = sys._getframe(2).f_code
-    return not is_compiled(code) and id(code) not in _KEEPING
+    return not is_compiled(code) and id(code) not in KEEPING
 
 
 _CONVERSIONS = frozenset(
@@ -354,15 +356,33 @@ def ppl(
     _check_told(model=model, parallel=parallel, auto_prime=auto_prime, new_ctx_func=new_ctx_func)
     told = Decoration(
         _context("@ppl(ctx=", ctx),
-        compositor_of(compositor, "@ppl(compositor=...)"),
+        _compositor(compositor, "@ppl(compositor=...)"),
         model,
         default_return,
         _ROLES.get(docstring_as or ""),
         parallel,
         auto_prime,
-        None if new_ctx_func is PromptContext else new_ctx_func,
+        new_ctx_func if _is_special(new_ctx_func) else None,
     )
     return lambda f: _decorate(f, told)
+
+
+def _compositor(value: object, where: str) -> Compositor | None:
+    """*value* as the compositor of an option."""
+    if value is None:
+        return None
+    from appl.runtime.prompts.compositor import compositor_of
+
+    return compositor_of(value, where)
+
+
+def _is_special(new_ctx_func: object) -> bool:
+    """True if contexts are made by a function of the user's; ``PromptContext`` is the usual one."""
+    if new_ctx_func is None:
+        return False
+    from appl.runtime.prompts.prompt_context import PromptContext
+
+    return new_ctx_func is not PromptContext
 
 
 def _check_told(
@@ -385,12 +405,21 @@ def _decorate(f: object, told: Decoration) -> Any:
     if isinstance(f, staticmethod | classmethod):
         return type(f)(_decorate(f.__func__, told))
     if getattr(f, "__need_ctx__", False) and not hasattr(f, "__appl__"):  # @need_ctx below @ppl
+        from appl.runtime.prompts.prompt_context import need_ctx
+
         return need_ctx(_decorate(f.__wrapped__, told))  # type: ignore[attr-defined]
     program = DecoratedFunction(require_function(f), told)
     wrapper, twin = _wrapper(f, program), _wrapper(f, program)
-    wrapper.render = functools.partial(render, twin)  # not itself: it would never be freed
+    wrapper.render = functools.partial(_render, twin)  # not itself: it would never be freed
     program.code = wrapper.__code__
     return wrapper
+
+
+def _render(twin: Callable[..., object], *args: object, **kwargs: object) -> object:
+    """``f.render(…)``: the prompts of a call, as ``appl.render`` shows them."""
+    from appl.runtime.preview import render
+
+    return render(twin, *args, **kwargs)
 
 
 def _wrapper(f: Any, program: DecoratedFunction) -> Any:

@@ -323,7 +323,8 @@ BY_NAME = {
 }
 """Files that import a module by its name."""
 
-IMPORTING = (ast.Module, ast.Call, ast.If, ast.Import, ast.ImportFrom)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+IMPORTING = (ast.Module, ast.Call, ast.If, ast.Import, ast.ImportFrom, *FUNCTIONS)
 
 HEAVY = {"numpy", "litellm", "openai", "httpx", "aiohttp", "pydantic", "rich", "torch", "PIL"}
 
@@ -350,14 +351,19 @@ def imported(file: Path, kind: Kind = "import") -> frozenset[str]:
 @cache
 def _all_imported(file: Path) -> dict[Kind, frozenset[str]]:
     found: dict[Kind, set[str]] = {"import": set(), "type": set(), "late": set()}
-    checking = set[int]()
+    checking, late = set[int](), set[int]()
     for node in _nodes(file):  # a block comes before what is in it
         if isinstance(node, ast.Call):
             found["late"] |= {_late(node) or _by_name(node) or ""}
         elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             checking |= set(map(id, ast.walk(node)))
+        elif isinstance(node, FUNCTIONS):
+            late |= set(map(id, ast.walk(node)))
         else:
-            found["type" if id(node) in checking else "import"] |= _imported(node)
+            kind: Kind = (
+                "type" if id(node) in checking else "late" if id(node) in late else "import"
+            )
+            found[kind] |= _imported(node)
     return {kind: frozenset(filter(_is_ours, names)) for kind, names in found.items()}
 
 

@@ -280,7 +280,7 @@ def _many(annotation: object, raw: tuple[str, ...]) -> object:
 
 def _checked(annotation: Any, raw: str) -> object:
     """Read *raw* as JSON if it looks like JSON, and convert it to *annotation* by pydantic."""
-    from pydantic import TypeAdapter  # noqa: PLC0415  (heavy, and most parameters need none)
+    from pydantic import TypeAdapter
 
     adapter: Any = TypeAdapter(annotation)
     if raw.lstrip()[:1] in ("{", "["):

@@ -12,7 +12,8 @@ from appl.cli.arguments import ProgramCommand, bind, help_text, wants_help
 from appl.cli.commands import Options, appl_command, options_of
 from appl.cli.target import load, parse
 from appl.cli.terminal import one_line, out, print_found
-from appl.compiler import Graph, compile_graph
+from appl.compiler.graph_source import compile_graph
+from appl.compiler.ir import Graph
 from appl.compiler.plan import (
     CallSite,
     Factor,

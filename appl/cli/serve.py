@@ -138,8 +138,8 @@ def serve(given: Options) -> int:
 
 
 def _serve(given: Options) -> None:
-    from appl_backends.embedded import Embedded  # noqa: PLC0415  (numpy, for this command only)
-    from appl_backends.embedded.server import Keys, serve  # noqa: PLC0415
+    from appl_backends.embedded import Embedded
+    from appl_backends.embedded.server import Keys, serve
 
     api = given.api_key or os.environ.get(KEY_VARIABLE)
     admin = given.admin_key or os.environ.get(ADMIN_VARIABLE)

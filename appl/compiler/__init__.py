@@ -1,25 +1,14 @@
-"""The compiler: from a decorated ``def`` to a call graph and to code over the runtime's hooks."""
+"""The compiler: from a decorated ``def`` to code over the runtime's hooks, and to a call graph."""
 
-from appl.compiler.ir import CallCounts, Graph, Hooks, is_compiled
+from appl.compiler.hooks import Hooks, is_compiled
 from appl.compiler.names import program_of
-from appl.compiler.passes import (
-    CompilerOptions,
-    Translated,
-    compile_graph,
-    graph_of,
-    rebuild,
-    translate,
-)
+from appl.compiler.passes import CompilerOptions, Translated, rebuild, translate
 from appl.compiler.refusals import require_function
 
 __all__ = [
-    "CallCounts",
     "CompilerOptions",
-    "Graph",
     "Hooks",
     "Translated",
-    "compile_graph",
-    "graph_of",
     "is_compiled",
     "program_of",
     "rebuild",

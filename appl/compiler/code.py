@@ -12,8 +12,8 @@ import warnings
 from collections.abc import Iterable
 from types import CodeType, FunctionType
 
+from appl.compiler.hooks import HOOK_NAMES, PLACEHOLDER, Hooks
 from appl.compiler.interactive_source import FUTURES
-from appl.compiler.ir import HOOK_NAMES, PLACEHOLDER, Hooks
 from appl.compiler.lower import Lowered
 from appl.compiler.nodes import at, copied
 from appl.compiler.source import Def, FunctionSource, first_line, is_remembered, remember, stale

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from appl.compiler.dedent import cleaned, is_triple_quoted, parts_of, text_of
-from appl.compiler.ir import PLACEHOLDER
+from appl.compiler.hooks import PLACEHOLDER
 from appl.compiler.names import FunctionNames, is_ppl
 from appl.compiler.nodes import LEAVES, TEMPLATES, Placed, at, constant, copied
 from appl.compiler.plain_values import PlainValues

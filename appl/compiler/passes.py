@@ -6,29 +6,27 @@ runs.
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
-import linecache
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from appl.compiler import code as coding
 from appl.compiler.bindings import survey
-from appl.compiler.callee import Callees, lasting_names, static_names
-from appl.compiler.graph import build
-from appl.compiler.ir import CallCounts, Graph, Hooks
-from appl.compiler.lost_text import notes_of
+from appl.compiler.hooks import Hooks
 from appl.compiler.lower import Lowered, docstring_of, lower
-from appl.compiler.names import FunctionNames, is_ppl, outer_names, program_of
+from appl.compiler.names import FunctionNames, outer_names
+from appl.compiler.notes import notes_of
 from appl.compiler.plain_values import PlainValues
-from appl.compiler.refusals import fence, require_function
-from appl.compiler.source import FunctionSource, find, forget, parse, peers
+from appl.compiler.refusals import fence
+from appl.compiler.source import FunctionSource, find, forget
 from appl.compiler.verify import verify_lowered
-from appl.errors import SourceUnavailable, nearest
+
+if TYPE_CHECKING:
+    from appl.compiler.ir import CallCounts, Graph
 
 _V = TypeVar("_V")
 Kind = Literal["sync", "async", "generator", "asyncgen"]
@@ -89,6 +87,8 @@ class Translated:
     @functools.cached_property
     def graph(self) -> Graph:
         """The call graph, made when it is asked for."""
+        from appl.compiler.graph_source import graph_of_found  # few programs look at their graphs
+
         known = self._compiled
         return graph_of_found(known.found, self._names, known.kind, known.either_docstring)
 
@@ -108,20 +108,6 @@ class Translated:
             self._counting = False
 
 
-def graph_of_found(
-    found: FunctionSource, outer: Mapping[str, object], kind: str, either_docstring: bool = False
-) -> Graph:
-    """The call graph of a ``def`` that sees the names *outer*."""
-    names = FunctionNames(survey(found.node), outer)
-    prompted = [
-        peer.node.name
-        for peer in peers(found)
-        if any(is_ppl(decorator, names) for decorator in peer.node.decorator_list)
-    ]
-    methods, programs = (prompted, ()) if found.owner else ((), prompted)
-    return build(found, Callees(names, programs, methods), kind, either_docstring)
-
-
 _known: dict[tuple[int, CompilerOptions], tuple[weakref.ref[CodeType], _Compiled]] = {}
 
 
@@ -132,6 +118,10 @@ def translate(f: FunctionType, options: CompilerOptions = _DEFAULT) -> Translate
     if known is None or known[0]() is not f.__code__:
         code = weakref.ref(f.__code__, functools.partial(forget, _known, key))
         known = _known[key] = code, _compiled(f, options)
+    if not f.__code__.co_freevars:
+        return Translated(known[1], f.__globals__)
+    from appl.compiler.callee import lasting_names
+
     return Translated(known[1], lasting_names(f))
 
 
@@ -157,41 +147,6 @@ def lowered_from(f: FunctionType, found: FunctionSource, options: CompilerOption
     )
     verify_lowered(lowered.node, found.node)
     return lowered
-
-
-def compile_graph(f: object) -> Graph:
-    """The call graph of a prompt function, or of a plain function as if it were one."""
-    program = program_of(f)
-    if program is not None:
-        graph: Graph = program.translated.graph
-        return graph
-    function = require_function(f)
-    return graph_of_found(find(function), outer_names(function), kind_of(function))
-
-
-def graph_of(target: object) -> Graph:
-    """The call graph of a function, or of ``"file.py:name"`` without importing the file."""
-    if not isinstance(target, str):
-        return compile_graph(target)
-    file, _, path = target.rpartition(":")
-    lines = linecache.getlines(file)
-    if not lines:
-        raise SourceUnavailable(f"{file or path}: there is no such file, or nothing in it")
-    module = parse(file, lines)
-    found = next(
-        (function for function in module.functions.values() if function.path == path), None
-    )
-    if found is None:
-        known = [function.path for function in module.functions.values()]
-        raise SourceUnavailable(f"no function {path} in {file}{nearest(path, known)}")
-    return graph_of_found(found, static_names(module), _static_kind(found))
-
-
-def _static_kind(found: FunctionSource) -> Kind:
-    is_async = isinstance(found.node, ast.AsyncFunctionDef)
-    if survey(found.node).yields:
-        return "asyncgen" if is_async else "generator"
-    return "async" if is_async else "sync"
 
 
 def kind_of(f: FunctionType) -> Kind:

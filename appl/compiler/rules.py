@@ -17,15 +17,13 @@ from appl.compiler.lost_text import (
     Caller,
     bare_text,
     cause_of,
-    hands_out,
     plain_functions,
-    read_names,
     says_only,
     textless_names,
-    unread_texts,
 )
 from appl.compiler.names import is_ppl
 from appl.compiler.nodes import TEMPLATES, Placed, call_of, called, own_statements, walk
+from appl.compiler.notes import hands_out, read_names, unread_texts
 from appl.compiler.source import Def, FunctionSource, Module
 
 LONG_CONSTANT = 200

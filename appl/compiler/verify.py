@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 
-from appl.compiler.ir import AWAITED_HOOKS, HOOK_NAMES, PLACEHOLDER
+from appl.compiler.hooks import AWAITED_HOOKS, HOOK_NAMES, PLACEHOLDER
 from appl.compiler.nodes import LEAVES
 from appl.compiler.source import Def, first_line
 

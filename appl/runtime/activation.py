@@ -15,10 +15,9 @@ import time
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 from weakref import ref
 
-from appl.compiler.ir import CallCounts
 from appl.errors import RunError
 from appl.prompt import USER, ObservedPrompt, Prompt, PromptNode
 from appl.runtime.concurrency import structure
@@ -33,6 +32,9 @@ from appl.runtime.prompts.place import Kept
 from appl.runtime.prompts.roles import Spoken
 from appl.runtime.prompts.state import Turn
 from appl.runtime.returning import asettled, settled
+
+if TYPE_CHECKING:
+    from appl.compiler.ir import CallCounts
 
 Ctx = Literal["new", "copy", "same", "resume"]
 CONTEXTS: tuple[Ctx, ...] = ("new", "copy", "same", "resume")

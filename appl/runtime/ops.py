@@ -12,7 +12,7 @@ from sys import _getframe
 from types import TracebackType
 from typing import Any
 
-from appl.compiler.ir import CompiledMark
+from appl.compiler.hooks import CompiledMark
 from appl.errors import RunError
 from appl.runtime.concurrency.future import OWN_NAMES
 from appl.runtime.concurrency.promise import Proxy

@@ -24,6 +24,7 @@ from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, Promise
 from appl.runtime.frame import FRAME, FrameRun, current
 from appl.runtime.prompts.rendering import Holes, Need, Rendered, Rendering
+from appl.runtime.returning import KEEPING
 from appl.runtime.run import Run
 from appl.runtime.world import Go, Live, Moment, Nobody, Programs, Tell, ToolRequest
 
@@ -264,3 +265,6 @@ def _place() -> tuple[str | None, int | None]:
             return frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back
     return None, None
+
+
+KEEPING |= {id(Preview.perform.__code__), id(Preview._aperform.__code__)}

@@ -17,6 +17,9 @@ from appl.runtime.concurrency.promise import Promise, Proxy
 from appl.runtime.concurrency.promise_values import awaited, result_of
 from appl.runtime.resolve import PLAIN, stores_fields
 
+KEEPING: set[int] = set()
+"""The ids of code of this package that calls functions of users and takes their futures."""
+
 _OPEN = (Any, object)
 _LATER = (Proxy, Awaitable, AsyncIterable)
 _FUTURES = frozenset(
@@ -50,7 +53,7 @@ def _hint(f: Callable[..., object]) -> object:
 def _written(f: Callable[..., object]) -> object:
     """The return annotation as it was written."""
     if sys.version_info >= (3, 14):
-        import annotationlib  # noqa: PLC0415 # there since 3.14
+        import annotationlib  # there since 3.14
 
         found = annotationlib.get_annotations(f, format=annotationlib.Format.FORWARDREF)
         return found.get("return")

@@ -13,8 +13,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from types import FunctionType
 from typing import Any
 
-from appl.compiler import CompilerOptions, compile_graph, rebuild, translate
-from appl.compiler.ir import PLACEHOLDER
+from appl.compiler import CompilerOptions, rebuild, translate
+from appl.compiler.graph_source import compile_graph
+from appl.compiler.hooks import PLACEHOLDER
 from appl.compiler.passes import lowered_from
 from appl.compiler.source import find
 

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given, settings, strategies as st
 
 from appl import gen, ppl
-from appl.compiler import graph_of
+from appl.compiler.graph_source import graph_of
 from appl.compiler.ir import CallBounds, CallCounts
 from appl.compositor import NumberedList
 from appl.runtime.event import CallStarted

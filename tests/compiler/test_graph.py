@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from appl.compiler import compile_graph, graph_of, translate
+from appl.compiler import translate
 from appl.compiler.callee import Published
+from appl.compiler.graph_source import compile_graph, graph_of
 from appl.compiler.ir import OPS, Graph, GraphRegion, InvalidGraph, Node, verify
 
 from .support import define, graph, module

@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from appl.compiler import graph_of, interactive_source, source, translate
+from appl.compiler import interactive_source, source, translate
+from appl.compiler.graph_source import graph_of
 from appl.errors import SourceUnavailable
 
 from .support import NOTES, define, module, ppl, said

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from appl.compiler.ir import AWAITED_HOOKS, HOOK_NAMES, PLACEHOLDER
+from appl.compiler.hooks import AWAITED_HOOKS, HOOK_NAMES, PLACEHOLDER
 from appl.compiler.verify import InvalidCode, verify_lowered
 
 from .support import NOTES

@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from weakref import ref
 
 from appl.backend import Sampling, check_media
 from appl.errors import UnknownOption
 from appl.prompt import Messages
 from appl.runtime.answers.call import Call, CallIdentity
-from appl.runtime.answers.choice import choose
-from appl.runtime.answers.continuation import Continuation
 from appl.runtime.answers.gen_options import KNOWN, GenOptions, SelectOptions, with_options
-from appl.runtime.answers.multi_call import MultiCall, open_stream
-from appl.runtime.answers.output import typed_answer
 from appl.runtime.answers.request_options import DEFAULTS, RequestOptions
 from appl.runtime.concurrency.fiber import hub_here, wait
 from appl.runtime.concurrency.future import Generation, TypedGeneration
 from appl.runtime.concurrency.promise_values import finished
 from appl.runtime.frame import Frame, here
-from appl.runtime.prompts.empty import check_empty, tell_given
 from appl.runtime.prompts.explicit import said_to
 from appl.runtime.resolve import taking_futures
+
+if TYPE_CHECKING:
+    from appl.runtime.answers.multi_call import MultiCall
 
 R = TypeVar("R")
 
@@ -136,6 +134,8 @@ def _call(frame: Frame, kind: str, asked: RequestOptions, sampling: Sampling) ->
         node, given = said_to(asked.messages, run.recent)
     place = _source() or frame.asked_at
     if node is None and given is None:
+        from appl.runtime.prompts.empty import check_empty, tell_given
+
         if asked.messages is not None:
             tell_given(kind, frame, place)
         else:
@@ -157,14 +157,22 @@ def _answer(frame: Frame, call: Call, asked: RequestOptions) -> Call | MultiCall
     """The answer that the program gets: that of *call*, or of a series that begins with it."""
     answer: Call | MultiCall = call
     if asked.max_relay_rounds:
+        from appl.runtime.answers.continuation import Continuation
+
         answer = Continuation(call, asked.max_relay_rounds)
     if asked.choices is not None:
+        from appl.runtime.answers.choice import choose
+
         return choose(call, tuple(asked.choices))
     partial = None
     if asked.shape is not None:
+        from appl.runtime.answers.output import typed_answer
+
         answer = typed = typed_answer(answer, asked.shape, call.profile, asked.max_asks)
         partial = typed.partial
     if asked.stream or frame.run.reporter.streams or frame.streams:
+        from appl.runtime.answers.multi_call import open_stream
+
         open_stream(answer, partial)
         answer.overlaps = asked.stream
     return answer

@@ -14,8 +14,6 @@ from appl.backend import Profile, Sampling
 from appl.errors import InvalidOption, Unsupported
 from appl.fallback import DUMMY
 from appl.prompt.secret import KEY_OF_CALL, conceal
-from appl.runtime.answers import choice, continuation
-from appl.runtime.answers.demand import schema_for
 from appl.runtime.answers.gen_options import FEATURES, KNOWN, LIMITS, GenOptions
 from appl.runtime.answers.models import named
 from appl.runtime.answers.option_limits import check_number
@@ -26,13 +24,13 @@ from appl.runtime.answers.options import (
     stops,
     switched,
 )
-from appl.runtime.answers.shape import Shape, shape_of
 from appl.runtime.concurrency.promise_values import finished
-from appl.runtime.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
+    from appl.runtime.answers.shape import Shape
     from appl.runtime.frame import Frame
     from appl.runtime.prompts.explicit import Said
+    from appl.runtime.tools.toolbox import Toolbox
 
 _READ = {"stop": stops, "stop_tokens": stop_ids}
 
@@ -99,6 +97,8 @@ class RequestOptions:
         if options.get("backend_options") is not None:
             self._of_backend(options["backend_options"])
         if "tools" in options or "tool_choice" in options:
+            from appl.runtime.tools.toolbox import Toolbox  # few calls have tools
+
             self.offer(Toolbox.of(options.get("tools")), options.get("tool_choice"))
 
     def _take_key(self, key: object) -> None:
@@ -130,6 +130,8 @@ class RequestOptions:
                 "gen(max_asks=...) is how often a typed answer is asked: write response_format=... "
                 "with it"
             )
+        from appl.runtime.answers.shape import shape_of  # few calls have a type
+
         self.shape, self.max_asks = shape_of(finished(response_format)), max_asks
 
     def offer(self, tools: Toolbox, choice: object) -> None:
@@ -150,12 +152,18 @@ class RequestOptions:
                 f"backend {profile.name!r} takes no key from a call: leave out gen(api_key=...)"
             )
         if self.shape is not None:
+            from appl.runtime.answers.demand import schema_for
+
             fields["schema"] = schema_for(self.shape, profile)
         sampling = sampling_of(profile, fields, self.extra)
         if self.max_relay_rounds:
+            from appl.runtime.answers import continuation
+
             continuation.check(profile, sampling, self.n, self.choices)
         if self.choices is None:
             return sampling
+        from appl.runtime.answers import choice
+
         options = self.choices = choice.checked(self.choices)
         return choice.sampling_for(
             profile, sampling, options, self.normalize, self.method, self.end

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from appl import fallback
-from appl.compiler.ir import is_compiled
+from appl.compiler.hooks import is_compiled
 from appl.errors import RunError
 from appl.prompt.notebook import Bundle, block
 from appl.runtime.answers.stream import TextStream
