@@ -15,7 +15,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast, overload
 from weakref import ref
 
-from appl import fallback, tracebacks
+from appl import fallback
 from appl.compiler import (
     CompilerOptions,
     Translated,
@@ -74,6 +74,8 @@ class DecoratedFunction(Body):
         try:
             self.translated: Translated = translate(f, options)
         except ApplError:
+            from appl import tracebacks
+
             tracebacks.install()
             raise
         self.body = rebuild(f, self.translated, OPS)

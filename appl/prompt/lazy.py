@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -106,3 +107,21 @@ class Formatted:
 
     def prompt_source(self) -> object:
         return self.part.prompt_source()
+
+
+def textless(value: object, text: str) -> bool:
+    """True if *text*, that of *value* in an f-string, only tells which object it is."""
+    if isinstance(value, str):
+        return False
+    if isinstance(value, type) and text != type.__repr__(value):
+        return False  # a class that says its own text, as definitions do
+    if text[:1] == "<" and text[-1:] == ">":
+        return " at 0x" in text or isinstance(value, _NAMED)
+    if " at 0x" not in text or not isinstance(value, list | tuple | set | frozenset | dict):
+        return False
+    members = value.values() if isinstance(value, dict) else value
+    return any(textless(member, repr(member)) for member in members)
+
+
+_NAMED = (type, ModuleType, BuiltinFunctionType)
+"""What Python shows by a name, without an address."""

@@ -24,7 +24,7 @@ from math import inf
 from pathlib import Path
 from weakref import WeakSet
 
-from appl import threads
+import appl.threads as threads
 from appl.config.state import private_folder
 from appl.errors import ConfigError
 

@@ -21,7 +21,6 @@ from appl.runtime.concurrency.fiber import hub_here, wait
 from appl.runtime.concurrency.future import Generation, TypedGeneration
 from appl.runtime.concurrency.promise_values import finished
 from appl.runtime.frame import Frame, here
-from appl.runtime.prompts.explicit import said_to
 from appl.runtime.resolve import taking_futures
 
 if TYPE_CHECKING:
@@ -131,6 +130,8 @@ def _call(frame: Frame, kind: str, asked: RequestOptions, sampling: Sampling) ->
     run, node = frame.run, frame.prompt.tip
     given: Messages | None = None
     if asked.messages is not None:
+        from appl.runtime.prompts.explicit import said_to  # most calls send the prompt around them
+
         node, given = said_to(asked.messages, run.recent)
     place = _source() or frame.asked_at
     if node is None and given is None:

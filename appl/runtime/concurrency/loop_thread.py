@@ -29,7 +29,7 @@ from contextvars import Context
 from threading import get_ident
 from typing import Protocol
 
-from appl import threads
+import appl.threads as threads
 from appl.shield import Shield
 
 TICK = FAST_S = 0.002

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType
 
 from appl.errors import PromptTypeError
+from appl.prompt.lazy import textless
 from appl.runtime.prompts.roles import Spoken
 
 _LONGEST = 60
@@ -76,24 +77,6 @@ def refused(value: object, said: object) -> PromptTypeError:
         what = f"a value of type {kind} is not prompt text, which {grown[1]}grow() takes"
         correction = correction.partition(", or _ = ")[0]
     return _error(f"{what} (got {value!r:.80})", statement, correction)
-
-
-def textless(value: object, text: str) -> bool:
-    """True if *text*, that of *value* in an f-string, only tells which object it is."""
-    if isinstance(value, str):
-        return False
-    if isinstance(value, type) and text != type.__repr__(value):
-        return False  # a class that says its own text, as definitions do
-    if text[:1] == "<" and text[-1:] == ">":
-        return " at 0x" in text or isinstance(value, _NAMED)
-    if " at 0x" not in text or not isinstance(value, list | tuple | set | frozenset | dict):
-        return False
-    members = value.values() if isinstance(value, dict) else value
-    return any(textless(member, repr(member)) for member in members)
-
-
-_NAMED = (type, ModuleType, BuiltinFunctionType)
-"""What Python shows by a name, without an address."""
 
 
 def refused_part(value: object, text: str) -> PromptTypeError:

@@ -25,6 +25,7 @@ from appl.prompt import (
     formatted,
     moved,
 )
+from appl.prompt.lazy import textless
 from appl.prompt.media import is_picture
 from appl.runtime.answers.stream import TextStream, Thoughts
 from appl.runtime.answers.text import Text
@@ -35,7 +36,6 @@ from appl.runtime.prompts.context import PromptRecords
 from appl.runtime.prompts.conversation import Conversation
 from appl.runtime.prompts.messages import said_by
 from appl.runtime.prompts.place import Kept, what_it_returned
-from appl.runtime.prompts.refusal import refused, refused_part, textless
 from appl.runtime.prompts.roles import Spoken
 
 
@@ -47,6 +47,8 @@ def say(frame: PromptWriter, value: object, site: Origin = None) -> None:
     items: list[PromptNode] = []
 
     def refuse(bad: object) -> None:
+        from appl.runtime.prompts.refusal import refused
+
         raise refused(bad, value)
 
     _collect(frame, frame.voice, value, items, refuse)
@@ -59,6 +61,8 @@ def said(frame: PromptWriter, value: object, site: Origin = None) -> None:
         frame.prompt.say(frame.voice, _place(frame, frame.voice, value), True, site)
         return
     if isinstance(value, _UNUSED) and not (isinstance(value, Spoken) and value.entered):
+        from appl.runtime.prompts.refusal import refused
+
         error = refused(value, value)
         _close(value)
         raise error
@@ -117,6 +121,8 @@ def _shown(value: object) -> str:
     """The text of *value*; what says only which object it is raises."""
     text = formatted(value, "", "")
     if textless(value, text):
+        from appl.runtime.prompts.refusal import refused_part
+
         _close(value)
         raise refused_part(value, text)
     return text

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from appl import threads
+import appl.threads as threads
 from appl.errors import TraceWriteError
 from appl.shield import shielded
 from appl.tracing.format import codec
