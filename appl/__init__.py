@@ -149,6 +149,9 @@ _MODULES = ("config", "errors", "mcp", "session", "testing")
 _ENTRIES = (entry.split(": ") for entry in _PUBLIC.replace("\n    ", " ").split("\n") if entry)
 _WHERE = {name: module for module, names in _ENTRIES for name in names.split()}
 
+_OWN_MODULES = frozenset({"threads", "tracebacks", "price_table"})
+"""Modules that this package imports by name: no other name makes the names of APPL 0.2 load."""
+
 _OTHERS = ("input", "iter", "map", "mcp", "random", "uuid")
 """Names that ``from appl import *`` leaves out: Python's own, and modules of others."""
 
@@ -179,7 +182,9 @@ def __getattr__(name: str) -> Any:
 
 
 def _of_appl_0_2(name: str) -> object:
-    """The value of *name*, which programs for APPL 0.2 import."""
+    """The module *name*, or the value of a name that programs for APPL 0.2 import."""
+    if name in _OWN_MODULES:
+        return importlib.import_module(f"appl.{name}")
     compat = importlib.import_module("appl.compat")
     if name in compat.MODULES:
         return importlib.import_module(f"appl.{name}")

@@ -281,7 +281,7 @@ MAY_TYPE = {
 MAY_LATE = {
     "runtime.concurrency": ["status_line"],
     "tracebacks": ["compiler.late_failure"],
-    "session": ["control", "runtime.nested", "tracing", "tracing.keeping"],
+    "session": ["control", "runtime.nested", "tracing", "tracing.keeping", "tracing.reading"],
     "tracing.reading": ["tracing.tape.reading"],
 }
 """What a room may import besides, late."""

@@ -15,7 +15,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-import appl.threads as threads
+from appl import threads
 from appl.engine.node_watch import Address, answers, dies
 from appl.engine.protocol import Listener, Worker
 from appl.engine.worker_process import WorkerProcess

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import appl.threads as threads
+from appl import threads
 from appl.engine.item_log import ItemLog
 from appl.engine.protocol import Worker
 from appl.engine.questions import WorkerCall, WorkerQuestion

@@ -24,7 +24,7 @@ from math import inf
 from pathlib import Path
 from weakref import WeakSet
 
-import appl.threads as threads
+from appl import threads
 from appl.config.state import private_folder
 from appl.errors import ConfigError
 

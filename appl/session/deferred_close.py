@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import appl.threads as threads
+from appl import threads
 from appl.collecting import stack_of
 from appl.late import late_import
 from appl.runtime.concurrency.loop_thread import io_thread

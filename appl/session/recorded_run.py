@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from appl import config as settings
 from appl.backend import Profile, installed
@@ -19,7 +19,9 @@ from appl.session.kept import kept
 from appl.session.naming import backends, locate
 from appl.session.ownership import require_own
 from appl.tracing.format.record import profile_from
-from appl.tracing.reading.trace import Trace
+
+if TYPE_CHECKING:
+    from appl.tracing.reading.trace import Trace
 
 KIND = "model "
 """The kind of the observation that holds a name's meaning begins with this; the name follows."""
@@ -45,6 +47,8 @@ def opened(
 
     Raises ``UntrustedTrace``.
     """
+    from appl.tracing.reading.trace import Trace  # a run that only records reads no trace
+
     path = trace.path if isinstance(trace, Trace) else Path(trace)
     require_own(path, trust, "write trust=True")
     if isinstance(trace, Trace):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-import appl.threads as threads
+from appl import threads
 from appl.runtime.concurrency.fiber import is_in_loop
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import Event

@@ -8,11 +8,13 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from appl.config import Config
 from appl.errors import ConfigError
-from appl.tracing.recording.privacy import Redact
+
+if TYPE_CHECKING:
+    from appl.tracing.recording.privacy import Redact
 
 
 def redaction_of(config: Config) -> Redact | None:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-import appl.threads as threads
+from appl import threads
 
 _TICK_S = 0.01
 _LONGEST_S = 60.0

@@ -54,10 +54,10 @@ from appl.session.tool_memory import StoredToolMemory
 from appl.tracing.explaining.tally import Tally
 from appl.tracing.format.codec import Plain, plain
 from appl.tracing.format.record import profile_data
-from appl.tracing.recording.privacy import Redact
 
 if TYPE_CHECKING:
     from appl.control.server import ControlServer
+    from appl.tracing.recording.privacy import Redact
 from appl.tracing.recording.recorder import Recorder, new_path
 
 Tell = Callable[[str], None]

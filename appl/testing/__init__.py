@@ -31,10 +31,11 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from appl.backend import Backend, Chunk, Emit, Profile, Request, Response, Sample, Usage
 from appl.errors import BackendError
+from appl.late import names_of
 from appl.prompt import ToolCall
 from appl.runtime.answers.models import Model, Models
 from appl.runtime.concurrency.loop_thread import io_thread
@@ -48,9 +49,26 @@ from appl.runtime.scheduling.policy import (
     Policy,
     Retries,
 )
-from appl.serving import Served, serving
-from appl.testing.clock import VirtualClock
-from appl.testing.faults import FAULTS, Fault, FaultServer, drawn
+
+if TYPE_CHECKING:
+    from appl.serving import Served as Served, serving as serving
+    from appl.testing.clock import VirtualClock as VirtualClock
+    from appl.testing.faults import (
+        FAULTS as FAULTS,
+        Fault as Fault,
+        FaultServer as FaultServer,
+        drawn as drawn,
+    )
+else:
+    __getattr__ = names_of(
+        "appl",
+        {
+            "serving": "Served serving",
+            "testing.clock": "VirtualClock",
+            "testing.faults": "FAULTS Fault FaultServer drawn",
+        },
+        __name__,
+    )
 
 __all__ = [
     "FAULTS",

@@ -44,10 +44,10 @@ def as_dicts(messages: list[Message], prefill: str = "") -> Conversation:
 
 def torch_generate(folder: Path, device: str) -> Generate:
     """The weights of a folder in plain torch."""
-    import chat  # noqa: PLC0415
-    import network  # noqa: PLC0415
-    import torch  # noqa: PLC0415
-    from tokenizers import Tokenizer  # noqa: PLC0415
+    import chat
+    import network
+    import torch
+    from tokenizers import Tokenizer
 
     weights, shape = network.load(
         folder, device, torch.bfloat16 if device == "cuda" else torch.float32
@@ -68,14 +68,14 @@ def torch_generate(folder: Path, device: str) -> Generate:
 def engine_generate(folder: Path) -> Generate:
     """The same weights in the NumPy engine that ships with them."""
     sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
-    import chat  # noqa: PLC0415
-    from tokenizers import Tokenizer  # noqa: PLC0415
+    import chat
+    from tokenizers import Tokenizer
 
-    from appl.backend import Sampling  # noqa: PLC0415
-    from appl_backends.embedded import Embedded  # noqa: PLC0415
-    from appl_backends.embedded.sampler import Draw  # noqa: PLC0415
-    from appl_backends.embedded.task import EngineTask, Finished  # noqa: PLC0415
-    from appl_backends.embedded.tools import offer  # noqa: PLC0415
+    from appl.backend import Sampling
+    from appl_backends.embedded import Embedded
+    from appl_backends.embedded.sampler import Draw
+    from appl_backends.embedded.task import EngineTask, Finished
+    from appl_backends.embedded.tools import offer
 
     backend = Embedded(weights=folder, max_batch=64, threads=None)
     engine = backend.engine
@@ -304,7 +304,7 @@ def report(
 def _engine(name: str, weights: Path) -> Generate:
     if name == "numpy":
         return engine_generate(weights)
-    import torch  # noqa: PLC0415
+    import torch
 
     return torch_generate(weights, "cuda" if torch.cuda.is_available() else "cpu")
 

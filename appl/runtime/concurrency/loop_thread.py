@@ -29,7 +29,7 @@ from contextvars import Context
 from threading import get_ident
 from typing import Protocol
 
-import appl.threads as threads
+from appl import threads
 from appl.shield import Shield
 
 TICK = FAST_S = 0.002

@@ -14,7 +14,7 @@ from contextvars import Context, copy_context
 from functools import partial
 from typing import ClassVar, cast
 
-import appl.threads as threads
+from appl import threads
 from appl.errors import CallCancelled
 from appl.late import late_import
 from appl.runtime.concurrency.fiber import (

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType
 from typing import Any, TextIO
 
-import appl.threads as threads
+from appl import threads
 from appl.late import late_import
 from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import in_coroutine, strand_here, wait

@@ -45,11 +45,11 @@ from appl.tracing.format.failures import Failure, RunningFailures
 from appl.tracing.format.table import MASKED
 from appl.tracing.format.totals import RunningTotals
 from appl.tracing.recording.memo import WrittenContent
-from appl.tracing.recording.privacy import Redact
 from appl.tracing.recording.secret import Masker
 
 if TYPE_CHECKING:
     from appl.tracing.reading.trace import RecordedCall
+    from appl.tracing.recording.privacy import Redact
 
 LONG_TEXT = 1 << 20
 _SHORT_TEXT = 1 << 12

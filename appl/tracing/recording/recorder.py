@@ -19,7 +19,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from appl.errors import TraceWriteError
 from appl.prompt import Message
@@ -43,9 +43,11 @@ from appl.tracing.format.failures import short_error
 from appl.tracing.format.signing import Owner
 from appl.tracing.format.totals import Totals
 from appl.tracing.recording.encoder import CANCELLED, Closing, EventEncoder, WithError
-from appl.tracing.recording.privacy import Mode, Redact, Veil
 from appl.tracing.recording.secret import Masker, Secrets, secrets_now
 from appl.tracing.recording.writer import QUEUE_BYTES, Committed, Durability, Writer
+
+if TYPE_CHECKING:
+    from appl.tracing.recording.privacy import Mode, Redact, Veil
 
 _header_row, _process_row = table.row(table.HeaderRecord), table.row(table.ProcessRecord)
 _NAMES_SHOWN = 5
@@ -142,8 +144,12 @@ class Recorder:
         self, append: bool, privacy: Mode, home: Path, redact: Redact | None
     ) -> Veil | None:
         """The veil of a private trace, else ``None``; a continued trace keeps its own privacy."""
+        if not append and privacy == "full":
+            return None
+        from appl.tracing.recording.privacy import Veil  # most runs keep their texts
+
         if not append:
-            return None if privacy == "full" else Veil(privacy, keys.make(home), redact)
+            return Veil(privacy, keys.make(home), redact)
         head = keys.first_record(self.path) or {}
         if "privacy" not in head:
             return None

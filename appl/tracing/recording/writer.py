@@ -26,7 +26,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-import appl.threads as threads
+from appl import threads
 from appl.errors import TraceWriteError
 from appl.shield import shielded
 from appl.tracing.format import codec
