@@ -18,7 +18,7 @@ from appl.config.state import (
 )
 from appl.errors import ConfigError, UntrustedTrace
 from appl.tracing.format.signing import Owner
-from appl.tracing.keeping.trust import doubt
+from appl.tracing.format.trust import doubt
 
 _KEY, _ENDS = "signing.key", "runs.ended"
 _SIZE = 32

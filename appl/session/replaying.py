@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from appl import config as settings
 from appl.config import Config
@@ -21,8 +21,10 @@ from appl.session.entry import script
 from appl.session.recorded_run import models_in, nests, recorded_text, sampling_in
 from appl.session.session import Session
 from appl.tracing.reading.trace import Trace
-from appl.tracing.replaying.fuzzer import Fuzzer
 from appl.tracing.replaying.replayer import Replayer
+
+if TYPE_CHECKING:
+    from appl.tracing.replaying.fuzzer import Fuzzer
 
 
 def replay_run(

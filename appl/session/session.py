@@ -51,12 +51,12 @@ from appl.session.recording import Recording
 from appl.session.redacting import redaction_of
 from appl.session.scheduling import policy_of, traffic_of
 from appl.session.tool_memory import StoredToolMemory
-from appl.tracing.explaining.tally import Tally
 from appl.tracing.format.codec import Plain, plain
 from appl.tracing.format.record import profile_data
 
 if TYPE_CHECKING:
     from appl.control.server import ControlServer
+    from appl.tracing.explaining.tally import Tally
     from appl.tracing.recording.privacy import Redact
 from appl.tracing.recording.recorder import Recorder, new_path
 

@@ -10,10 +10,13 @@ import os
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from appl.config.state import read_table, write_private
 from appl.errors import ConfigError
-from appl.runtime.tools.offers import Digests
+
+if TYPE_CHECKING:
+    from appl.runtime.tools.offers import Digests
 
 _SERVERS = 100
 """The number of servers that a project remembers, the latest ones."""

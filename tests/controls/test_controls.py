@@ -368,13 +368,13 @@ CONTROLS = {
         "trust/test_signing.py::test_signatures_go_on_after_a_fault_of_the_disk",
     ),
     "no look at where a run had ended": Control(
-        "tracing/keeping/trust.py",
+        "tracing/format/trust.py",
         "    if ends and ends.isdisjoint(signatures):\n",
         "    if not signatures:\n",
         "trust/test_runs.py::test_a_run_that_had_ended_is_not_cut_unseen",
     ),
     "a link to a run is a run": Control(
-        "tracing/keeping/trust.py",
+        "tracing/format/trust.py",
         "    if path.is_symlink():\n",
         "    if not path.name:\n",
         "trust/test_runs.py::test_a_link_is_not_a_run_of_ones_own",

@@ -18,7 +18,7 @@ from appl.tracing.format import codec
 from appl.tracing.format.block import UNSIGNED
 from appl.tracing.format.block_file import signature
 from appl.tracing.format.signing import SIGNATURE
-from appl.tracing.keeping.trust import doubt
+from appl.tracing.format.trust import doubt
 from appl.tracing.recording.writer import Writer
 from tests.trust import forging
 

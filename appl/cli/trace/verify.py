@@ -17,7 +17,7 @@ from appl.config import load
 from appl.errors import TraceError
 from appl.session.ownership import is_own, owner
 from appl.tracing import salvage
-from appl.tracing.keeping.trust import end_here
+from appl.tracing.format.trust import end_here
 from appl.tracing.keeping.verification import Verdict, compare, verify
 
 _SHOWN = 20
