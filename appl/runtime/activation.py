@@ -30,11 +30,11 @@ from appl.runtime.event import ScopeEntered
 from appl.runtime.frame import FRAME, Frame, PromptWriter, here, owed, states_of
 from appl.runtime.prompts.place import Kept
 from appl.runtime.prompts.roles import Spoken
-from appl.runtime.prompts.state import Turn
 from appl.runtime.returning import asettled, settled
 
 if TYPE_CHECKING:
     from appl.compiler.ir import CallCounts
+    from appl.runtime.prompts.state import Turn
 
 Ctx = Literal["new", "copy", "same", "resume"]
 CONTEXTS: tuple[Ctx, ...] = ("new", "copy", "same", "resume")

@@ -25,13 +25,10 @@ from appl.runtime.concurrency.fiber import hub_here, watchdog
 from appl.runtime.concurrency.log_records import wait_before_logging
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Promise
-from appl.runtime.concurrency.serial import SerialWaits, WaitedCall
 from appl.runtime.dispatch import Dispatch
 from appl.runtime.event import Instrument, RunEnded
 from appl.runtime.frame import open_runs
 from appl.runtime.outside import Outside
-from appl.runtime.prompts.recent import Recent
-from appl.runtime.prompts.state import States
 from appl.runtime.reporter import Reporter
 from appl.runtime.run_services import Entered, Services
 from appl.runtime.scheduling.accounts import Account
@@ -44,6 +41,9 @@ from appl.runtime.scopetree import ScopeTree
 from appl.runtime.world import Live, World
 
 if TYPE_CHECKING:
+    from appl.runtime.concurrency.serial import SerialWaits, WaitedCall
+    from appl.runtime.prompts.recent import Recent
+    from appl.runtime.prompts.state import States
     from appl.runtime.tools.offers import ToolMemory
 
 
@@ -127,16 +127,22 @@ class Run:
     @cached_property
     def states(self) -> States:
         """The states of functions with ``ctx="resume"``."""
+        from appl.runtime.prompts.state import States
+
         return cast(States, vars(self).setdefault("states", States()))
 
     @cached_property
     def recent(self) -> Recent:
         """The messages that were given to calls lately."""
+        from appl.runtime.prompts.recent import Recent
+
         return cast(Recent, vars(self).setdefault("recent", Recent()))
 
     @cached_property
     def serial(self) -> SerialWaits:
         """The calls for which it has waited alone."""
+        from appl.runtime.concurrency.serial import SerialWaits
+
         return cast(SerialWaits, vars(self).setdefault("serial", SerialWaits()))
 
     @property
