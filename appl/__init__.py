@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from appl import fallback, services
@@ -138,7 +139,8 @@ appl.session: record
 appl.errors: ApplError AuthenticationFailed BackendBusy BackendError BackendNotFound
     BackendRefused BackendTimeout BackendUnavailable BudgetExceeded CallCancelled ChoiceError
     ConfigError DeadlockError DivergenceError InDoubtEffect InvalidOption
-    MalformedResponse ModelNotFound NotATrace OutputError ProgramChanged PromptSyntaxError
+    MalformedResponse MissingPart ModelNotFound NotATrace OutputError ProgramChanged
+    PromptSyntaxError
     PromptTooLong PromptTypeError ReplayStuck RunClosed RunError SecretInRecord
     SourceUnavailable ToolError ToolLoopError ToolServerError TraceCorrupt TraceError
     TraceLocked TraceTooNew TraceWriteError UnknownOption Unsupported UntrustedTrace
@@ -163,6 +165,18 @@ services.sessions = lambda: late_import("appl.session")
 services.engines = lambda: late_import("appl.engine")
 services.answer_file = lambda path: late_import("appl.tracing.recording.cache").CacheFile(path)
 services.answer_printer = lambda: late_import("appl.cli.display").AnswerPrinter()
+
+
+class _AbsentParts:
+    """The last finder of modules: it tells which part of this package is absent."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if name.startswith("appl."):
+            importlib.import_module("appl.parts").require(name)
+
+
+sys.meta_path.append(_AbsentParts)
 
 __all__ = [name for name in (*sorted(_WHERE), *_MODULES) if name not in _OTHERS]
 

@@ -114,6 +114,10 @@ class MissingExtra(ApplError, ImportError):
         self.extra = extra
 
 
+class MissingPart(ApplError, ModuleNotFoundError):
+    """A part of this package that is needed is not in this installation."""
+
+
 class RunError(ApplError):
     """The runtime refuses a call, or a run failed; the subclasses say how."""
 

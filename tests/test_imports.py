@@ -149,6 +149,7 @@ MAY = {
         "prompt",
         "backend",
         "errors",
+        "price",
     ],
     "tracing.explaining": [
         "runtime.event",

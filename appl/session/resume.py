@@ -17,9 +17,9 @@ from appl.session.entry import Entry, changed_files, script
 from appl.session.ownership import recording_owner
 from appl.session.recorded_run import names_in, nests, opened, recorded_config
 from appl.session.session import Session, Tell, make_session, shown, tell
-from appl.tracing.explaining.tally import Tally
 from appl.tracing.recording.appender import Appender
 from appl.tracing.replaying.resumer import Resumer
+from appl.tracing.replaying.tally import Tally
 
 if TYPE_CHECKING:
     from appl.runtime.event import Instrument

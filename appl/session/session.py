@@ -56,8 +56,8 @@ from appl.tracing.format.record import profile_data
 
 if TYPE_CHECKING:
     from appl.control.server import ControlServer
-    from appl.tracing.explaining.tally import Tally
     from appl.tracing.recording.privacy import Redact
+    from appl.tracing.replaying.tally import Tally
 from appl.tracing.recording.recorder import Recorder, new_path
 
 Tell = Callable[[str], None]

@@ -15,8 +15,8 @@ from appl.cli.trace import recorded_program
 from appl.session.blocks import settled
 from appl.session.resume import resume_session
 from appl.session.session import Session, shown
-from appl.tracing.explaining.tally import Tally
 from appl.tracing.replaying.resumer import Resumer
+from appl.tracing.replaying.tally import Tally
 
 
 @appl_command("resume", example="appl trace resume last --budget cost=2")

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from appl.tracing.explaining.causes import explained
-from appl.tracing.explaining.tally import Amount
 from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying.predictor import MOST_RACING, REHEARSALS, Predictor
 from appl.tracing.replaying.rerunner import CANCELLED, LiveCall
+from appl.tracing.replaying.tally import Amount
 
 _TOKENS = " tokens"
 _NUMBER = re.compile(r"\.\d+")

@@ -9,8 +9,8 @@ from collections import Counter
 from pathlib import Path
 
 from appl.tracing.explaining.causes import explained
-from appl.tracing.explaining.tally import Tally
 from appl.tracing.replaying.rerunner import LiveCall, Rerunner
+from appl.tracing.replaying.tally import Tally
 
 
 class RerunReport:

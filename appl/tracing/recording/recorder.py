@@ -144,15 +144,13 @@ class Recorder:
         self, append: bool, privacy: Mode, home: Path, redact: Redact | None
     ) -> Veil | None:
         """The veil of a private trace, else ``None``; a continued trace keeps its own privacy."""
-        if not append and privacy == "full":
+        head = (keys.first_record(self.path) or {}) if append else {}
+        if ("privacy" not in head) if append else privacy == "full":
             return None
         from appl.tracing.recording.privacy import Veil  # most runs keep their texts
 
         if not append:
             return Veil(privacy, keys.make(home), redact)
-        head = keys.first_record(self.path) or {}
-        if "privacy" not in head:
-            return None
         name = keys.identity_in(head)
         key = keys.find(home, name) if name is not None else None
         if name is None or key is None:

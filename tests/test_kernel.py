@@ -1,0 +1,124 @@
+"""The kernel runs without the parts: a program is recorded, replayed and resumed, and loads none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from appl.parts import PARTS
+
+SOURCES = Path(__file__).parents[1]
+PROGRAM = """
+from appl import gen, ppl
+
+@ppl
+def ask(question):
+    f"What of {question}?"
+    return gen(max_tokens=9)
+
+@ppl
+def main():
+    "Hello"
+    first = ask("one")
+    second = ask("two")
+    f"They say {first} and {second}."
+    return str(gen())
+"""
+RUN = """
+import os, appl, program
+from appl.testing import Scripted
+
+with appl.record("a.trace", backend="appl.testing:Echo"):
+    first = str(program.main())
+
+from appl.session import replayed, resumed
+with replayed("a.trace"):
+    assert str(program.main()) == first
+
+with open("a.trace", "r+b") as file:
+    file.truncate(os.path.getsize("a.trace") * 2 // 3)
+with resumed("a.trace", backend="appl.testing:Echo", trust=True) as session:
+    assert str(program.main()) == first
+    assert session.tally.reused.calls, session.tally
+"""
+
+
+def installed_without(parts: Iterable[str], folder: Path) -> Path:
+    """A folder with this package but for *parts*, as links."""
+    files = [SOURCES.joinpath(*part.split(".")) for part in parts]
+    absent = {*files, *(file.with_suffix(".py") for file in files)}
+    for root, folders, names in os.walk(SOURCES / "appl"):
+        here = Path(root)
+        there = folder / here.relative_to(SOURCES)
+        there.mkdir(parents=True)
+        for name in [*names, "__pycache__"]:
+            if here / name not in absent and (here / name).exists():
+                (there / name).symlink_to(here / name)
+        folders[:] = [
+            each for each in folders if each != "__pycache__" and here / each not in absent
+        ]
+    return folder
+
+
+def run(folder: Path, *words: str, without: Iterable[str]) -> subprocess.CompletedProcess[str]:
+    """Python with *words*, where the package is installed *without* some parts."""
+    (folder / "program.py").write_text(PROGRAM)
+    package = installed_without(without, folder / "installed")
+    places = [package, SOURCES / "backends", sysconfig.get_path("purelib")]
+    settings = {
+        "HOME": str(folder),
+        "XDG_STATE_HOME": str(folder),
+        "APPL_CTL": "off",
+        "PYTHONPATH": os.pathsep.join(map(str, places)),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    command = [sys.executable, "-S", *words]  # no .pth file leads to the whole package
+    return subprocess.run(
+        command, cwd=folder, env={**os.environ, **settings}, capture_output=True, text=True
+    )
+
+
+def test_a_program_is_recorded_replayed_and_resumed_without_any_part(tmp_path: Path) -> None:
+    done = run(tmp_path, "-c", RUN, without=PARTS)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_part_is_in_this_package() -> None:
+    assert all(find_spec(part) is not None for part in PARTS)
+
+
+PYTHON = {
+    "appl.engine": "import appl; appl.map(len, ['a'], engine='processes')",
+    "appl.mcp": "import appl; appl.mcp.stdio",
+    "appl.runtime.answers.choice": "import appl; appl.select(['a', 'b'], messages='Which?')",
+    "appl.runtime.answers.shape": "import appl; appl.gen(response_format=int, messages='1?')",
+    "appl.runtime.prompts.compositor": "from appl import NumberedList",
+    "appl.runtime.tools": "import appl; appl.gen(tools=[len], messages='How long?')",
+}
+COMMANDS = {
+    "appl.compiler.lint": "check program.py",
+    "appl.compiler.plan": "plan program.py",
+    "appl.tracing.explaining": "trace cost a.trace",
+    "appl.tracing.viewer": "trace view a.trace",
+}
+WAYS = {
+    **{part: ("-c", code) for part, code in PYTHON.items()},
+    **{part: ("-m", "appl", *words.split()) for part, words in COMMANDS.items()},
+}
+
+
+@pytest.mark.parametrize("part", WAYS)
+def test_a_part_that_is_missing_and_asked_for_says_what_it_is_and_how_to_get_it(
+    part: str, tmp_path: Path
+) -> None:
+    done = run(tmp_path, *WAYS[part], without=[part])
+    assert done.returncode != 0
+    assert f"lacks a part, {part} ({PARTS[part]})" in done.stderr
+    assert "pip install --force-reinstall appl" in done.stderr
