@@ -3,8 +3,8 @@
 Run: python benchmarks/large.py [--events 1000000] [--keep FILE] [--only WORD …] [--write]
 Bar: 10 s, and memory that does not grow with the trace, for ``show``. ``ls`` reads two blocks of a
 finished run. Down to ``diff`` runs are
-read in a stream: ``show --json`` and ``cost`` hold the calls that are under way, ``critical`` and
-``what-if`` the times of all calls, ``diff`` what differs. The commands below it hold the whole run.
+read in a stream: ``show --json`` and ``cost`` hold the calls that are under way, ``critical``
+the times of all calls, ``diff`` what differs. The commands below it hold the whole run.
 ``--write`` keeps the table in ``benchmarks/results/large.txt``.
 """
 
@@ -88,7 +88,6 @@ def commands(path: Path, folder: Path, last: str) -> dict[str, list[str]]:
         "cost": ["cost", run],
         "stuck": ["stuck", run],
         "critical": ["critical", run],
-        "what-if": ["what-if", run, "--latency", "x0.5"],
         "diff with itself": ["diff", run, run],
         "verify": ["verify", run],
         "share": ["share", run, "--out", str(folder / "shared.trace")],

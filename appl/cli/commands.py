@@ -143,15 +143,22 @@ class Command(click.Command):
 
 
 class Group(Command, click.Group):
-    """A command with subcommands; the message about an unknown name suggests the nearest."""
+    """A command with subcommands; the message about an unknown name suggests the nearest.
+
+    *removed* are commands of earlier versions, with what to do instead.
+    """
 
     def __init__(
-        self, *args: object, aliases: Mapping[str, str] | None = None, **more: Any
+        self,
+        *args: object,
+        aliases: Mapping[str, str] | None = None,
+        removed: Mapping[str, str] | None = None,
+        **more: Any,
     ) -> None:
         more = {"subcommand_metavar": "COMMAND …", **more}
         super().__init__(*args, invoke_without_command=True, **more)
         self.no_args_is_help = False
-        self.aliases = aliases or {}
+        self.aliases, self.removed = aliases or {}, removed or {}
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """The command *name*, or the one for which it is an alias."""
@@ -163,6 +170,8 @@ class Group(Command, click.Group):
         """The command at the beginning of *args*, and the words after it."""
         name, *rest = args
         found = self.get_command(ctx, name)
+        if name in self.removed and not ctx.resilient_parsing:
+            ctx.fail(f"the command {name!r} was removed; {self.removed[name]}")
         if found is None and not ctx.resilient_parsing:
             ctx.fail(f"there is no command {name!r}{self._hint(ctx, name)}")
         return name, found, rest

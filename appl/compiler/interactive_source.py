@@ -4,20 +4,15 @@ Invariant: such text is used only if it compiles to the very code in question.
 """
 
 from __future__ import annotations
-import __future__
 
-import functools
-import operator
 import sys
 import textwrap
 import warnings
 from collections.abc import Sequence
 from types import CodeType
 
-FUTURES: int = functools.reduce(
-    operator.or_,
-    (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names),
-)  # the flags of code that say what its module imported from __future__
+from appl.compiler.code import FUTURES
+
 _WITH_VALUE = "WX"  # options of the interpreter that take the next argument
 _LONGEST = 400  # lines of history to look at
 

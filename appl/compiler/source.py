@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import TypeVar
 
-from appl.compiler import interactive_source
 from appl.compiler.trees import module_tree
 from appl.errors import PromptSyntaxError, SourceUnavailable
 
@@ -219,6 +218,10 @@ def _lines_of(code: CodeType, namespace: dict[str, object]) -> Sequence[str]:
     file = code.co_filename
     linecache.checkcache(file)
     lines: Sequence[str] = linecache.getlines(file, namespace)
+    if file not in ("<string>", "<stdin>"):
+        return lines
+    from appl.compiler import interactive_source
+
     if file == "<string>":  # the name that exec() gives to whatever it runs
         known = interactive_source.contains("".join(lines), "exec", code)
         return lines if known else interactive_source.program_of(code)

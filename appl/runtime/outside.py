@@ -14,23 +14,22 @@ from weakref import WeakKeyDictionary, ref
 from appl.backend import Backend, Response, offers
 from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.fiber import watchdog
-from appl.runtime.concurrency.idle_detection import IdleDetection, WatchedRun, idle_detection_for
 from appl.runtime.concurrency.loop_thread import void
-from appl.runtime.concurrency.watchdog import WaitedRun
 from appl.runtime.event import Instrument
 from appl.runtime.scheduling.call_status import Endable
 from appl.runtime.world import Expected, Live, Moment, Shared, Stepping, World
 
 if TYPE_CHECKING:
+    from appl.runtime.concurrency.idle_detection import IdleDetection, WatchedRun
+    from appl.runtime.concurrency.watchdog import WaitedRun
     from appl.runtime.dispatch import Dispatch
     from appl.runtime.reporter import Reporter
 
+    class OutsideRun(WatchedRun, WaitedRun, Protocol):
+        """The run whose programs the world tells something."""
 
-class OutsideRun(WatchedRun, WaitedRun, Protocol):
-    """The run whose programs the world tells something."""
-
-    dispatch: Dispatch
-    reporter: Reporter
+        dispatch: Dispatch
+        reporter: Reporter
 
 
 class Observer(Protocol):
@@ -76,7 +75,13 @@ class Outside:
             watchdog.runs.add(run)
         if offers(backend, Stepping):
             self.steps.append(backend.on_idle)
-        self.idle_detection = idle_detection_for(run, self.steps, self.world.due)
+        if self.steps:  # else nothing is held back until all programs wait
+            from appl.runtime.concurrency.idle_detection import IdleDetection
+
+            steps = self.steps  # each hands something over if the one before has nothing
+            self.idle_detection = IdleDetection(
+                run, lambda final: any(step(final) for step in steps), self.world.due
+            )
         if offers(backend, Shared):
             backend.watched_by(self)
 

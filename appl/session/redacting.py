@@ -40,4 +40,4 @@ def function_named(written: str) -> Redact:
         raise ConfigError(f"redact = {written!r} cannot be used: {error}") from None
     if not callable(found):
         raise ConfigError(f"redact = {written!r} names {found!r:.60}, which cannot be called")
-    return cast(Redact, found)
+    return cast("Redact", found)

@@ -104,8 +104,10 @@ def test_a_parameter_that_may_be_repeated_says_so_beside_its_name(project: Proje
         (("ls", "-n", "-3"), "-n is a number of runs, 0 for all, got -3"),
         (("fuzz", "--seeds", "0"), "--seeds is a number of runs from 1 on, got 0"),
         (("view", "--port", "99999"), "--port is a number from 0 to 65535, got 99999"),
-        (("what-if", "--price", "m=-1/2"), "--price is MODEL=IN/OUT for a million tokens"),
-        (("what-if", "--price", "ech=1/2"), "--price: the run asked no model 'ech'"),
+        (
+            ("bisect", "last"),
+            "the command 'bisect' was removed; write `git bisect run appl trace replay RUN`",
+        ),
         (("show", "last", "last"), "CALL begins with a slash, as in /main.0/gen.0, got 'last'"),
         (("export", "--chrome", "no/where"), "no/where cannot be written: No such file"),
         (("rerun", "--dry-run", "--set", "*.nonsense=1"), "there is no option 'nonsense' to set"),
@@ -296,6 +298,6 @@ def test_settings_with_few_values_name_them(project: Project) -> None:
 
 
 def test_every_command_says_what_run_means(project: Project) -> None:
-    for command in ("critical", "what-if", "cost", "stuck", "view", "rerun", "rm", "salvage"):
+    for command in ("critical", "cost", "stuck", "view", "rerun", "rm", "salvage"):
         told = " ".join(project.appl("trace", command, "--help").out.split())
         assert "a path, the beginning of a run's name, or last" in told, command

@@ -128,23 +128,6 @@ began only after an answer that its prompt does not hold
     )
 
 
-def test_a_known_run_with_something_changed(project: Project, trip: str) -> None:
-    words = ("--concurrency", "2", "--latency", "x0.5", "--price", "m=10/20")
-    assert (
-        project.appl("trace", "what-if", trip, *words).out
-        == """\
-trip
-         recorded  predicted
-time     5.00 s    2.25 s (x0.45)
-calls    4         4
-at once  1         2
-cost recorded: spent $0.0006, 40 prompt tokens, 20 completion tokens
-cost predicted: spent $0.0008, 40 prompt tokens, 20 completion tokens
-the model is off by 0.00 s for the run as it was; with slots simulated, 1 at once: 4.90 s
-"""
-    )
-
-
 def test_the_costs_of_a_known_run(project: Project, trip: str) -> None:
     assert (
         project.appl("trace", "cost", trip, "--by", "line").out
@@ -223,17 +206,6 @@ def test_the_critical_path_tells_what_the_data_did_not_need(project: Project) ->
     assert (wait["address"], wait["after"]) == ("/ask.1/gen.0", "/ask.0/gen.0")
 
 
-def test_what_if_is_exact_for_the_run_as_it_was(project: Project) -> None:
-    assert project.run("many").code == 0
-    data = project.appl("trace", "what-if", "--without", "/ask.1", "--price", "=1/2", "--json").data
-    assert data["model_error_us"] == 0
-    assert data["calls"] == {"recorded": 3, "predicted": 2}
-    assert data["cost"]["recorded"]["spent"]["cost"] is None
-    assert data["cost"]["predicted"]["spent"]["cost"] == 2 * (1 + 2)
-    for wrong in ("--latency=fast", "--concurrency=0", "--price=1", "--without=/nothing.0"):
-        assert project.appl("trace", "what-if", wrong).code == 2
-
-
 def test_costs_are_told_by_model_function_and_line(project: Project) -> None:
     assert project.run("many").code == 0
     by_line = project.appl("trace", "cost", "--by", "line").out.splitlines()
@@ -286,7 +258,7 @@ def test_a_long_run_is_cut_and_summed_up_by_function(project: Project) -> None:
     assert len(project.appl("trace", "show", "--all").out.splitlines()) > 300
 
 
-@pytest.mark.parametrize("name", ["critical", "what-if", "cost", "stuck", "show", "diff"])
+@pytest.mark.parametrize("name", ["critical", "cost", "stuck", "show", "diff"])
 def test_each_command_says_what_it_is_for(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", name, "--help"]) == 0
     shown = capsys.readouterr().out
@@ -299,5 +271,5 @@ def test_commands_on_an_empty_run_say_so(project: Project) -> None:
     recorder.close()
     name = recorder.path.stem
     assert "nothing in it was waited for" in project.appl("trace", "critical", name).out
-    for command in ("what-if", "cost", "stuck", "show"):
+    for command in ("cost", "stuck", "show"):
         assert project.appl("trace", command, name).code == 0

@@ -63,7 +63,6 @@ HELD = {
         "A trace that is removed": "tracing/test_lost_file.py::test_no_further_call_is_started",
         "The next call is then": "tracing/test_lost_file.py::test_a_run_that_shall_go_on_says_that_it_does",
         "A trace that is removed later": OWN,
-        "`appl trace shred` says what": "housekeeping/test_commands.py::test_shred_overwrites_first_and_says_what_it_cannot_promise",
     },
     "Another user of the machine": {
         "Traces, keys and sockets of": "ctl/test_control_server.py::test_only_this_user_may_enter_the_folder_and_open_the_socket",

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from appl.tracing import RecordedCall, Trace
 from appl.tracing.explaining.critical import critical
 from appl.tracing.explaining.moment_graph import END, START, TOLD, MomentGraph
+from appl.tracing.explaining.run_model import RunModel
 from appl.tracing.explaining.steps import phases
-from appl.tracing.explaining.whatif import Changes, RunModel
 from tests.drawn import examples
 
 from .support import call, micro, trace
@@ -63,17 +63,6 @@ def test_an_empty_run_has_no_path() -> None:
     assert critical(trace()).as_data()["duration_us"] == 0
 
 
-def test_other_latency_and_slots_are_simulated() -> None:
-    run = trace(*(call(f"/f.0/gen.{i}", 0, 2, 2 + i / 10) for i in range(4)), scopes=(("/f.0", 0),))
-    model = RunModel(MomentGraph(run))
-    assert model.run().duration == micro(2.3)
-    assert model.recorded_most() == 4
-    assert model.run(Changes(latency=0.5)).duration == micro(1.3)
-    assert model.run(Changes(concurrency=2)).duration == micro(4.2)
-    assert model.run(Changes(concurrency=1)).duration == micro(8.1)
-    assert model.run(Changes(concurrency=1, without=("/f.0/gen.3",))).duration == micro(6.2)
-
-
 @st.composite
 def runs(draw: st.DrawFn) -> Trace:
     """Calls of some functions, each with edges to calls that had ended."""
@@ -103,18 +92,9 @@ def test_the_path_tiles_the_run_and_no_change_changes_nothing(run: Trace) -> Non
     assert sum(each.took for each in found.segments) == found.duration
     for before, after in zip(found.segments, found.segments[1:], strict=False):
         assert before.end == after.start
-    outcome = RunModel(flow).run()
-    assert outcome.moments == list(flow.at)
-    assert outcome.duration == found.duration
+    model = RunModel(flow)
+    assert happened(model, list(model.delays), {}) == list(flow.at)
     assert all(wait.predicted <= found.duration for wait in found.waits)
-
-
-@examples(30, 100, runs(), st.integers(1, 4))
-def test_less_latency_and_more_slots_never_take_longer(run: Trace, slots: int) -> None:
-    model = RunModel(MomentGraph(run))
-    assert model.run(Changes(latency=0.5)).duration <= model.run().duration
-    assert model.run(Changes(latency=0.0)).duration <= model.run(Changes(latency=0.5)).duration
-    assert model.run(Changes(concurrency=100)).duration <= model.run().duration
 
 
 def happened(model: RunModel, delays: list[int], needs: dict[int, list[int]]) -> list[int]:
@@ -140,31 +120,6 @@ def test_a_wait_that_is_left_out_is_predicted_from_the_rule_for_each_moment(
         freed = {one: [*flow.data(step), *flow.round(flow.place(before, START))]}
         expected = max(happened(model, list(model.delays), freed)) - flow.begin
         assert model.beside(step, before) == expected
-
-
-@examples(60, 200, runs(), st.sampled_from([0.0, 0.5, 1.0, 3.0]))
-def test_other_latency_is_predicted_from_the_rule_for_each_moment(
-    run: Trace, latency: float
-) -> None:
-    model = RunModel(MomentGraph(run))
-    flow, delays = model.graph, list(model.delays)
-    under_way = []
-    for step in range(len(flow.steps)):
-        phases, end = flow.steps.phases(step), flow.place(step, END)
-        delays[end] = round(sum(t if kind == "queue" else t * latency for kind, t in phases))
-        if phases:
-            under_way.append((flow.place(step, START), end))
-    expected = happened(model, delays, {})
-    order = sorted(range(len(flow)), key=lambda index: (expected[index], index))
-    most = max(
-        (
-            sum(order.index(start) <= now < order.index(end) for start, end in under_way)
-            for now in range(len(flow))
-        ),
-        default=0,
-    )
-    outcome = model.run(Changes(latency=latency))
-    assert (outcome.moments, outcome.most) == (expected, most)
 
 
 @examples(60, 200, runs())

@@ -100,7 +100,7 @@ def test_rejected_spans_are_no_success(project: Project, run: str, collector: Co
 
 @pytest.mark.parametrize(
     "words",
-    [("rm", "RUN", "--yes"), ("shred", "RUN", "--yes"), ("gc", "--runs", "1")],
+    [("rm", "RUN", "--yes"), ("gc", "--runs", "1")],
 )
 def test_the_note_of_an_export_goes_with_its_run(
     project: Project, run: str, words: tuple[str, ...]

@@ -105,7 +105,6 @@ COMMANDS: dict[str, Callable[[str], list[str]]] = {
     "verify": lambda path: ["verify", path],
     "cost": lambda path: ["cost", path, "--by", "scope"],
     "critical": lambda path: ["critical", path],
-    "what-if": lambda path: ["what-if", path, "--latency", "x0.5"],
 }
 
 

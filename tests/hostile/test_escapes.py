@@ -103,9 +103,9 @@ def run(tmp_path: Path, request: pytest.FixtureRequest) -> str:
     [
         ["show", "RUN"], ["show", "RUN", "CALL"], ["show", "RUN", "--json"], ["show", "RUN", ALL], ["show", ALL],
         ["show", "RUN", "CALL", "--json"], ["ls"], ["ls", ALL], ["ls", "--json"], ["cost", "RUN"], ["critical", "RUN"],
-        ["what-if", "RUN"], ["stuck", "RUN"], ["diff", "RUN", "RUN"], ["diff", "RUN", "GOLDEN", "--all"], ["verify", "RUN"],
+        ["stuck", "RUN"], ["diff", "RUN", "RUN"], ["diff", "RUN", "GOLDEN", "--all"], ["verify", "RUN"],
         ["diff", "GOLDEN", "RUN"], ["replay", "RUN"], ["resume", "RUN"], ["rerun", "RUN", "--dry-run"], ["fuzz", "RUN"],
-        ["export", "RUN", "--markdown", "-"], ["import", "RUN"], ["export-test", "RUN"], ["bisect", "RUN"], ["gc"],
+        ["export", "RUN", "--markdown", "-"], ["import", "RUN"], ["export-test", "RUN"], ["gc"],
     ],
     ids=lambda words: " ".join(words).replace(ALL, "ALL"),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""ls, rm, shred, import, verify and salvage from the outside."""
+"""ls, rm, import, verify and salvage from the outside."""
 
 from __future__ import annotations
 
@@ -72,17 +72,6 @@ def test_rm_does_not_follow_links(project: Project) -> None:
     link.symlink_to(path)
     assert project.appl("trace", "rm", "--yes", str(link)).code == 4
     assert path.exists()
-
-
-def test_shred_overwrites_first_and_says_what_it_cannot_promise(project: Project) -> None:
-    path = made(project.folder / ".appl", 1, text="precious")
-    other = project.folder / "second-name"
-    other.hardlink_to(path)  # the same bytes under a name that stays
-    done = project.appl("trace", "shred", "--yes", path.stem)
-    assert done.code == 0
-    assert (path.exists(), other.read_bytes()) == (False, b"")
-    assert "solid-state" in done.err
-    assert "snapshots" in done.err
 
 
 def test_an_imported_trace_is_read_and_not_trusted(project: Project) -> None:
@@ -169,7 +158,7 @@ def test_what_was_removed_is_forgotten_by_the_index_too(project: Project) -> Non
     made(home, 1, program="precious")
     assert names(project) == ["precious"]
     assert b"precious" in (home / "runs.db").read_bytes()
-    project.appl("trace", "shred", "--yes", "last")
+    project.appl("trace", "rm", "--yes", "last")
     assert b"precious" not in (home / "runs.db").read_bytes()
 
 

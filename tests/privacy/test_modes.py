@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -205,28 +203,8 @@ def test_modes_on_the_command_line(project: Project) -> None:
     assert (again.code, again.out) == (0, first.out), again.err
     assert "replays to its end" in project.appl("trace", "verify").out
     (key,) = (project.folder / ".appl" / "keys").iterdir()
-    project.appl("trace", "shred", "--yes", "last")
+    project.appl("trace", "rm", "--yes", "last")
     assert not key.exists()
-
-
-SHREDDING = """
-import resource, sys
-from pathlib import Path
-from appl.tracing.keeping import side_files
-resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
-side_files.remove(Path(sys.argv[1]), Path(".appl"), overwrite=True)
-"""
-
-
-def test_the_key_is_gone_before_its_trace_is_overwritten(project: Project) -> None:
-    """Overwriting breaks off after 64 bytes; the key has 32."""
-    project.run("ask", "--privacy", "redacted")
-    (path,) = project.traces
-    (key,) = (project.folder / ".appl" / "keys").iterdir()
-    words = [sys.executable, "-c", SHREDDING, str(path)]
-    done = subprocess.run(words, cwd=project.folder, capture_output=True, text=True, check=False)
-    assert "File too large" in done.stderr
-    assert path.exists() and not key.exists()
 
 
 def test_a_trace_that_is_being_read_keeps_its_key(project: Project) -> None:
@@ -235,7 +213,7 @@ def test_a_trace_that_is_being_read_keeps_its_key(project: Project) -> None:
     (key,) = (project.folder / ".appl" / "keys").iterdir()
     with path.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_SH)
-        done = project.appl("trace", "shred", "--yes", "last")
+        done = project.appl("trace", "rm", "--yes", "last")
     assert done.code == 4 and key.exists(), done.err
     assert project.appl("trace", "replay").code == 0
 

@@ -246,8 +246,8 @@ def test_a_folder_of_the_project_is_free_and_one_outside_is_not(stranger: Path, 
 
 # -- each way of loading
 
-_RUN = {"show", "view", "resume", "export-test", "replay", "rerun", "cost", "critical", "what-if",
-        "stuck", "fuzz", "export", "share", "keep", "rm", "shred", "verify",
+_RUN = {"show", "view", "resume", "export-test", "replay", "rerun", "cost", "critical",
+        "stuck", "fuzz", "export", "share", "keep", "rm", "verify",
         "salvage"}  # fmt: skip
 _WORDS: dict[str, list[str]] = {
     "ask": ["ask", "What?"],
@@ -259,12 +259,10 @@ _WORDS: dict[str, list[str]] = {
     "models": ["models"],
     "config": ["config"],
     "diff": ["trace", "diff", "RUN", "RUN"],
-    "bisect": ["trace", "bisect", "RUN", "--good", "HEAD"],
     "import": ["trace", "import", "RUN"],
     "ls": ["trace", "ls"],
     "gc": ["trace", "gc"],
     "rm": ["trace", "rm", "RUN", "--yes"],
-    "shred": ["trace", "shred", "RUN", "--yes"],
     "share": ["trace", "share", "RUN", "-o", "shared"],
     "salvage": ["trace", "salvage", "RUN", "-o", "saved"],
     "view": ["trace", "view", "RUN", "--html", "run.html"],

@@ -44,16 +44,14 @@ def main(n: int = 3):
             raise KeyboardInterrupt
     return said
 """
-NAMES = ("replay", "rerun", "resume", "fuzz", "bisect", "export-test")
+NAMES = ("replay", "rerun", "resume", "fuzz", "export-test")
 STARTERS = {("trace", name) for name in NAMES}
 """The commands that start the program of a run: the first test finds them by what they do."""
 MORE = {
-    "bisect": ["--good", "HEAD~1"],
     "diff": ["other.trace"],
     "export": ["--jsonl", "out.jsonl"],
     "fuzz": ["--seeds", "1"],
     "rm": ["--yes"],
-    "shred": ["--yes"],
     "view": ["--html", "out.html"],
 }
 """What a command needs besides a run."""

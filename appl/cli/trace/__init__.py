@@ -20,12 +20,10 @@ SECTIONS = {
     "Explain": {
         "cost": (f"{_PACKAGE}.cost", "what a run cost, by model, function or source line"),
         "critical": (f"{_PACKAGE}.critical", "the critical path, and waits without a need"),
-        "what-if": (f"{_PACKAGE}.whatif", "predict time and cost with other latency, slots, …"),
         "stuck": (f"{_PACKAGE}.stuck", "what a running program waits for"),
     },
     "Compare": {
         "diff": (f"{_PACKAGE}.diff", "what differs between two runs, first causes first"),
-        "bisect": (f"{_PACKAGE}.bisect", "find the commit since which prompts differ"),
     },
     "Test": {
         "fuzz": (f"{_PACKAGE}.fuzz", "try other orders of answers, and faults, for nothing"),
@@ -39,14 +37,22 @@ SECTIONS = {
         "keep": (f"{_PACKAGE}.gc:keep", "mark runs so that gc leaves them"),
         "gc": (f"{_PACKAGE}.gc:gc", "remove runs beyond an age, a number or a size"),
         "rm": (f"{_PACKAGE}.rm:rm", "remove runs"),
-        "shred": (f"{_PACKAGE}.rm:shred", "overwrite runs and their keys, and remove them"),
         "verify": (f"{_PACKAGE}.verify:verify_command", "check every block, reference and digest"),
         "salvage": (f"{_PACKAGE}.verify:salvage_command", "copy what is before the damage"),
     },
 }
+REMOVED = {
+    "bisect": "write `git bisect run appl trace replay RUN`, which fails where a prompt differs",
+    "shred": "`appl trace rm` removes a run with its key; without it the answers of a private run "
+    "(`--privacy redacted`) are lost wherever copies lie",
+    "what-if": "`appl trace critical` shows what the time of a run depends on",
+}
+"""Commands of earlier versions, with what to do instead."""
 
 
-@appl_command("trace", cls=LazyGroup, sections=SECTIONS, example="appl trace show last")
+@appl_command(
+    "trace", cls=LazyGroup, sections=SECTIONS, removed=REMOVED, example="appl trace show last"
+)
 def command(_: Options) -> int | None:
     """Look at recorded runs, run them again, explain, compare, test, share and keep them.
 

@@ -1,4 +1,4 @@
-"""``appl trace rm`` and ``appl trace shred``: remove recorded runs for good.
+"""``appl trace rm``: removes recorded runs.
 
 Invariant: a run that is being written or read stays, and so does every file that is no trace.
 """
@@ -25,50 +25,29 @@ def rm(given: Options) -> None:
 
     The key of a private run is removed with it. You are asked first, unless --yes is given.
     """
-    _remove_all(given, "remove", "removed")
-
-
-@appl_command("shred", example="appl trace shred last --yes")
-@parameters.runs
-@parameters.yes
-@parameters.as_json
-def shred(given: Options) -> None:
-    """Overwrite recorded runs and their keys, and remove them.
-
-    The keys of private runs go first, and with a key the recorded answers. Reports what overwriting
-    cannot promise on this file system.
-    """
-    _remove_all(given, "shred", "shredded")
-
-
-def _confirmed(given: Options, what: str, paths: list[Path]) -> bool:
-    """True if the user wants *what* done to *paths*, which are listed first.
-
-    Raises ``UsageError`` if nobody can be asked.
-    """
-    require_user(given, what)
-    for path in paths if not given.yes else ():
-        say(f"  {term_safe(path.name)}")
-    return user_agrees(given, f"{what} {counted(len(paths), 'run')}?")
-
-
-def _remove_all(given: Options, what: str, past: str) -> None:
     home, done = load().home, list[Path]()
-    notes: dict[str, None] = {}
     paths = run_paths(given.runs)
-    if not _confirmed(given, what, paths):
+    if not _confirmed(given, paths):
         say("appl: nothing was done")
         return
     try:
         for path in paths:
-            found = side_files.remove(path, home, overwrite=what == "shred")
-            notes.update(dict.fromkeys(found))
+            side_files.remove(path, home)
             done.append(path)
     finally:
         if done and not given.json:
-            say(f"appl: {past} {counted(len(done), 'run')}")
-            for note in notes:
-                say(f"  not promised: {note}")
+            say(f"appl: removed {counted(len(done), 'run')}")
     index.rows(home)  # which forgets their names too
     if given.json:
-        out(as_json({"done": [str(path) for path in done], "notes": list(notes)}))
+        out(as_json({"done": [str(path) for path in done]}))
+
+
+def _confirmed(given: Options, paths: list[Path]) -> bool:
+    """True if the user wants *paths*, which are listed first, to be removed.
+
+    Raises ``UsageError`` if nobody can be asked.
+    """
+    require_user(given, "remove")
+    for path in paths if not given.yes else ():
+        say(f"  {term_safe(path.name)}")
+    return user_agrees(given, f"remove {counted(len(paths), 'run')}?")

@@ -356,15 +356,3 @@ class IdleDetection:
         if due < math.inf:
             wait = min(max(due, _GLANCE), _PAUSE)  # no timer keeps a run that is over for long
             self._timer_look = io_thread().loop.call_later(wait, self.soon)
-
-
-def idle_detection_for(
-    run: WatchedRun, steps: list[Callable[[bool], bool]], due: Callable[[], bool]
-) -> IdleDetection | None:
-    """The idle detection of *run*; ``None`` if nothing is held back until all programs wait.
-
-    *steps* hand something over, each if the one before has nothing.
-    """
-    if not steps:
-        return None
-    return IdleDetection(run, lambda final: any(step(final) for step in steps), due)

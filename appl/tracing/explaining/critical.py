@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from appl.tracing.explaining.moment_graph import END, START, TOLD, MomentGraph
+from appl.tracing.explaining.run_model import RunModel
 from appl.tracing.explaining.steps import Steps
-from appl.tracing.explaining.whatif import RunModel
 from appl.tracing.reading.trace import Trace
 
 _TRIED, _EVENTS = 12, 600_000  # waits that are simulated, and events of all simulations

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 from appl.errors import TraceError, TraceWriteError
 from appl.tracing.format import block, codec, table
-from appl.tracing.format.overwriting import shred_file
 from appl.tracing.format.store import make_folder, regular_file
 
 _R = TypeVar("_R", bound=table.Record)
@@ -77,9 +76,9 @@ def find(home: Path, identity: str) -> RunKey | None:
 
 
 def forget(home: Path, identity: str) -> None:
-    """Overwrite and remove the key of that name."""
+    """Remove the key of that name."""
     if _IDENTITY.fullmatch(identity):
-        shred_file(_file(home, identity))
+        _file(home, identity).unlink(missing_ok=True)
 
 
 def _file(home: Path, identity: str) -> Path:

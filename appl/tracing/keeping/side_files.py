@@ -5,7 +5,6 @@ Invariant: both are removed with the trace, whoever removes it. Nothing else is 
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 from appl.prompt import digest_of
@@ -26,22 +25,16 @@ def note_of_export(run: bytes, address: str) -> str:
     return f"{run.hex()}-{address}.sent"
 
 
-def remove(path: Path, home: Path, *, overwrite: bool = False) -> list[str]:
+def remove(path: Path, home: Path) -> None:
     """Remove the trace at *path* and its files below *home*.
 
-    Returns what overwriting cannot promise. What is overwritten loses its key first. Raises
-    ``NotATrace``, ``TraceLocked``.
+    Raises ``NotATrace``, ``TraceLocked``.
     """
-    notes, told = _notes(path, home), list[str]()
-    forget = partial(keys.forget, home, keys.identity(path) or "")
-    if overwrite:
-        told = removal.shred(path, forget)
-    else:
-        removal.remove(path)
-        forget()
+    notes, key = _notes(path, home), keys.identity(path) or ""
+    removal.remove(path)
+    keys.forget(home, key)
     for note in notes:
         note.unlink(missing_ok=True)
-    return told
 
 
 def _notes(path: Path, home: Path) -> list[Path]:
