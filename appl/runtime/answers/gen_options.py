@@ -10,10 +10,12 @@ import ast
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from itertools import pairwise
 from os import PathLike
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
+from appl.backend import Sampling
 from appl.runtime.answers.option_limits import OptionLimits
 
 if TYPE_CHECKING:
@@ -128,8 +130,19 @@ LIMITS = {
 }
 """The limits of each option that is a number."""
 
-FEATURES = ("regex", "grammar", "tools", "stop_tokens", "logprobs")
-"""The options that only a backend with the feature of the same name can answer."""
+_EVERYWHERE = frozenset(
+    """
+    max_tokens stop temperature top_p seed salt extra begun choices normalize choice_end schema
+    tool_choice
+""".split()
+)
+"""The fields of a ``Sampling`` that every backend takes, or that are heeded without its help."""
+
+FEATURES = tuple(
+    each.name for each in fields(Sampling) if each.init and each.name not in _EVERYWHERE
+)
+"""The options that only a backend with the feature of the same name can answer: a new field of
+``Sampling`` is one of them, until every backend takes it."""
 
 
 class _Written(str):
