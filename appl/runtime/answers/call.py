@@ -150,6 +150,7 @@ class Call(Promise):
         "request",
         "run",
         "sampling",
+        "schema",
         "source",
         "timeout",
         "tools",
@@ -189,6 +190,7 @@ class Call(Promise):
         self.worker: AsyncTask[None] | None = None
         self.source: Source | None = None
         self.given: Response | None = None
+        self.schema: dict[str, Any] | None = None  # of the type of its answer
 
     @property
     def file(self) -> str | None:
