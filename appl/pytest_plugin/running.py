@@ -54,7 +54,7 @@ class TapedRun:
     """The run of one marked test, which the fixture ``appl_run`` returns.
 
     ``path`` is its tape; ``session`` is open while the test runs; ``trace`` answers it, and is
-    ``None`` while it is recorded.
+    ``None`` while it is recorded. ``failures`` says what fails in it, as its tape has it.
     """
 
     item: pytest.Item
@@ -66,6 +66,7 @@ class TapedRun:
     session: Session | None = None
     trace: Trace | None = None
     done: str = ""
+    failures: list[str] = field(default_factory=list)
     _asked: PromptLog = field(default_factory=PromptLog)
 
     @property
@@ -109,6 +110,7 @@ class TapedRun:
         self.done = "answered from tapes"
         with _explained(self), self._guarded():
             self.trace = Trace.open(self.path)
+            self.failures = self.trace.failure_counts().words()
             replayer = Replayer(self.trace)
             self.session = replay_session(replayer, instruments=[self._asked])
             with checked(replayer), self._entered(self.session.run):

@@ -13,7 +13,7 @@ import pytest
 import appl
 from appl import Generation, gen, ppl
 from appl.errors import OutputError
-from appl.tracing import Trace
+from appl.tracing import Trace, tape
 from appl.tracing.explaining.run_summary import summary_of
 from appl.tracing.format.failures import FailureCounts
 from appl.tracing.keeping.row import row_of
@@ -150,12 +150,14 @@ def number(word: str) -> Generation:
 
 
 def told(path: Path) -> Iterator[FailureCounts]:
-    """The counts by each of the readers that commands have, and by the viewer."""
+    """The counts by each of the readers that commands have, and of its tape."""
     yield Trace.open(path).failure_counts()
     with opened_lazily(path) as lazy:
         yield lazy.failure_counts()
     yield summary_of(path, 5).trace.failure_counts()
     yield row_of(path).failures
+    tape.save(Trace.open(path), path.with_suffix(".jsonl"))
+    yield Trace.open(path.with_suffix(".jsonl")).failure_counts()
 
 
 def check(seed: int, folder: Path) -> None:
@@ -166,7 +168,7 @@ def check(seed: int, folder: Path) -> None:
     except Exception:  # some fail as a whole: that is counted elsewhere
         assert Trace.open(path).reason == "failed"
     wanted = naive.counts()
-    assert [*told(path)] == [wanted] * 4, (seed, program)
+    assert [*told(path)] == [wanted] * 5, (seed, program)
     view = View(path)
     view.read()
     shown = view.document("run", {}).get("failures") or []
