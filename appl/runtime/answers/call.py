@@ -203,6 +203,12 @@ class Call(Promise):
         return self.identity.line
 
     @property
+    def place(self) -> tuple[str, int] | None:
+        """The user's file and line."""
+        file, line = self.identity.file, self.identity.line
+        return (file, line) if file is not None and line is not None else None
+
+    @property
     def away(self) -> int:
         """The number, from 1, of the worker that has made it; 0 for a call of this process."""
         return 0
@@ -220,7 +226,8 @@ class Call(Promise):
 
     def add(self, role: RoleName, text: str) -> None:
         """Have the prompt end with one more item; before the call is submitted."""
-        self.node, self.messages = PromptNode(self.trunk(), VOICES[role], text), None
+        node = PromptNode(self.trunk(), VOICES[role], text, site=self.place)
+        self.node, self.messages = node, None
 
     def again(self, address: str, node: PromptNode) -> Call:
         """The same question with a longer prompt, asked on behalf of this call."""
