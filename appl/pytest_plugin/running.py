@@ -30,6 +30,7 @@ from appl.session.rerunning import rerun_session
 from appl.session.session import Session, make_session
 from appl.tracing import Replayer, Trace, tape
 from appl.tracing.explaining.rerun_report import RerunReport
+from appl.tracing.replaying.explain import SAME_CONTENT
 from appl.tracing.replaying.rerunner import Rerunner
 
 MODES = ("replay", "patch", "live")
@@ -226,11 +227,19 @@ class TapedRun:
         """The command to type for it."""
         return f"`pytest '{self.item.nodeid}' --appl-record={record}`"
 
-    def advice(self) -> str:
-        """The advice after a divergence from the tape."""
-        return (
+    def advice(self, error: TraceError) -> str:
+        """The advice after *error*, a divergence from the tape."""
+        shown = (
             f"the tape: {self._shown}; if the program was changed on purpose, "
             f"{self._command('all')} records it anew"
+        )
+        if SAME_CONTENT not in str(error):
+            return shown
+        moved = "mark the test with mode='patch', and"
+        if self.mode == "patch":
+            moved = "type"
+        return (
+            f"{shown}; to keep its answers where calls only moved, {moved} {self._command('new')}"
         )
 
 
@@ -244,7 +253,7 @@ def _explained(run: TapedRun) -> Iterator[None]:
     try:
         yield
     except TraceError as error:
-        text = f"{type(error).__name__}: {error}\n  {run.advice()}"
+        text = f"{type(error).__name__}: {error}\n  {run.advice(error)}"
         raise pytest.fail.Exception(text, pytrace=False) from None
 
 
