@@ -80,9 +80,9 @@ def test_an_option_that_has_gone_says_what_to_write() -> None:
 
 @pytest.mark.parametrize("option", ["prompt_logprobs", "logprob_start_len"])
 def test_log_probabilities_of_a_prompt_are_refused_before_the_call(option: str) -> None:
-    with running(Echo()) as seen:
-        with pytest.raises(UnknownOption, match=r"write select\(\[text\], method=\"logprob\""):
-            gen(messages="x", **{option: 0})
+    advice = r"write select\(\[text\], method=\"logprob\""
+    with running(Echo()) as seen, pytest.raises(UnknownOption, match=advice):
+        gen(messages="x", **{option: 0})
     assert not seen.requests
 
 
