@@ -140,13 +140,21 @@ class DecoratedFunction(Body):
 
     def begun(self, frame: Frame) -> None:
         if frame.block is not None:
+            before = frame.prompt.tip
             frame.block.begin(frame)
+            if frame.prompt.tip is not None and frame.prompt.tip is not before:
+                frame.prompt.tip.site = self._place()
         if self.notes and not frame.shares:
             for note in self.notes:
                 frame.run.reporter.tell_once(note, note)
         role = self.told.docstring_as
         if role is not None and self.translated.docstring is not None:
-            frame.prompt.say(_documenting(frame.voice, role), self.translated.docstring)
+            docstring = self.translated.docstring
+            frame.prompt.say(_documenting(frame.voice, role), docstring, site=self._place())
+
+    def _place(self) -> tuple[str, int] | None:
+        """The line at which it is defined."""
+        return (self.file, self.line) if self.file is not None and self.line is not None else None
 
     def in_place_of_none(self, frame: Frame) -> Any:
         if self.told.default_return != "prompt":

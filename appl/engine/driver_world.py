@@ -18,6 +18,7 @@ from appl.engine.wire import Outbox, key_of_prompt
 from appl.errors import CallCancelled
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.models import Model, Models
+from appl.runtime.answers.samples import Caches, NamedStore, RunAnswers
 from appl.runtime.scheduling.accounts import Account, AccountState
 from appl.runtime.world import Go, How, Live, Moment, Programs, Tell, ToolRequest
 
@@ -33,6 +34,7 @@ class DriverWorld(Live):
         self._requests: dict[int, _DriverRequest] = {}
         self._budgets: dict[int, Account] = {}
         self._given_up: CallCancelled | None = None
+        self.caches = Caches(lambda path: RunAnswers())  # by name: the driver's answer
 
     def opens(self, programs: Programs) -> None:
         super().opens(programs)
@@ -82,11 +84,16 @@ class DriverWorld(Live):
         conversation = frame.root_of_prompt().address if frame is not None else ""
         return WorkerQuestion(
             call.address, call.identity, call.model, key_of_prompt(call.messages), call.sampling,
-            call.n, call.timeout, call.priority, call.cache, call.edges(),
+            call.n, call.timeout, call.priority, self._store(call.cache), call.edges(),
             conversation or call.address.rpartition("/")[0], call.emit is not None,
             tuple((self._number(account), account.limits) for account in levels),
             call.key,
         )  # fmt: skip
+
+    def _store(self, name: str | None) -> str | NamedStore | None:
+        """The cache of this *name* as the driver takes it: one that the call has brought, whole."""
+        store = self.caches[name] if name is not None else None
+        return store if isinstance(store, NamedStore) else name
 
     def _number(self, account: Account) -> int:
         self._budgets[id(account)] = account
@@ -161,12 +168,12 @@ class DriverModels(Models):
         self.default, self._world = default, world
         self._profiles[default.name or ""] = profile
 
-    def resolve(self, name: str | None) -> Model:
+    def resolve(self, name: str | None, has_key: bool = False) -> Model:
         if name is None:
             return self.default
         found = self._known.get(name)
         if found is None:
-            model, profile = self._world.request("model", name)
+            model, profile = self._world.request("model", name, has_key)
             self._profiles[model.name or ""] = profile
             found = self._known[name] = model
         return found

@@ -13,7 +13,7 @@ from dataclasses import replace
 from appl.engine.questions import WorkerCall
 from appl.errors import CallCancelled
 from appl.prompt import Prompt
-from appl.runtime.event import Event, Observed, ScopeEntered, ToolEnded, ToolStarted
+from appl.runtime.event import Event, Failed, Observed, ScopeEntered, ToolEnded, ToolStarted
 from appl.runtime.frame import Frame
 from appl.runtime.world import Moment, ToolRequest
 
@@ -40,6 +40,7 @@ class ItemLog:
         self._scopes: set[str] = set()
         self._begun: dict[Moment, Begun] = {}  # by the last worker
         self._lost: dict[Moment, Begun] = {}  # by others alone
+        self._failures: list[Event] = []  # of the last worker
 
     # -- its calls
 
@@ -78,6 +79,9 @@ class ItemLog:
             fresh = event.address not in self._scopes
             self._scopes.add(event.address)
             return fresh
+        if isinstance(event, Failed):  # once the item has ended: another worker may do better
+            self._failures.append(event)
+            return False
         if isinstance(event, ToolStarted | Observed):
             self._begins(moment_of(event), event)
         elif isinstance(event, ToolEnded) and event.message is not None:
@@ -106,13 +110,15 @@ class ItemLog:
         """Start the item anew on another worker; return the answers that it may reuse."""
         self._lost |= self._begun
         self._begun = {}
+        self._failures.clear()
         return self._answers
 
     def end(self, at: int) -> Iterator[Event]:
-        """End the log; yield the ends of tools that are not part of the item's record.
+        """End the log; yield what failed, and the ends of tools that are not part of the record.
 
         What only a lost worker has done comes after all that the last worker did.
         """
+        yield from self._failures
         for frame in self._frames.values():
             frame.finish()
         lost, self._lost = self._lost, {}

@@ -17,6 +17,7 @@ from appl.prompt import Messages
 from appl.prompt.secret import KEY_OF_CALL, conceal
 from appl.runtime.answers.call import Call, CallIdentity
 from appl.runtime.answers.feed import Feed
+from appl.runtime.answers.samples import NamedStore
 from appl.runtime.concurrency.promise import Error, Outcome
 from appl.runtime.event import CallEnded, CallStarted, Source
 from appl.runtime.frame import Frame
@@ -41,7 +42,7 @@ class WorkerQuestion(NamedTuple):
     n: int
     timeout: float | None
     priority: int
-    cache: str | None
+    cache: str | NamedStore | None
     edges: tuple[str, ...]
     conversation: str
     streams: bool
@@ -70,7 +71,7 @@ class WorkerCall(Call):
         super().__init__(
             question.address, None, ref(frame), frame.run, account, question.identity,
             None, messages, question.model, question.sampling, question.n, question.timeout,
-            question.priority, question.cache, None, question.key,
+            question.priority, None, None, question.key,
         )  # fmt: skip
         self.question, self.response = question, None
         conceal(KEY_OF_CALL, question.key)

@@ -154,7 +154,7 @@ class WorkerConnection:
                     f"{call.address} was asked on a thread or task of your own, whose address is "
                     "not known beyond this worker; start it with appl.call(f, ...)"
                 )
-            call.cache = self._run.dispatch.cache(call.cache)
+            call.cache = self._run.dispatch.cache(question.cache)
         except Exception as error:
             call.prepare()
             call.starts()
@@ -207,12 +207,12 @@ class WorkerConnection:
     def _barrier(self, number: int) -> None:
         self._answer(number, self._run.services.barrier or _nothing)
 
-    def _model(self, number: int, name: str) -> None:
-        self._answer(number, partial(self._resolved, name))
+    def _model(self, number: int, name: str, has_key: bool) -> None:
+        self._answer(number, partial(self._resolved, name, has_key))
 
-    def _resolved(self, name: str) -> tuple[Model, Profile]:
+    def _resolved(self, name: str, has_key: bool) -> tuple[Model, Profile]:
         models = self._run.dispatch.models
-        model = models.resolve(name)
+        model = models.resolve(name, has_key)
         return model, models.profile_of(model.name or "")
 
     def _answer(self, number: int, act: Callable[[], object]) -> None:

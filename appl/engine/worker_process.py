@@ -25,7 +25,6 @@ from appl.engine.wire import SOON_S, Outbox, portable
 from appl.errors import ApplError, CallCancelled, RunError
 from appl.prompt import Voice
 from appl.runtime.answers.models import Model
-from appl.runtime.answers.samples import Caches, RunAnswers
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import arrive, in_coroutine, strand_here, wait
@@ -144,7 +143,7 @@ class WorkerProcess:
             models=DriverModels(world, *setup.default, setup.profile),
             **setup.options,
         )
-        run.dispatch.caches = Caches(lambda path: RunAnswers())  # the driver's are used
+        run.dispatch.caches = world.caches
         run.reporter.tell = _silent  # the driver shows the lines of this run
         out.say("ready")
         if is_async(f):

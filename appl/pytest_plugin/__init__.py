@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MARK = "appl"
 RECORD = ("none", "new", "all")
-_PROPERTY = "appl"
+_PROPERTY, _FAILURES = "appl", "appl-failures"
 _HANDLE = pytest.StashKey["TapedRun"]()
 
 
@@ -86,6 +86,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     with handle.around():
         result = yield
     item.user_properties.append((_PROPERTY, handle.done))
+    if handle.failures:
+        item.user_properties.append((_FAILURES, ", ".join(handle.failures)))
     return result
 
 
@@ -100,7 +102,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[object]) 
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Report, in one line, how many tests were answered from tapes, and how many were recorded."""
+    """Report how many tests were answered from tapes or recorded, and what fails on the tapes."""
     reports = [
         report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind)
     ]
@@ -110,3 +112,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if results:
         counts = ", ".join(f"{count} {word}" for word, count in Counter(map(str, results)).items())
         terminalreporter.write_line(f"appl: {counts}")
+    for report in reports:
+        for name, value in report.user_properties:
+            if name == _FAILURES:
+                terminalreporter.write_line(f"appl: {report.nodeid}, as on its tape: {value}")

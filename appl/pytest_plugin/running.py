@@ -30,6 +30,7 @@ from appl.session.rerunning import rerun_session
 from appl.session.session import Session, make_session
 from appl.tracing import Replayer, Trace, tape
 from appl.tracing.explaining.rerun_report import RerunReport
+from appl.tracing.replaying.explain import SAME_CONTENT
 from appl.tracing.replaying.rerunner import Rerunner
 
 MODES = ("replay", "patch", "live")
@@ -54,7 +55,7 @@ class TapedRun:
     """The run of one marked test, which the fixture ``appl_run`` returns.
 
     ``path`` is its tape; ``session`` is open while the test runs; ``trace`` answers it, and is
-    ``None`` while it is recorded.
+    ``None`` while it is recorded. ``failures`` says what fails in it, as its tape has it.
     """
 
     item: pytest.Item
@@ -66,6 +67,7 @@ class TapedRun:
     session: Session | None = None
     trace: Trace | None = None
     done: str = ""
+    failures: list[str] = field(default_factory=list)
     _asked: PromptLog = field(default_factory=PromptLog)
 
     @property
@@ -109,6 +111,7 @@ class TapedRun:
         self.done = "answered from tapes"
         with _explained(self), self._guarded():
             self.trace = Trace.open(self.path)
+            self.failures = self.trace.failure_counts().words()
             replayer = Replayer(self.trace)
             self.session = replay_session(replayer, instruments=[self._asked])
             with checked(replayer), self._entered(self.session.run):
@@ -224,11 +227,19 @@ class TapedRun:
         """The command to type for it."""
         return f"`pytest '{self.item.nodeid}' --appl-record={record}`"
 
-    def advice(self) -> str:
-        """The advice after a divergence from the tape."""
-        return (
+    def advice(self, error: TraceError) -> str:
+        """The advice after *error*, a divergence from the tape."""
+        shown = (
             f"the tape: {self._shown}; if the program was changed on purpose, "
             f"{self._command('all')} records it anew"
+        )
+        if SAME_CONTENT not in str(error):
+            return shown
+        moved = "mark the test with mode='patch', and"
+        if self.mode == "patch":
+            moved = "type"
+        return (
+            f"{shown}; to keep its answers where calls only moved, {moved} {self._command('new')}"
         )
 
 
@@ -242,7 +253,7 @@ def _explained(run: TapedRun) -> Iterator[None]:
     try:
         yield
     except TraceError as error:
-        text = f"{type(error).__name__}: {error}\n  {run.advice()}"
+        text = f"{type(error).__name__}: {error}\n  {run.advice(error)}"
         raise pytest.fail.Exception(text, pytrace=False) from None
 
 

@@ -164,9 +164,10 @@ class Failed:
     """Something failed that no call and no tool has as its end.
 
     ``kind`` is ``answer``: the answer of the call at *address* was refused by its type, and is not
-    asked for again; or ``item``: the item of a ``map`` at *address* raised. ``of`` is the address
-    of the first call that asked for the answer, or of the first item of the map. ``items`` is how
-    many items the map has; 0 where not all of them run, or nobody knows how many there are.
+    asked for again; or ``item``: the item at *address* raised, of ``map`` or ``as_completed``, or a
+    function that ``call`` started. ``of`` is the address of the first call that asked for the
+    answer, or of the first item beside this one. ``items`` is how many they are; 0 where not all of
+    them run, or nobody knows how many there are.
     """
 
     address: str

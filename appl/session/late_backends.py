@@ -57,17 +57,20 @@ class LateBackends:
         """The run is over: let go of it."""
         self._place = None
 
-    def find(self, name: str) -> Elsewhere | None:
-        """The model that *name* means, with its backend made. Raises ``BackendError``."""
+    def find(self, name: str, has_key: bool = False) -> Elsewhere | None:
+        """The model that *name* means, with its backend made. Raises ``BackendError``.
+
+        A provider's bare name needs a key in the environment, unless the call has one: *has_key*.
+        """
         with self._lock:
             location = None
             if name not in self._recorded:
-                location = self._located(name)
+                location = self._located(name, has_key)
                 if location is None:
                     return None
             assert self._world is not None
             value = self._world.see(
-                Moment(NO_ADDRESS, KIND + name), lambda: self._seen(name, location)
+                Moment(NO_ADDRESS, KIND + name), lambda: self._seen(name, location, has_key)
             )
             found = recorded_meaning(value)
             if found is not None and found.backend != self._choice.backend:
@@ -96,7 +99,7 @@ class LateBackends:
                 raise
             return _Unmade(known, error)
 
-    def _located(self, name: str) -> Location | None:
+    def _located(self, name: str, has_key: bool) -> Location | None:
         """The location of *name* in this run; ``None`` if it belongs to the run's own backend."""
         location = locate(name, self._config)
         if location is None or location.provider is None:
@@ -109,7 +112,7 @@ class LateBackends:
         fixed = provider_of_backend(own, self._config)
         if takes_any and (fixed is None or fixed is location.provider):
             return None
-        self._tell(check_reachable(name, location, self._config))
+        self._tell(check_reachable(name, location, self._config, has_key))
         return location
 
     def _tell(self, line: str) -> None:
@@ -117,8 +120,8 @@ class LateBackends:
             self._shown_lines.add(line)
             self._say(f"appl: {line}")
 
-    def _seen(self, name: str, location: Location | None) -> dict[str, object]:
-        location = location or self._located(name)
+    def _seen(self, name: str, location: Location | None, has_key: bool) -> dict[str, object]:
+        location = location or self._located(name, has_key)
         assert location is not None
         if location.backend == self._choice.backend:
             assert self._own is not None

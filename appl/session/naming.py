@@ -129,8 +129,10 @@ def provider_of_backend(backend: str, config: Config) -> Provider | None:
     return PROVIDERS[0]
 
 
-def check_reachable(name: str, location: Location, config: Config) -> str:
+def check_reachable(name: str, location: Location, config: Config, has_key: bool = False) -> str:
     """Refuse a provider's bare *name* without its library or key. Returns a line for the user.
+
+    With *has_key* the call has a key of its own.
 
     Raises ``MissingBackendExtra``, or ``ModelNotFound`` with the variable to set.
     """
@@ -138,7 +140,8 @@ def check_reachable(name: str, location: Location, config: Config) -> str:
     assert provider is not None
     full = f"{location.backend}/{location.model}"
     use = f"{name!r} is a model of {provider.title}, asked as {full!r}: the backend"
-    if (key := key_source(provider, config)) is None:
+    key = "gen(api_key=...)" if has_key else key_source(provider, config)
+    if key is None:
         raise ModelNotFound(_without_key(name, full, provider))
     if location.backend in EXTRAS and absent(location.backend):
         text = advice(location.backend, f"{use} {location.backend!r}")

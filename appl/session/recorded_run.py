@@ -154,7 +154,7 @@ def models_in(trace: Trace, profile: Profile, find: Find | None = None) -> Model
         profile,
         backend,
         others,
-        find=find or names.meanings.get,
+        find=find or (lambda name, has_key: names.meanings.get(name)),
         reserved=names.backends,
     )
 
@@ -202,7 +202,7 @@ def predicted_find(trace: Trace, config: Config) -> Find:
     """Finds what names meant in the run of *trace*, and what a new one would mean with *config*."""
     known = names_in(trace).meanings
 
-    def find(name: str) -> Elsewhere | None:
+    def find(name: str, has_key: bool = False) -> Elsewhere | None:
         location = None if name in known else locate(name, config)
         if location is None:
             return known.get(name)

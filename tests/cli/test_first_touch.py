@@ -147,6 +147,21 @@ def test_what_init_wrote_runs_and_is_tested_at_once(empty: Project) -> None:
     assert "1 answered from tapes" in tested.stdout and "1 passed" in tested.stdout
 
 
+@pytest.mark.parametrize("words", [("init", "demo"), ("trace", "export-test", "-o", "test_a.py")])
+def test_where_pytest_is_missing_the_command_to_install_it_is_told(
+    empty: Project, words: tuple[str, ...]
+) -> None:
+    (empty.folder / "a.py").write_text(
+        "from appl import gen\ndef main(): return str(gen(messages='x'))\n"
+    )
+    assert empty.appl("run", "a.py", "--backend", "appl.testing:Echo").code == 0
+    without = (
+        "import sys; sys.modules['pytest'] = None; from appl.cli import main; sys.exit(main({}))"
+    )
+    done = empty.python("-c", without.format(list(words)), cold=True)
+    assert done.code == 0 and "pip install pytest" in done.err
+
+
 def test_init_names_a_model_of_the_provider_whose_key_is_there(
     empty: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

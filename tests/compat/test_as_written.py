@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import warnings
@@ -17,6 +18,7 @@ from appl.compat import print_trace
 from appl.errors import InvalidOption, Unsupported
 from appl.session.replaying import replayed
 from appl.testing import Echo, Fault, Scripted, running
+from appl.testing.engine import Threads
 from appl.tracing.reading.trace import Trace
 from appl.types import CompletionResponse, Generation, ReasoningContent
 from tests.wire.servers import FaultServer
@@ -203,6 +205,19 @@ def test_a_number_of_retries_is_told_where_to_write() -> None:
     assert not told or "[retries]" in str(told[0].message)
 
 
+def test_mock_response_answers_on_workers_too() -> None:
+    def ask(word: str) -> str:
+        return str(gen(messages=word, mock_response=f"mock {word}"))
+
+    def typed(word: str) -> object:
+        return gen(messages=word, mock_response=word, response_format=int).result()
+
+    with running(Scripted([])) as seen:
+        assert appl.map(ask, ["a", "b"], engine=Threads()) == ["mock a", "mock b"]
+        assert appl.map(typed, ["1", "2"], engine=Threads()) == [1, 2]
+    assert not seen.requests
+
+
 # -- a key of a call
 
 
@@ -240,6 +255,75 @@ def test_a_backend_that_takes_no_key_says_so() -> None:
             gen(messages="x", api_key=3)
         str(gen(messages="x", api_key=None))
     assert KEY not in str(caught.value) and len(seen.requests) == 1
+
+
+BARE = """
+from appl import gen
+def main(key):
+    return str(gen("gpt-4o-mini", messages="Hello?", api_key=key))
+"""
+
+
+def test_a_providers_bare_name_is_asked_with_the_key_of_the_call(tmp_path: Path) -> None:
+    (tmp_path / "bare.py").write_text(BARE, "utf-8")
+    with FaultServer() as server:
+        answers = [appl_in(tmp_path, server.openai_url, "run", "bare.py", "--key", key)
+                   for key in (KEY, "sk-of-another-user-112233")]  # fmt: skip
+        asked = [(ask.headers["authorization"], ask.data["model"]) for ask in server.asks]
+        nothing = appl_in(tmp_path, server.openai_url, "trace", "replay")
+        assert len(server.asks) == len(asked)
+    assert asked[0] == (f"Bearer {KEY}", "gpt-4o-mini") and answers[0] == answers[1]
+    assert "0 live" in nothing
+    digests = [call.content for path in runs(tmp_path) for call in Trace.open(path).calls]
+    assert len(digests) == 2 and len(set(digests)) == 1
+
+
+def test_a_key_of_a_call_stands_in_no_file_of_its_run(tmp_path: Path) -> None:
+    program = BARE.replace("def main(key):", f"key = {KEY!r}\ndef main():")
+    (tmp_path / "bare.py").write_text(program, "utf-8")
+    with FaultServer() as server:
+        appl_in(tmp_path, server.openai_url, "run", "bare.py")
+    written = [path for path in (tmp_path / ".appl").rglob("*") if path.is_file()]
+    assert runs(tmp_path) and not any(KEY.encode() in path.read_bytes() for path in written)
+
+
+def test_a_bare_name_without_any_key_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bare.py").write_text(BARE.replace(", api_key=key", ""), "utf-8")
+    said = appl_in(tmp_path, "http://127.0.0.1:9/v1", "run", "bare.py", "--key", KEY)
+    assert "there is no key for it" in said
+
+
+def runs(folder: Path) -> list[Path]:
+    return sorted((folder / ".appl" / "runs").glob("*.trace"))
+
+
+def appl_in(folder: Path, url: str, *words: str) -> str:
+    """What ``appl`` with *words* says, where no key is in the environment."""
+    root = Path(__file__).parents[2]
+    known = {name: value for name, value in os.environ.items() if "API_KEY" not in name}
+    paths = os.pathsep.join([str(root), str(root / "backends")])
+    done = subprocess.run(
+        [sys.executable, "-m", "appl", *words],
+        cwd=folder,
+        env={**known, "PYTHONPATH": paths, "OPENAI_BASE_URL": url},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.stdout if words[0] == "run" and not done.returncode else done.stdout + done.stderr
+
+
+def test_a_key_of_a_call_reaches_the_server_from_a_worker(tmp_path: Path) -> None:
+    def ask(word: str) -> str:
+        return str(gen(messages=word, api_key=KEY))
+
+    with FaultServer() as server:
+        own = {"openai": {"base_url": server.openai_url}}
+        path = tmp_path / "a.trace"
+        with appl.record(path, backend="openai", model="m", backends=own):
+            appl.map(ask, ["a", "b"], engine=Threads())
+    assert [ask.headers["authorization"] for ask in server.asks] == [f"Bearer {KEY}"] * 2
+    assert KEY.encode() not in path.read_bytes()
 
 
 # -- small ones

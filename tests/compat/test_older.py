@@ -78,6 +78,14 @@ def test_an_option_that_has_gone_says_what_to_write() -> None:
         gen(messages="x", lazy_eval=True)
 
 
+@pytest.mark.parametrize("option", ["prompt_logprobs", "logprob_start_len"])
+def test_log_probabilities_of_a_prompt_are_refused_before_the_call(option: str) -> None:
+    advice = r"write select\(\[text\], method=\"logprob\""
+    with running(Echo()) as seen, pytest.raises(UnknownOption, match=advice):
+        gen(messages="x", **{option: 0})
+    assert not seen.requests
+
+
 def test_attributes_of_answers(quiet) -> None:
     tools = Response((Sample("", "tool_calls", tool_calls=(ToolCall("1", "f", "{}"),)),))
     with running(Scripted(["text", tools])):

@@ -228,6 +228,20 @@ def test_a_model_that_is_chosen_elsewhere_is_no_other(folder: Path, given: dict[
     assert load(directory=folder, environ={"APPL_MODEL": "m"}).model == "m"
 
 
+def test_a_server_that_no_call_names_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused when a call would go there: its key is missing."""
+    monkeypatch.chdir(tmp_path)
+    url = "http://127.0.0.1:9/v1"
+    text = f"servers: {{moon: {{model: custom/kimi, base_url: {url}, api_key: os.environ/MOON}}}}"
+    (tmp_path / "appl.yaml").write_text(text)
+    with record(trace=False, backend="appl.testing:Echo"):
+        assert str(gen(messages="Hello?"))
+        with pytest.raises(ModelNotFound, match="MOON is not set"):
+            str(gen("moon", messages="Hello?"))
+
+
 def test_a_file_of_todays_layout_has_no_default_of_0_2(folder: Path) -> None:
     (folder / "appl.yaml").write_text("seed: 7")
     assert load(directory=folder, environ={}).model is None

@@ -143,6 +143,32 @@ def test_only_what_failed_is_asked_again(killed_twice: tuple[Path, int, str]) ->
     assert f"{count // 50} of {count} calls live" in said and "asks only those" not in said
 
 
+def test_an_exported_test_passes_and_says_what_failed(
+    killed_twice: tuple[Path, int, str],
+) -> None:
+    folder, count, _ = killed_twice
+    run = next(path for path in sorted((folder / ".appl" / "runs").glob("*.trace")))
+    words = f"{count} items: {count - count // 50} good, {count // 50} failed"
+    done = told(folder, "trace", "export-test", run.stem, "-o", "test_prog.py")
+    assert f"it passes as long as the same fail: {words}" in done
+    assert words in (folder / "test_prog.py").read_text("utf-8").splitlines()[0]
+    tape = Trace.open(folder / "tapes" / "test_prog" / "test_prog.jsonl")
+    assert tape.failure_counts().items_failed == count // 50
+    tested = pytest_in(folder)
+    assert f"test_prog, as on its tape: {words}" in tested and "1 passed" in tested
+
+
+def pytest_in(folder: Path) -> str:
+    """pytest on the exported test; the backend that would be paid is gone."""
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "backends")])
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_prog.py"],
+        cwd=folder, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+    return done.stdout + done.stderr
+
+
 # -- what counts as a failure
 
 

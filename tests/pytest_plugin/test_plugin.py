@@ -244,6 +244,26 @@ def test_it(appl_run):
 """
 
 
+def test_a_renamed_function_keeps_its_answers_and_the_failure_says_how(
+    folder: pytest.Pytester,
+) -> None:
+    folder.makepyfile(test_a=PATCHED.replace('mode="patch"', ""))
+    run(folder, "--appl-record=new").assert_outcomes(passed=1)
+    program = (folder.path / "program.py").read_text().replace("def ask(", "def asked(")
+    (folder.path / "program.py").write_text(program)
+    (folder.path / "test_a.py").write_text(
+        PATCHED.replace("ask", "asked").replace('mode="patch"', "")
+    )
+    failed = run(folder)
+    failed.assert_outcomes(failed=1)
+    failed.stdout.fnmatch_lines(["*where calls only moved, mark the test with mode='patch', and *"])
+    (folder.path / "test_a.py").write_text(PATCHED.replace("ask", "asked"))
+    moved = run(folder, "--appl-record=new", "-rP")
+    moved.assert_outcomes(passed=1)
+    assert "0 of 4 calls live" in moved.stdout.str()
+    run(folder).assert_outcomes(passed=1)
+
+
 def test_a_patched_tape_pays_for_what_was_changed_alone(folder: pytest.Pytester) -> None:
     folder.makepyfile(test_a=PATCHED)
     run(folder, "--appl-record=new").assert_outcomes(passed=1)

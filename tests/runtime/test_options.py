@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import json
 import pydoc
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import appl
 from appl import GenOptions, gen, gen_with_tools, select
 from appl.errors import InvalidOption, UnknownOption
 from appl.testing import Echo, Scripted, running
+from appl.tracing import Trace
 
 OPTIONS = {*GenOptions.__annotations__, "model", "response_format"}
 
@@ -69,3 +74,34 @@ def test_an_option_in_the_wrong_place_is_an_error(options: dict[str, Any], words
 def test_select_refuses_options_that_only_gen_has() -> None:
     with running(Echo()), pytest.raises(UnknownOption, match=r"select\(\) has no .*'max_tokens'"):
         select(["a", "b"], messages="q", max_tokens=3)  # type: ignore[call-arg]
+
+
+def test_a_json_schema_may_be_a_text() -> None:
+    schema = '{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}'
+    with running(Scripted(['{"a": 1}'])):
+        assert gen(messages="q", response_format=schema).result() == {"a": 1}  # type: ignore[call-overload]
+
+
+def test_the_stops_and_the_nucleus_of_a_run_are_defaults_of_its_calls(tmp_path: Path) -> None:
+    path = tmp_path / "a.trace"
+    defaults: dict[str, Any] = {"stop": ["END"], "top_p": 0.5}
+    with appl.record(path, backend="appl.testing:Echo", **defaults):
+        str(gen(messages="q"))
+        str(gen(messages="q", top_p=0.9))
+    sent = [json.loads(call.sampling) for call in Trace.open(path).calls]
+    assert [(each["stop"], each["top_p"]) for each in sent] == [(["END"], 0.5), (["END"], 0.9)]
+
+
+def test_plain_code_tells_a_future_from_a_text_as_the_page_on_waiting_says() -> None:
+    @functools.singledispatch
+    def kind(value: object) -> str:
+        return "object"
+
+    @kind.register
+    def _(value: str) -> str:
+        return "text"
+
+    with running(Echo()):
+        future, value = gen(messages="q"), gen(messages="q").result()
+        assert (kind(future), kind(value)) == ("object", "text")
+        assert (isinstance(future, str), isinstance(value, str)) == (False, True)

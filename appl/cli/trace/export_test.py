@@ -65,6 +65,8 @@ def command(given: Options) -> None:
     done = f"wrote {shown(file)} and {shown(path)}; run it with `pytest {shown(file)}`"
     if first := pytest_missing():
         done += f", after `{first}`"
+    if failed := trace.failure_counts().words():
+        done += f"; it passes as long as the same fail: {', '.join(failed)}"
     report_done(given.json, data, done)
 
 
@@ -115,7 +117,9 @@ def _lines(
         )
     inner = inspect.unwrap(function) if function is not None else None
     waits = inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner)
-    yield f'"""Made by `appl trace export-test` of the run {trace.path.stem}."""'
+    failed = trace.failure_counts().words()
+    about = f" ({', '.join(failed)})" if failed else ""
+    yield f'"""Made by `appl trace export-test` of the run {trace.path.stem}{about}."""'
     yield ""
     yield from _imports(program, file)
     yield ""

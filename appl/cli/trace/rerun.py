@@ -68,9 +68,9 @@ def command(given: Options) -> None:
     A call with the same content as a recorded one gets the recorded answer: first of its place,
     then of its frame, then of the whole run. The others are asked. The run gets a trace of its own.
     CALL is an address as `appl trace show` prints it, or a pattern with * and ?. The word failed
-    after --anew stands for failed calls, answers that their type refused, and the calls of map
-    items that raised; in such items, failed tools run again too. The arguments of a
-    script are not recorded; give them after --.
+    after --anew stands for failed calls, answers that their type refused, and the calls of items
+    that raised (of map and as_completed, and functions started by call); in such items, failed
+    tools run again too. The arguments of a script are not recorded; give them after --.
     """
     trace, program = recorded_program.opened(given)
     if not given.edited and not given.json:

@@ -29,7 +29,6 @@ from appl.tracing import Attempt, RecordedCall, ToolUse, Trace
 from appl.tracing.explaining import run_summary as summary, steps
 from appl.tracing.format import sampling
 from appl.tracing.format.allowance import Written
-from appl.tracing.format.failures import ITEM
 from appl.tracing.reading.lazy import opened_lazily
 from appl.tracing.reading.trace import jsonable
 
@@ -152,17 +151,17 @@ def _run_lines(found: Summary) -> Iterator[str]:
 
 def _failures(trace: Trace) -> Iterator[str]:
     """The failures besides calls, the first with their errors, and the command that asks again."""
-    counts = trace.failures.counts()
-    if not counts.again:
+    counts = trace.failure_counts()
+    if not counts:
         return
     yield f"  failed   {', '.join(counts.words(trace.reason == 'finished'))}"
-    shown = [
-        each for each in trace.failures.values() if each.kind == ITEM or not counts.items_failed
-    ]
+    shown = trace.failures.counted_items() or [*trace.failures.values()]
     for each in shown[:_FAILURES]:
         yield f"           {one_line(f'{each.address}: {_error(each.error)}', 150)}"
     if len(shown) > _FAILURES:
         yield f"           … and {len(shown) - _FAILURES} more"
+    if not counts.again:
+        return
     again = f"appl trace rerun {trace.path.stem} --anew failed"
     yield term_safe(f"           `{again}` asks only those again")
 

@@ -150,6 +150,7 @@ class Call(Promise):
         "request",
         "run",
         "sampling",
+        "schema",
         "source",
         "timeout",
         "tools",
@@ -189,6 +190,7 @@ class Call(Promise):
         self.worker: AsyncTask[None] | None = None
         self.source: Source | None = None
         self.given: Response | None = None
+        self.schema: dict[str, Any] | None = None  # of the type of its answer
 
     @property
     def file(self) -> str | None:
@@ -199,6 +201,12 @@ class Call(Promise):
     def line(self) -> int | None:
         """The user's line."""
         return self.identity.line
+
+    @property
+    def place(self) -> tuple[str, int] | None:
+        """The user's file and line."""
+        file, line = self.identity.file, self.identity.line
+        return (file, line) if file is not None and line is not None else None
 
     @property
     def away(self) -> int:
@@ -218,7 +226,8 @@ class Call(Promise):
 
     def add(self, role: RoleName, text: str) -> None:
         """Have the prompt end with one more item; before the call is submitted."""
-        self.node, self.messages = PromptNode(self.trunk(), VOICES[role], text), None
+        node = PromptNode(self.trunk(), VOICES[role], text, site=self.place)
+        self.node, self.messages = node, None
 
     def again(self, address: str, node: PromptNode) -> Call:
         """The same question with a longer prompt, asked on behalf of this call."""

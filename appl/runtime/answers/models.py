@@ -70,8 +70,10 @@ class Elsewhere(NamedTuple):
     profile: Profile
 
 
-Find = Callable[[str], Elsewhere | None]
-"""Finds the model that a name means by itself; ``None`` leaves the name to the run's backend."""
+Find = Callable[[str, bool], Elsewhere | None]
+"""Finds the model that a name means by itself, for a call that may have a key of its own; ``None``
+leaves the name to the run's backend.
+"""
 
 
 class Models:
@@ -199,16 +201,19 @@ class Models:
             self.on_route()
         return name
 
-    def resolve(self, name: str | None) -> Model:
-        """The model that *name* stands for. Raises ``ModelNotFound`` with the nearest there is."""
+    def resolve(self, name: str | None, has_key: bool = False) -> Model:
+        """The model that *name* stands for, for a call that may have a key of its own.
+
+        Raises ``ModelNotFound`` with the nearest there is.
+        """
         if name is None:
             return self.default
         found = self._known.get(name)
         if found is None:
-            found = self._known[name] = self._resolved(name)
+            found = self._known[name] = self._resolved(name, has_key)
         return found
 
-    def _resolved(self, name: str) -> Model:
+    def _resolved(self, name: str, has_key: bool) -> Model:
         model = self._names.get(name)
         if model is None and len(name.split()) > 1:
             raise InvalidOption(
@@ -218,7 +223,7 @@ class Models:
         if model is None and name in USUAL and name not in self._profile.models:
             return self.default
         if model is None:
-            model = self._meant(name)
+            model = self._meant(name, has_key)
         if model.others or self._away(model):
             return self._placed(name, model)
         if model.name is None:
@@ -227,7 +232,7 @@ class Models:
         held = self._own(model.name)
         return model if held == model.name else Model(None, held, model.options)
 
-    def _meant(self, name: str) -> Model:
+    def _meant(self, name: str, has_key: bool) -> Model:
         """The model that *name* means by itself: see ``appl.session.naming``."""
         head, slash, rest = name.partition("/")
         if slash and head == self.backend:
@@ -239,7 +244,7 @@ class Models:
             check_backend(name, self.reserved, self.backend)
         if self._find is None or (own and not (slash and head in self.reserved)):
             return Model(None, name)
-        found = self._find(name)
+        found = self._find(name, has_key)
         if found is None or found.backend == self.backend:
             return Model(None, name if found is None else found.model)
         if not isinstance(self._others.get(found.backend), Profile):

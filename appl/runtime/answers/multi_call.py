@@ -95,7 +95,8 @@ class MultiCall(Promise):
         Its address is that of the series and ``ask.`` *number*.
         """
         answer = continued(before.call.trunk(), AnswerPart(before, sample))
-        return before.again(f"{self.address}/ask.{number}", PromptNode(answer, USER, said))
+        node = PromptNode(answer, USER, said, site=before.call.place)
+        return before.again(f"{self.address}/ask.{number}", node)
 
     def admit(self) -> None:
         """Hand the first call to the scheduler."""

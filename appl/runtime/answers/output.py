@@ -36,6 +36,7 @@ def typed_answer(
     Its prompt asks for the shape in words, if nothing else makes the answer so.
     """
     call = first.call
+    call.schema = shape.schema
     if shape.schema is not None and call.sampling.schema is None:
         call.add("user", instruction(shape))
     return TypedAnswer(first, shape, profile, limit or ASKS)

@@ -174,7 +174,7 @@ class RequestOptions:
         if self.extra or self.model == DUMMY or isinstance(self.fields["logprobs"], bool):
             self._in_other_words(frame.run.profile.options)
         name = None if self.model is None else named(finished(self.model))
-        model = frame.run.dispatch.models.resolve(name or frame.model)
+        model = frame.run.dispatch.models.resolve(name or frame.model, self.key is not None)
         self.model, services = model.name, frame.run.services
         if model.options or services.sampling:
             self._default(model.options)

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from appl.errors import InvalidOption
 from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import arrive, strand_here, wait
-from appl.runtime.concurrency.parallel import Item, name_of, start
+from appl.runtime.concurrency.parallel import Item, name_of, report_if_failed, start
 from appl.runtime.concurrency.promise import Promise, Value
 from appl.runtime.concurrency.promise_values import awaited, finished, result_of
 from appl.runtime.concurrency.structure import cancel_all
@@ -71,9 +71,11 @@ class Completed(Generic[R]):
         while self._next < len(self._items) and self._next - self._ended < self._limit:
             arguments = self._items[self._next]
             self._next += 1
-            item = Item(self, start(self._f, arguments, {}))
+            task = start(self._f, arguments, {})
+            item = Item(self, task)
             self._started.append(item)
-            item.follow(item.pending)
+            report_if_failed(task, self._started[0].pending.address, 0)
+            item.follow(task)
 
     def _wanted(self) -> Signal | None:
         """The signal to wait for until there is a result; ``None`` when there is one."""

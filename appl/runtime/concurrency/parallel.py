@@ -84,10 +84,12 @@ def call(f: Callable[..., object], /, *args: object, **kwargs: object) -> object
     """
     if not fallback.WORDS_OF_CALL.isdisjoint(kwargs):
         kwargs = fallback.names().arguments(f, kwargs)
-    return Future(start(f, args, kwargs))
+    task = start(f, args, kwargs)
+    report_if_failed(task, task.address, 0)
+    return Future(task)
 
 
-def start(f: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> Promise:
+def start(f: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> Task:
     """Start *f*; :func:`call` returns the future of the result."""
     f = finished(f)
     while type(f) is partial:
@@ -99,7 +101,7 @@ def start(f: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> Promis
         )
     program, bound = bound_program(f)
     if program is not None:
-        pending: Promise = program.spawn((*bound, *args), kwargs)._pending
+        pending: Task = program.spawn((*bound, *args), kwargs)._pending
         return pending
     caller = here(call_in_words, _name(f), args)
     frame = scope_beside(caller, _name(f))
@@ -310,7 +312,8 @@ def _elsewhere(
     progress: bool | None,
     engine: object,
 ) -> object:
-    size = len(items) if isinstance(items, Sized) and not more else None
+    lengths = [len(each) for each in (items, *more) if isinstance(each, Sized)]
+    size = min(lengths) if len(lengths) == 1 + len(more) else None
     every = zip(items, *more, strict=False) if more else ((item,) for item in items)
     engines = services.engines()
     return engines.mapped(
@@ -325,12 +328,34 @@ def _elsewhere(
 
 
 def report_failed_item(
-    run: FrameRun | None, address: str, error: BaseException, first: str, items: int
+    run: FrameRun, address: str, error: BaseException, first: str, items: int
 ) -> None:
     """Report that the item at *address* raised *error*; one that was cancelled has not failed."""
-    if run is not None and isinstance(error, Exception) and not isinstance(error, CallCancelled):
+    if isinstance(error, Exception) and not isinstance(error, CallCancelled):
         at = time.monotonic_ns()
         run.reporter.emit(Failed(address, "item", error, first, items, at))
+
+
+def report_if_failed(item: Task, first: str, items: int) -> None:
+    """Report *item* once it has failed: one of so many *items* beside that at *first*."""
+    run = item.run
+    if run.reporter.watcher is None:
+        return
+
+    # On the thread that finishes it, and without a waiter: to look on wakes nobody, and changes
+    # nothing of the order in which the program is told of its answers. It is also reported if
+    # nobody is told of it any more, as the thread that waited for it has ended.
+    def ended(pending: Promise) -> None:
+        while not pending.subscribe(ended):
+            outcome = pending.outcome
+            if isinstance(outcome, Error):
+                report_failed_item(run, item.address, outcome.error, first, items)
+                return
+            if not isinstance(outcome, Value) or not isinstance(outcome.value, Proxy):
+                return
+            pending = outcome.value._pending
+
+    ended(item)
 
 
 class ItemOwner(Protocol):
@@ -400,7 +425,8 @@ class _Map:
         self._ended = 0
         self._signal: Signal | None = None
         self._as_recorded = False
-        self._run: FrameRun | None = None
+        self._counted = len(every) if collect else 0
+        self._first_address = ""
 
     def begins_as_recorded(self) -> None:
         """Begin only the items that had begun in the record, and the others when they are needed.
@@ -409,8 +435,9 @@ class _Map:
         """
         caller = here(lambda: _name(self._f))
         self._as_recorded = True
-        self._caller, self._name, self._run = caller, name_of(self._f), caller.run
+        self._caller, self._name = caller, name_of(self._f)
         self._first = caller.counts.get(self._name, 0)
+        self._first_address = f"{caller.address}/{self._name}.{self._first}"
 
     def _start_next(self) -> None:
         index = len(self._items)
@@ -431,14 +458,18 @@ class _Map:
         self._caller.run.outside.world.skip(address)
         pending = Signal(address, self.hub)
         pending.conclude(Error(error))
-        item = Item(self, pending)
-        item.follow(pending)
-        self._items.append(item)
+        run, counted = self._caller.run, self._counted
+        report_failed_item(run, address, error, self._first_address, counted)
+        self._add(len(self._items), pending)
 
     def _start(self, index: int) -> None:
-        if self._run is None:
-            self._run = here(lambda: _name(self._f)).run
-        pending = start(self._f, self._every[index], {})
+        task = start(self._f, self._every[index], {})
+        if not index:
+            self._first_address = task.address
+        report_if_failed(task, self._first_address, self._counted)
+        self._add(index, task)
+
+    def _add(self, index: int, pending: Promise) -> None:
         item = Item(self, pending)
         self._items[index:] = [item, *self._items[index + 1 :]]
         item.follow(pending)
@@ -457,15 +488,6 @@ class _Map:
         """Note that *item* is over, by *end*; on the thread of ``hub``."""
         self._ended += 1
         self._progress.step(end)
-        if isinstance(end.outcome, Error):
-            first = (self._items[0] if self._items else None) or item
-            report_failed_item(
-                self._run,
-                item.pending.address,
-                end.outcome.error,
-                first.pending.address,
-                len(self._every) if self._collect else 0,
-            )
         signal, self._signal = self._signal, None
         if signal is not None:
             signal.conclude(Value(None))

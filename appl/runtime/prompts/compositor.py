@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from appl.errors import InvalidOption, RunError, UnknownOption, nearest
-from appl.prompt import USER, Format, Indexing, Level, Prompt, RoleName, Voice
+from appl.prompt import USER, Format, Indexing, Level, Origin, Prompt, RoleName, Voice
 from appl.runtime.frame import FRAME, Frame, PromptWriter
 from appl.runtime.prompts.context import PromptRecords
 from appl.runtime.prompts.roles import AIRole, Role, Spoken, SystemRole, ToolRole, UserRole
@@ -252,13 +254,22 @@ class Logged(LineSeparated):
     def begin(self, writer: PromptWriter) -> None:
         super().begin(writer)
         around = writer.voice
-        writer.prompt.say(around, self.prolog)
+        writer.prompt.say(around, self.prolog, site=_statement())
         writer.voice = around._replace(level=Level(around.level, self._inner))
 
     def end(self, writer: PromptWriter) -> None:
         inside = writer.voice
         assert inside.level is not None
-        writer.prompt.say(inside._replace(level=inside.level.outer), self.epilog)
+        outside = inside._replace(level=inside.level.outer)
+        writer.prompt.say(outside, self.epilog, site=_statement())
+
+
+def _statement() -> Origin:
+    """The user's statement that runs, such as the ``with`` whose block begins or ends."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("appl."):
+        frame = frame.f_back
+    return (frame.f_code, frame.f_lasti) if frame is not None else None
 
 
 class Tagged(Logged):

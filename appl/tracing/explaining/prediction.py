@@ -52,8 +52,9 @@ class Prediction:
     ``every`` counts all calls of the run. Of ``guessed`` calls nothing is recorded, so what their
     answers lead to is a guess. ``tools`` would run. ``stopped`` says why the program could not be
     followed to its end. ``first`` is the run with recorded answers, ``rehearsed`` are those with
-    made-up ones. ``inner`` are those of runs of their own inside of this one, which are not
-    rehearsed.
+    made-up ones. ``assumed_good`` are calls whose recorded answers their types refused; new
+    ones are taken to be good. ``inner`` are those of runs of their own inside of this one, which
+    are not rehearsed.
     """
 
     trace: Trace
@@ -64,6 +65,7 @@ class Prediction:
     guessed: list[str]
     tools: list[str]
     stopped: str
+    assumed_good: list[str] = field(default_factory=list)
     rehearsed: list[Rehearsed] = field(default_factory=list)
     inner: list[Prediction] = field(default_factory=list)
 
@@ -162,6 +164,7 @@ class Prediction:
             "asked": [call.as_data() for call in self.fewest],
             "perhaps": [call.as_data() for call in self.further],
             "guessed": self.guessed,
+            "assumed_good": self.assumed_good,
             "tools": self.tools,
             "stopped": self.stopped or None,
             "inner": [{"run": each.trace.path.stem, **each.as_data()} for each in self.inner],
@@ -189,10 +192,11 @@ class Prediction:
         """Yield what the rehearsals have shown, and what is not certain."""
         if self.agreed is not None:
             if self.rehearsed:
-                yield (
-                    f"rehearsals with made-up answers agree on {self.agreed} live: "
-                    f"{_range(*self.same_way)} if new answers repeat recorded ones"
-                )
+                if self.assumed_good:
+                    others = "more if types refuse answers again"
+                else:
+                    others = f"{_range(*self.same_way)} if new answers repeat recorded ones"
+                yield f"rehearsals with made-up answers agree on {self.agreed} live: {others}"
             return
         if self.decides:
             yield (
@@ -248,6 +252,7 @@ def prediction_of(predictor: Predictor, error: BaseException | None = None) -> P
         further,
         every=len(predictor.begun),
         guessed=predictor.guessed,
+        assumed_good=predictor.assumed_good,
         tools=predictor.ran,
         stopped=f"{type(error).__name__}: {error}" if error is not None else "",
         inner=[prediction_of(each) for each in predictor.inner if isinstance(each, Predictor)],

@@ -10,14 +10,16 @@ from appl.tracing.format import record
 
 ANSWER, ITEM = "answer", "item"
 _LONGEST = 2000
+_COMPARED = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An answer that was refused for the last time, or an item of a map that raised: its ``kind``.
+    """An answer that was refused for the last time, or an item that raised: its ``kind``.
 
-    ``of`` is the address of the first call that asked for the answer, or of the first item of the
-    map, which has so many ``items``; 0 where that is not known.
+    An item is one of ``map`` or ``as_completed``, or a function that ``call`` started. ``of`` is
+    the address of the first call that asked for the answer, or of the first item beside this one.
+    They are so many ``items``; 0 where not all of them run. ``error_key`` tells errors apart.
     """
 
     address: str
@@ -26,6 +28,7 @@ class Failure:
     items: int = 0
     at: int = 0
     error: BaseException | None = None
+    error_key: str = ""
 
     def as_data(self) -> dict[str, object]:
         """The failure as JSON-ready data."""
@@ -45,18 +48,27 @@ class Failures(dict[str, Failure]):
             self.pop(address, None)
             address = address.rpartition("/")[0]
 
+    def counted_items(self) -> list[Failure]:
+        """The failed items that count: not those whose error an item around them failed with."""
+        return [one for one in self.values() if one.kind == ITEM and not self._went_on(one)]
+
+    def _went_on(self, inner: Failure) -> bool:
+        address = inner.address
+        while address := address.rpartition("/")[0]:
+            around = self.get(address)
+            if around is not None and around.error_key == inner.error_key and around.kind == ITEM:
+                return True
+        return False
+
     def counts(self, tools: int = 0) -> FailureCounts:
         """The sums; so many *tools* failed."""
-        found = FailureCounts(tools_failed=tools)
-        maps: dict[str, int] = {}
-        for failure in self.values():
-            if failure.kind == ITEM:
-                found.items_failed += 1
-                maps[failure.of] = failure.items
-            else:
-                found.rejected += 1
-        if all(maps.values()):
-            found.items = sum(maps.values())
+        every = [one for one in self.values() if one.kind == ITEM]
+        counted = self.counted_items()
+        found = FailureCounts(len(self) - len(every), 0, len(counted), tools)
+        sizes = {one.of: one.items for one in counted if one.items}
+        if sizes:
+            good = sum(sizes.values()) - sum(one.of in sizes for one in every)
+            found.items = good + found.items_failed
         return found
 
 
@@ -64,7 +76,8 @@ class Failures(dict[str, Failure]):
 class FailureCounts:
     """The numbers of answers that were ``rejected``, and of items and tools that failed.
 
-    ``items`` is how many items the maps have in which some failed; 0 where that is not known.
+    ``items`` are the failed items and the good ones beside them; 0 where no map of them ran to its
+    end, so that nobody knows how many good ones there are.
     """
 
     rejected: int = 0
@@ -121,6 +134,11 @@ class FailureCounts:
 
 def _counted(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def error_key(kind: str, message: str) -> str:
+    """What an error of *kind*, the nearest type that a replay knows, is recognized by."""
+    return f"{kind}: {message}"[:_COMPARED]
 
 
 def short_error(error: BaseException) -> tuple[Any, ...]:

@@ -266,10 +266,11 @@ class ToolEndRecord(NamedTuple):
 
 
 class FailureRecord(NamedTuple):
-    """An answer was refused by its type for the last time, or an item of a map raised (``kind``).
+    """An answer was refused by its type for the last time, or an item raised (``kind``).
 
-    ``of`` is the address of the first call that asked for the answer, or of the first item of the
-    map, which has so many ``items``; 0 where that is not known.
+    An item is one of ``map`` or ``as_completed``, or a function that ``call`` started. ``of`` is
+    the address of the first call that asked for the answer, or of the first item beside this one.
+    They are so many ``items``; 0 where not all of them run, or nobody knows.
     """
 
     tag: Literal["J"]

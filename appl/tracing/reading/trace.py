@@ -36,7 +36,7 @@ from appl.prompt.notebook import Bundle
 from appl.tracing.format import block, codec, keys, record, table
 from appl.tracing.format.allowance import RECORD, DecodingAllowance, of_file
 from appl.tracing.format.chunks import Texts, check, rebuilt, texts_of
-from appl.tracing.format.failures import Failure, FailureCounts, Failures
+from appl.tracing.format.failures import Failure, FailureCounts, Failures, error_key
 from appl.tracing.format.record import checked, optional, word
 from appl.tracing.format.sealing import REDACTED, Sealer
 from appl.tracing.format.store import State, TraceScan, is_tape, regular_file
@@ -1028,7 +1028,8 @@ class Builder:
         if not 0 <= items < _MANY:
             raise ValueError(f"a map has {items} items")
         error = self._error(failed.error)
-        made = Failure(address, word(failed.kind), of, items, at, error)
+        key = error_key(type(error).__name__, str(error))
+        made = Failure(address, word(failed.kind), of, items, at, error, key)
         self._trace.failures[address] = made
 
     def _warning(self, warning: table.WarningRecord) -> None:

@@ -41,7 +41,7 @@ from appl.runtime.event import (
     Warned,
 )
 from appl.tracing.format import chunks, codec, record, table
-from appl.tracing.format.failures import Failure, RunningFailures
+from appl.tracing.format.failures import Failure, RunningFailures, error_key
 from appl.tracing.format.table import MASKED
 from appl.tracing.format.totals import RunningTotals
 from appl.tracing.recording.memo import WrittenContent
@@ -675,7 +675,8 @@ class EventEncoder:
         at, items = self._at(event.at), event.items
         fields = _failure_row(event.address, event.kind, error, event.of, items, at)
         self._records.append(_masked(fields, masks))
-        failure = Failure(event.address, event.kind, event.of, items)
+        key = error_key(error[1], error[2])
+        failure = Failure(event.address, event.kind, event.of, items, error_key=key)
         self.failures.known[event.address] = failure
 
     def _observed(self, event: Observed) -> None:

@@ -23,6 +23,8 @@ from appl.tracing.text_diff import text_diff
 
 _SEVERAL = 3
 UNMASKED = '"mask_shapes = false (APPL_MASK_SHAPES=off)"'
+SAME_CONTENT = "recorded with exactly this content"
+"""What an error says of a call that other calls of the record asked."""
 CAUSES = (
     "usual causes: the program or a default was edited; the clock, random numbers, uuid, files or "
     "the environment read without appl.now, appl.random, appl.uuid, appl.read, appl.env; iteration "
@@ -128,7 +130,7 @@ def _nearest(trace: Trace, request: Request, claimed: Collection[str]) -> str:
         names = [
             f"{c.address}{'' if c.address in claimed else ' (not asked for yet)'}" for c in twins
         ]
-        return f"recorded with exactly this content: {_some(names)}"
+        return f"{SAME_CONTENT}: {_some(names)}"
     scope = request.address.rpartition("/")[0] + "/"
     inside = [c.address for c in trace.calls if c.address.startswith(scope)][:500]
     pool = inside or [c.address for c in trace.calls[:500]]

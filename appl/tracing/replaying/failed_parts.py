@@ -25,7 +25,8 @@ class FailedParts:
     def __init__(self, trace: Trace) -> None:
         failures = trace.failures.values()
         self._calls = {call.address for call in trace.calls if _has_failed(call)}
-        self._below = {each.of for each in failures if each.kind != ITEM}
+        self._refused = {each.of for each in failures if each.kind != ITEM}
+        self._below = set(self._refused)
         inner = [(each.of, each.error) for each in failures if each.kind != ITEM]
         inner += [(call.address, call.error) for call in trace.calls if _has_failed(call)]
         inner += [(each.address, each.error) for each in failures if each.kind == ITEM]
@@ -44,6 +45,10 @@ class FailedParts:
         return address in self._calls or any(
             at in self._below for at in (address, *_around(address))
         )
+
+    def was_refused(self, address: str) -> bool:
+        """True if the call at *address* was the first to ask for an answer that was refused."""
+        return address in self._refused
 
     def in_item(self, address: str) -> bool:
         """True if *address* is in an item that failed."""

@@ -7,26 +7,34 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from appl.backend import Chunk, Request, Response, Sample, Sampling, Usage
 from appl.prompt import ToolCall
 from appl.tracing.format.chunks import texts
 from appl.tracing.reading.trace import RecordedCall, Trace
+from appl.tracing.replaying.made_up_values import is_rich, value_of
 
 _TEXTS = ("{0}", "Yes, {0}.", "no", "zebras: {0}\n* 42", "{0} {0}", "well, {0}")
 _VALUES = {"integer": 1, "number": 1, "boolean": True, "array": [], "object": {}, "null": None}
 
 
 def answer_of(
-    number: int, found: RecordedCall | None, request: Request, begun: Sequence[Chunk], trace: Trace
+    number: int,
+    found: RecordedCall | None,
+    request: Request,
+    begun: Sequence[Chunk],
+    trace: Trace,
+    schema: Mapping[str, Any] | None = None,
 ) -> Response:
     """The answer of rehearsal *number*: as it was *found*, or a guess; reworded from 1 on.
 
-    One that has *begun* goes on as it began.
+    One that has *begun* goes on as it began. A typed one has a value of *schema*.
     """
     sampling = request.sampling
+    if schema is not None and not begun and (number or found is None):
+        return _guess(request, begun, number, _typed(schema, request.sampling, number))
     if number and not begun and sampling.choices and not sampling.schema:
         return _guess(request, begun, number)
     answer = _fitting(found, request) or _guess(request, begun)
@@ -47,13 +55,22 @@ def _fitting(found: RecordedCall | None, request: Request) -> Response | None:
     return dataclasses.replace(found.response, samples=(*samples, *more)[:wanted])
 
 
-def _guess(request: Request, begun: Sequence[Chunk], number: int = 0) -> Response:
+def _typed(schema: Mapping[str, Any], sampling: Sampling, number: int) -> str:
+    """The text of a value of *schema*, in an object where *sampling* asks for one around it."""
+    value = value_of(schema, number)
+    asked = json.loads(sampling.schema) if sampling.schema else schema
+    if asked.get("properties", {}).keys() == {"value"} and schema.get("type") != "object":
+        value = {"value": value}
+    return json.dumps(value)
+
+
+def _guess(request: Request, begun: Sequence[Chunk], number: int = 0, text: str = "…") -> Response:
     """Some answer to a question that was never answered, which begins as *begun*.
 
-    Of choices it is the one of this *number*.
+    Of choices it is the one of this *number*, else *text*.
     """
     choices, said = request.sampling.choices, texts(begun)
-    text = choices[number % len(choices)] if choices else "…"
+    text = choices[number % len(choices)] if choices else text
     scores = tuple(-float(text != choice) for choice in choices) if choices else None
     samples = (
         Sample(said.get((at, 0), "") + text, "stop", reasoning=said.get((at, 1)))
@@ -67,9 +84,10 @@ def reworded(number: int, text: str) -> str:
     return _TEXTS[min(number, len(_TEXTS) - 1)].format(text)
 
 
-def unshown(sampling: Sampling) -> str:
+def unshown(sampling: Sampling, schema: Mapping[str, Any] | None = None) -> str:
     """What no made-up answer shows of a question with these options, "" if nothing."""
-    if sampling.schema or sampling.regex or sampling.grammar:
+    unknown = sampling.schema and (schema is None or sampling.tools or is_rich(schema))
+    if unknown or sampling.regex or sampling.grammar:
         return "a typed answer"
     return "one of many choices" if len(sampling.choices or ()) >= len(_TEXTS) else ""
 

@@ -60,6 +60,7 @@ class Predictor(Rerunner):
         self.rehearsal, self.open, self.raced = rehearsal, "", False
         self.perhaps: set[str] = set()
         self.guessed: list[str] = []
+        self.assumed_good: list[str] = []  # their recorded answers were refused by their types
         self.decides, self.certain = "", 0
         self._favourite = "none"  # the function whose calls are answered before all others
         self._until = time.monotonic() + _MOST_S
@@ -67,6 +68,7 @@ class Predictor(Rerunner):
         self._same = {call.content: call for call in ended}  # the first that asked the same
         self._limits: dict[Moment, Expectation] = {}  # time limits that may strike
         self._unanswered: set[str] = set()  # live calls that have not ended
+        self._made_up: set[str] = set()  # live calls whose typed answers are made up
         self._passed = 0  # times that were not recorded
 
     def for_inner(self, trace: Trace) -> Predictor:
@@ -88,7 +90,9 @@ class Predictor(Rerunner):
         if self._is_endless():
             expected.tell(BrokenOff("it asks more and more"))
             return
-        self._note_open(call.address, unshown(call.request.sampling))
+        self._note_open(call.address, unshown(call.request.sampling, call.schema))
+        if call.address.rpartition("/")[0] in self._made_up:
+            self._note_open(call.address, "a typed answer")  # its type refuses what is made up
         stand_in = self._stand_in(call, call.request)
         self.answer_in(self._turn_of(call.address), expected, stand_in, "guessed")
 
@@ -96,12 +100,22 @@ class Predictor(Rerunner):
         """The record that answers *call*, of no address: that of its place is for who asks it."""
         begun = call.emit.chunks if call.emit is not None else ()
         found = None if begun else self._likely(call.address, request)
+        if call.schema is not None and (self.rehearsal or self._was_refused(call.address)):
+            self._made_up.add(call.address)
+            if not self.rehearsal:
+                self.assumed_good.append(call.address)
+                answer = answer_of(0, None, request, begun, self.trace, call.schema)
+                return RecordedCall("", response=answer)
         if found is not None and found.error is not None:
             return RecordedCall("", error=found.error)
         if found is None or found.response is None:
             self.guessed.append(call.address)
-        answer = answer_of(self.rehearsal, found, request, begun, self.trace)
+        answer = answer_of(self.rehearsal, found, request, begun, self.trace, call.schema)
         return RecordedCall("", response=answer)
+
+    def _was_refused(self, address: str) -> bool:
+        """True if the answer at *address* was refused by its type, and is asked anew for that."""
+        return self._failed is not None and self._failed.was_refused(address)
 
     def _turn_of(self, address: str) -> tuple[int, int]:
         """When the live call at *address* is answered."""

@@ -86,6 +86,9 @@ class _Lines:
         for event in self._events():
             yield from self._tool(event) if isinstance(event, ToolUse) else self._call(event)
         yield from self._order()
+        for _, failure in sorted(trace.failures.items()):
+            error = self._error(failure.error)
+            yield from self._line(table.FailureRecord, failure, error=error)
         for address, message in trace.warnings if self._full else ():
             yield from self._line(table.WarningRecord, address=address, message=message)
         if trace.state == "finished":

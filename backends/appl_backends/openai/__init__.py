@@ -6,6 +6,7 @@ OpenAI, Azure, vLLM, SGLang, llama.cpp, Ollama, and gateways. Invariant: an answ
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import os
@@ -16,7 +17,7 @@ from urllib.parse import urlsplit
 from appl.backend import Chunk, Emit, Profile, Request, Response, check_media
 from appl.backend_check import read_json
 from appl.backend_http import STREAM_BYTES, asked_of, check_url, host_of
-from appl.errors import ModelNotFound
+from appl.errors import AuthenticationFailed, ModelNotFound
 from appl.prompt.secret import conceal
 from appl_backends.http.events import EventParser, begins_events, opened, whole
 from appl_backends.openai.answer import ChatReader, json_in
@@ -104,9 +105,11 @@ class OpenAI:
     async def connect(self) -> None:
         """Find the account, for which the SDK may be loaded, which takes up to a second.
 
-        Raises ``BackendError`` without the SDK or a key.
+        Raises ``BackendError`` without the SDK. A missing key is found by the first call that has
+        none of its own.
         """
-        await self._chat(self._profile.default_model or "")
+        with contextlib.suppress(AuthenticationFailed):
+            await self._chat(self._profile.default_model or "")
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer *request*; with *emit*, also pass on text as it comes."""
