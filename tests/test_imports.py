@@ -149,8 +149,8 @@ MAY = {
         "tracing.recording",
         "prompt",
         "backend",
-        "errors",
         "price",
+        "errors",
     ],
     "tracing.explaining": [
         "runtime.event",
