@@ -26,11 +26,12 @@ from appl.session.isolation import exported
 from appl.session.notebook import kernel_shell
 from appl.session.served import when_asked_to_end
 from appl.session.session import Session, tell
+from appl.threads import process_lock
 
 if TYPE_CHECKING:
     from appl.runtime.run import Run
 
-_lock = threading.RLock()
+_lock = process_lock(threading.RLock)
 _process: Session | None = None
 _opener: Callable[[], Session] | None = None
 _exports: contextlib.ExitStack | None = None  # what is undone when the hosted program has ended

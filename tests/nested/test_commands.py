@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from appl.tracing import Trace
 from tests.cli.conftest import Project
 
+from .conftest import Bill
 from .paying import BACKEND, paid
-
-Bill = Callable[[], int]
 
 PROGRAM = """\
 import asyncio
@@ -73,6 +70,9 @@ def spawn():
 
 def fork():
     return pool("fork")
+
+def forkserver():
+    return pool("forkserver")
 
 def pool(kind):
     with ProcessPoolExecutor(1, get_context(kind)) as workers:
@@ -152,7 +152,7 @@ def test_the_backend_of_a_command_answers_runs_inside(
     assert bill() == PARTS["plain"] + OWN["own"]
 
 
-@pytest.mark.parametrize("kind", ["spawn", "fork"])
+@pytest.mark.parametrize("kind", ["spawn", "fork", "forkserver"])
 def test_processes_have_the_settings_and_ask_nobody_in_a_replay(
     project: Project, bill: Bill, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
