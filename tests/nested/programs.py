@@ -203,11 +203,7 @@ class Program:
         return out
 
     async def main(self) -> list[Any]:
-        """Its value, as a coroutine.
-
-        Tasks and timers of a loop have addresses from the first call on that is made there.
-        """
-        await ask("begin")
+        """Its value, as a coroutine."""
         return await self.apart(self.steps)
 
     async def apart(self, steps: list[Step]) -> list[Any]:
