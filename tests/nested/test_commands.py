@@ -167,13 +167,13 @@ def test_processes_have_the_settings_and_ask_nobody_in_a_replay(
     assert "appl.observe" in replayed.err and len(outer) == 1 and bill() == 3
 
 
-def test_a_process_has_the_budget_of_the_command(
+def test_a_process_draws_on_the_budget_of_the_command(
     project: Project, bill: Bill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write("runs.py", PROGRAM)
     words = ["-m", "appl", "run", "--budget", "calls=1", "runs.py:fork"]
     done = project.python(*words, cold=True)
-    assert done.code != 0 and "the budget of 1 calls" in done.err and bill() == 2
+    assert done.code != 0 and "the budget of 1 calls" in done.err and bill() == 1
 
 
 def test_an_own_run_names_the_outer_one_which_is_the_last(project: Project, bill: Bill) -> None:
