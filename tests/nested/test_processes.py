@@ -17,7 +17,7 @@ from .conftest import Bill
 from .paying import answers
 from .programs import PROCESSES, VARYING, Program
 
-LONG = 60
+LONG = 40
 REFUSED = "was started by a program that"
 IN_A_TEST = """\
 import sys
@@ -62,17 +62,26 @@ class Parent:
         if done.code:
             return self.faults
         paid = answers()[before:]
-        self.paid = before + len(paid)
+        self.paid, self.count = before + len(paid), len(paid)
         self.expect("a process paid", len({each.process for each in paid}) > 1)
         self.expect("model", {each.model for each in paid} == {"the-model"}, paid)
         self.value = done.data["value"]
         repetitions: list[Callable[[], None]] = [
-            self.replay, self.dry_run, self.as_a_tape, self.in_a_test,
+            self.replay, self.dry_run, self.as_a_tape, self.in_a_test, self.keeps_to_a_budget,
         ]  # fmt: skip
         random.Random(self.name).shuffle(repetitions)
         for repeat in repetitions[:ways]:
             repeat()
         return self.faults
+
+    def keeps_to_a_budget(self) -> None:
+        """With a budget of half of its answers, no more are paid by all processes together."""
+        before, most = len(answers()), self.count // 2 + 1
+        words = ("run", "--fresh", "--budget", f"calls={most}", f"{self.module}.py:main")
+        self._appl(*words, "--model", "the-model", "--json")
+        paid = answers()[before:]
+        self.expect("paid beyond the budget", len(paid) <= most, paid)
+        self.paid += len(paid)
 
     def replay(self) -> None:
         """A replay gives the value if it was told what the processes returned, else refuses."""
@@ -136,7 +145,7 @@ def test_many_more_with_processes(project: Project, bill: Bill) -> None:
     faults = []
     for seed in range(10_000, 10_000 + LONG):
         kinds = tuple(random.Random(seed).choices(PROCESSES, k=2))
-        faults += Parent(seed, kinds, seed % 2 == 0, project).judge(ways=4)
+        faults += Parent(seed, kinds, seed % 2 == 0, project).judge(ways=5)
     assert faults == []
 
 

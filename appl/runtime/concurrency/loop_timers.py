@@ -93,14 +93,15 @@ class _LoopOfAdopted:
     """The loop as the handle of an adopted timer sees it: who cancels the handle cancels it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, timer: ScopedTimer) -> None:
-        self._loop, self._timer = loop, timer
+        self._loop: Any = loop
+        self._timer = timer
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loop, name)
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         self._timer.cancel()
-        getattr(self._loop, "_timer_handle_cancelled")(handle)  # noqa: B009
+        self._loop._timer_handle_cancelled(handle)
 
 
 def adopt(loop: asyncio.AbstractEventLoop, set_live: Callable[..., asyncio.TimerHandle]) -> None:
