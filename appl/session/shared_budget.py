@@ -23,6 +23,7 @@ from appl.runtime.scheduling.policy import Allowance
 from appl.session.isolation import BUDGET_ACCOUNT
 
 _LIMITS, _ROW = struct.Struct("=3q"), struct.Struct("=7q")
+Limits = tuple[int | None, int | None, int | None]
 _LOCK_AT = 1 << 40
 """The byte that is locked while amounts change; those behind it are locked as long as the process
 of that row lives. All lie far behind what is written."""
@@ -40,55 +41,56 @@ class _BudgetFile:
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._threads, self._depth = threading.RLock(), 0
         with self.locked():
-            self._row = self._rows()
-            self._write(self._row, (0,) * 7)
+            size = os.fstat(self._file).st_size - _LIMITS.size
+            self._row, self._own = size // _ROW.size, [0] * 7
+            self._write(self._row, self._own)
             fcntl.lockf(self._file, fcntl.LOCK_EX, 1, _LOCK_AT + 1 + self._row)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """A block in which no other process, and no other thread, reads or changes amounts."""
+    def locked(self) -> Iterator[bool]:
+        """A block in which no other process, and no other thread, reads or changes amounts.
+
+        Its value is true in the outermost one: amounts may have changed before it.
+        """
         with self._threads:
             self._depth += 1
             try:
                 if self._depth == 1:
                     fcntl.lockf(self._file, fcntl.LOCK_EX, 1, _LOCK_AT)
-                yield
+                yield self._depth == 1
             finally:
                 if self._depth == 1:
                     fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _LOCK_AT)
                 self._depth -= 1
 
-    @property
-    def limits(self) -> tuple[int | None, int | None, int | None]:
-        """The limits of cost, tokens and calls."""
-        cost, tokens, calls = _LIMITS.unpack(os.pread(self._file, _LIMITS.size, 0))
-        return _known(cost), _known(tokens), _known(calls)
-
-    @limits.setter
-    def limits(self, limits: tuple[int | None, int | None, int | None]) -> None:
+    def limit(self, limits: Limits) -> None:
+        """Have all processes keep to these limits of cost, tokens and calls."""
         written = [-1 if limit is None else limit for limit in limits]
         os.pwrite(self._file, _LIMITS.pack(*written), 0)
 
-    def total(self) -> AccountState:
-        """The amounts of all processes."""
-        size = _ROW.size * self._rows()
-        rows = list(_ROW.iter_unpack(os.pread(self._file, size, _LIMITS.size)))
+    def read(self) -> tuple[Limits, AccountState]:
+        """The limits, and the amounts of all processes."""
+        data = os.pread(self._file, os.fstat(self._file).st_size, 0)
+        cost, tokens, calls = _LIMITS.unpack_from(data)
+        limits = _known(cost), _known(tokens), _known(calls)
+        rows = _ROW.iter_unpack(data[_LIMITS.size :])
         sums = [sum(column) for column in zip(*rows, strict=True)]
-        return AccountState(Amounts(*sums[:3]), Amounts(*sums[3:6]), sums[6])
+        return limits, AccountState(Amounts(*sums[:3]), Amounts(*sums[3:6]), sums[6])
 
     def add(self, spent: Amounts, reserved: Amounts) -> None:
         """Add to the amounts of this process."""
         more = (*(each or 0 for each in (*spent, *reserved)), int(spent.cost is None))
-        before = self._read(self._row)
-        self._write(self._row, tuple(a + b for a, b in zip(before, more, strict=True)))
+        self._own = [a + b for a, b in zip(self._own, more, strict=True)]
+        self._write(self._row, self._own)
 
     def settle_dead(self) -> None:
         """Count as spent what processes had reserved that have died since."""
-        for row in range(self._rows()):
-            *spent, cost, tokens, calls, unpriced = self._read(row)
-            if row != self._row and any((cost, tokens, calls)) and self._is_dead(row):
-                used = [a + b for a, b in zip(spent, (cost, tokens, calls), strict=True)]
-                self._write(row, (*used, 0, 0, 0, unpriced))
+        data = os.pread(self._file, os.fstat(self._file).st_size, 0)
+        for row, (*amounts, unpriced) in enumerate(_ROW.iter_unpack(data[_LIMITS.size :])):
+            spent, reserved = amounts[:3], amounts[3:]
+            if row != self._row and any(reserved) and self._is_dead(row):
+                used = [a + b for a, b in zip(spent, reserved, strict=True)]
+                self._write(row, [*used, 0, 0, 0, unpriced])
 
     def _is_dead(self, row: int) -> bool:
         try:
@@ -98,13 +100,7 @@ class _BudgetFile:
         fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _LOCK_AT + 1 + row)
         return True
 
-    def _rows(self) -> int:
-        return (os.fstat(self._file).st_size - _LIMITS.size) // _ROW.size
-
-    def _read(self, row: int) -> tuple[int, ...]:
-        return _ROW.unpack(os.pread(self._file, _ROW.size, _LIMITS.size + row * _ROW.size))
-
-    def _write(self, row: int, values: tuple[int, ...]) -> None:
+    def _write(self, row: int, values: list[int]) -> None:
         os.pwrite(self._file, _ROW.pack(*values), _LIMITS.size + row * _ROW.size)
 
 
@@ -126,13 +122,14 @@ class SharedAccount(Account):
         """Have all processes keep to *allowance* from now on."""
         super().allow(allowance)
         if allowance:
-            self._file.limits = self.limits
+            self._file.limit(self.limits)
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """A block in which no other process reserves."""
-        with self._file.locked():
-            self._look()
+        with self._file.locked() as is_outermost:
+            if is_outermost:
+                self._look()
             yield
 
     def fits(self, worst: Amounts) -> bool:
@@ -146,13 +143,12 @@ class SharedAccount(Account):
 
     def book(self, spent: Amounts, reserved: Amounts) -> None:
         """Add to what is spent and to what is reserved; either may be negative."""
-        with self._file.locked():
+        with self.held():
             self._file.add(spent, reserved)
-            self._look()
+            super().book(spent, reserved)
 
     def _look(self) -> None:
-        self.limits = self._file.limits
-        self._spent, self.reserved, self.unpriced = self._file.total()
+        self.limits, (self._spent, self.reserved, self.unpriced) = self._file.read()
 
 
 def _opened(path: str) -> _BudgetFile:
