@@ -276,3 +276,11 @@ def test_a_raised_budget_lets_through_as_many_more_as_predicted(
     found = project.appl("trace", "rerun", "--dry-run", "--json").data
     assert len(found["asked"]) == 2 and bill() == 4
     assert len(project.appl("trace", "rerun", "--json").data["run"]["live"]) == 2 and bill() == 6
+
+
+def test_an_observation_that_an_edit_adds_shifts_no_amounts(project: Project, bill: Bill) -> None:
+    project.write("spend.py", SPENDING)
+    value = project.appl("run", "spend.py:until", "--json").data["value"]
+    project.write("spend.py", SPENDING.replace("rounds = 0", "rounds = int(appl.random())", 1))
+    again = project.appl("trace", "rerun", "--json").data
+    assert again["value"] == value and again["run"]["live"] == [] and bill() == 2
