@@ -83,6 +83,7 @@ LATE: Final[Mapping[str, LateImport]] = {
     "appl.session.control_server": LateImport(91, _CONTROL),
     "appl.session.notebook": LateImport(86, "only a notebook needs it"),
     "appl.session.web_answers": LateImport(1, "only a program with FastAPI needs it"),
+    "appl.session.shared_budget": LateImport(1, "only a program with a budget needs it"),
     "appl.session.span_export": LateImport(
         121, "only a run that sends its spans somewhere needs it"
     ),

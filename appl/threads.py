@@ -1,4 +1,4 @@
-"""Daemon threads: short work on threads that are used again, and starts at the end of a process.
+"""Daemon threads, used again or started at the end of a process, and locks of the whole process.
 
 CPython 3.12.0 and 3.12.1 refuse every new thread once the main module has ended, though a run is
 closed only then. Code that has something to do at that time reserves threads while they can still
@@ -15,6 +15,19 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from typing import Any
+
+
+def process_lock(make: Callable[[], Any] = threading.Lock) -> Any:
+    """A lock of the whole process, made by *make*, which is free in a forked child.
+
+    A thread of the parent may hold it at the fork, as a worker thread that was just started may be
+    the one that forks. It does not exist in the child, and nobody else would release the lock.
+    """
+    lock = make()
+    os.register_at_fork(after_in_child=lock._at_fork_reinit)
+    return lock
+
 
 REFUSES = (3, 12) <= sys.version_info[:3] < (3, 12, 2)
 _RESERVED = 32

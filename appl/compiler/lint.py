@@ -13,7 +13,7 @@ import tokenize
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from appl.compiler import rules, serial_calls, unprotected_calls
+from appl.compiler import rules, serial_calls, unprotected_calls, unrecorded_timers
 from appl.compiler.bindings import Survey, survey
 from appl.compiler.callee import Callees, constant_options, static_names
 from appl.compiler.graph import build
@@ -34,6 +34,7 @@ ALL_RULES = {
     **RULES,
     serial_calls.NAME: serial_calls.ABOUT,
     unprotected_calls.NAME: unprotected_calls.ABOUT,
+    unrecorded_timers.NAME: unrecorded_timers.ABOUT,
     RUFF_FIX: "a fix of ruff takes a prompt for a docstring, and changes it",
     UNKNOWN_IGNORE: "an `# appl: ignore[...]` comment names a rule that does not exist",
     UNUSED_IGNORE: "an `# appl: ignore` comment silences nothing",
@@ -148,6 +149,8 @@ def _findings(module: Module, fixes: Collection[str]) -> Iterator[LintFinding]:
     yield from serial_calls.findings(file, tree, waiting, facts.imported)
     asked = {name: node for name, (node, _) in graphs.items()}
     yield from unprotected_calls.findings(file, tree, asked, facts.imported)
+    own = set().union(*called.values())
+    yield from unrecorded_timers.findings(file, tree, own, facts.imported)
 
 
 def _fixed(found: FunctionSource, fixes: Collection[str]) -> Iterator[LintFinding]:

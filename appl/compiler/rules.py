@@ -77,7 +77,7 @@ class Facts:
             function.path.partition(".")[0]
             for function in module.functions.values()
             for decorator in function.node.decorator_list
-            if isinstance(decorator, ast.Call) and _dotted(decorator.func, imported) == _WRAPS
+            if isinstance(decorator, ast.Call) and dotted(decorator.func, imported) == _WRAPS
         }
         texts = {path: kind for path, kind in texts.items() if kind in _TEXTS}
         functions = {function.path for function in module.functions.values()}
@@ -91,7 +91,7 @@ class Facts:
         if isinstance(decorator, ast.Name) and decorator.id in self.wrapping:
             return "wrapper"
         name = decorator.id if isinstance(decorator, ast.Name) else ""
-        path = _dotted(decorator, self.imported) or name
+        path = dotted(decorator, self.imported) or name
         return _MADE.get(path, "")
 
 
@@ -600,7 +600,7 @@ def undeclared_input(subject: Subject) -> Iterator[LintFinding]:
     """A clock, dice or the environment is read, so that a replay may see another value."""
     imported = subject.facts.imported
     for call in _calls(subject.found.node):
-        path = _dotted(call.func, imported)
+        path = dotted(call.func, imported)
         if path in _UNDECLARED:
             yield subject.at(
                 "undeclared-input",
@@ -633,7 +633,7 @@ _BLOCKING = {
 def blocking_call(subject: Subject) -> Iterator[LintFinding]:
     """A call such as ``time.sleep`` or ``requests.get`` blocks every program of the thread."""
     for call in walk(subject.found.node.body):
-        path = _dotted(call.func, subject.facts.imported) if isinstance(call, ast.Call) else ""
+        path = dotted(call.func, subject.facts.imported) if isinstance(call, ast.Call) else ""
         if isinstance(call, ast.Call) and path in _BLOCKING:
             yield subject.at(
                 "blocking-call",
@@ -743,11 +743,12 @@ def _imported(tree: ast.Module) -> dict[str, str]:
     return found
 
 
-def _dotted(node: ast.expr, imported: dict[str, str]) -> str:
+def dotted(node: ast.expr, imported: dict[str, str]) -> str:
+    """The path of *node* by the names that a file has *imported*; empty if it is another thing."""
     if isinstance(node, ast.Name):
         return imported.get(node.id, node.id if node.id == "input" else "")
     if isinstance(node, ast.Attribute):
-        owner = _dotted(node.value, imported)
+        owner = dotted(node.value, imported)
         return f"{owner}.{node.attr}" if owner else ""
     return ""
 

@@ -11,7 +11,9 @@ import ast
 import threading
 from typing import Any
 
-_PARSING = threading.RLock()  # a finalizer may parse on the thread that is just parsing
+from appl.threads import process_lock
+
+_PARSING = process_lock(threading.RLock)  # a finalizer may parse on the thread that is just parsing
 _TRIES = 5
 
 

@@ -6,12 +6,13 @@ Invariant: it is set as long as such a run is open, and put back after the last 
 from __future__ import annotations
 
 import os
-import threading
+
+from appl.threads import process_lock
 
 ISOLATED = "APPL_ISOLATED"
 """Set in the environment of a process in which a record or a test's backend answers."""
 
-_lock = threading.Lock()
+_lock = process_lock()
 _open = 0
 _before: str | None = None
 

@@ -17,7 +17,7 @@ from appl.runtime.concurrency.fiber import watchdog
 from appl.runtime.concurrency.loop_thread import void
 from appl.runtime.event import Instrument
 from appl.runtime.scheduling.call_status import Endable
-from appl.runtime.world import Expected, Live, Moment, Shared, Stepping, World
+from appl.runtime.world import AMOUNTS, Expected, Live, Moment, Shared, Stepping, World
 
 if TYPE_CHECKING:
     from appl.runtime.concurrency.idle_detection import IdleDetection, WatchedRun
@@ -62,6 +62,7 @@ class Outside:
         self.idle_detection: IdleDetection | None = None
         self._uses_caches = True
         self._seen: WeakKeyDictionary[Observer, tuple[str, int]] = WeakKeyDictionary()
+        self._looked: WeakKeyDictionary[Observer, tuple[str, int]] = WeakKeyDictionary()
 
     def open(self, run: OutsideRun, backend: Backend) -> None:
         """Begin; *backend* may answer one call after the other, each time all programs wait."""
@@ -98,18 +99,21 @@ class Outside:
 
     def observe(self, observer: Observer, kind: str, live: Callable[[], object]) -> object:
         """The observation of the program at the address of *observer*; *live* makes it anew."""
-        ordinal = self.next_observation(observer)
+        ordinal = self.next_observation(observer, of_amounts=kind in AMOUNTS)
         return self.world.see(Moment(observer.address, kind, ordinal), live)
 
-    def next_observation(self, observer: Observer) -> int:
+    def next_observation(self, observer: Observer, of_amounts: bool = False) -> int:
         """The ordinal of the next observation at the address of *observer*.
 
-        It is counted as long as *observer* is there: nobody else looks from that address.
+        Looks at amounts of budgets are counted alone: an edit that adds another observation would
+        otherwise have each of them show what was seen at the one before. An ordinal is counted as
+        long as *observer* is there: nobody else looks from that address.
         """
-        address, ordinal = self._seen.get(observer, ("", 0))
+        counts = self._looked if of_amounts else self._seen
+        address, ordinal = counts.get(observer, ("", 0))
         if address != observer.address:  # a thread of the user's own has made its next call
             ordinal = 0
-        self._seen[observer] = observer.address, ordinal + 1
+        counts[observer] = observer.address, ordinal + 1
         return ordinal
 
     # -- for the world (``Programs``)

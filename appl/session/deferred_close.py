@@ -17,12 +17,13 @@ from appl import threads
 from appl.collecting import stack_of
 from appl.late import late_import
 from appl.runtime.concurrency.loop_thread import io_thread
+from appl.threads import process_lock
 from appl.tracebacks import is_library
 
 if TYPE_CHECKING:
     from appl.session.session import Session
 
-_lock = threading.Lock()
+_lock = process_lock()
 _open: dict[int, Session] = {}
 _closing: list[threading.Thread] = []
 _registered = False

@@ -62,6 +62,8 @@ def outer_run() -> dict[str, object]:
 
 _LIMITS = ("concurrency", "home", "privacy", "trace")
 _BUDGET = "APPL_BUDGET"
+BUDGET_ACCOUNT = "APPL_BUDGET_ACCOUNT"
+"""Set in the environment of a hosted program's processes: the file with its budget's account."""
 
 
 @contextmanager

@@ -97,6 +97,8 @@ class _Link:
     def never(self) -> NoReturn:
         """Refuse a run that the record of the outer one does not have."""
         assert isinstance(self.world, Sequencer)
+        if isinstance(self.world, Fuzzer):
+            raise self.world.never_recorded(self.moment.address)
         error = DivergenceError(
             f"a run of its own begins at {self.moment.address}, and {self.world.trace.path.name} "
             "records none there: while a record answers, nobody else is asked\n  without own=True, "
@@ -122,7 +124,7 @@ def linked(
     world = link.world
     if outer.is_isolated and isinstance(world, Sequencer):
         trace = link.recorded()
-        return _repeated(link.never() if trace is None else trace, world)
+        return _repeated(link.never() if trace is None else trace, world, link.moment.address)
     if isinstance(world, Resumer) and (trace := link.recorded()) is not None:
         if trace.path.exists():
             return _resumed(trace, overrides)
@@ -201,12 +203,12 @@ def _rerun(
                 outer.inner.append(rerunner)
 
 
-def _repeated(trace: Trace, outer: Sequencer) -> RunBlock[Session]:
-    """The inner run, answered by its own trace as the outer one is by its."""
+def _repeated(trace: Trace, outer: Sequencer, address: str) -> RunBlock[Session]:
+    """The inner run at *address*, answered by its own trace as the outer one is by its."""
     if isinstance(outer, Predictor):
         return _predicted(trace, outer)
     if isinstance(outer, Fuzzer):
-        return _fuzzed(trace, outer)
+        return _fuzzed(trace, outer, address)
     return _replayed(trace)
 
 
@@ -229,6 +231,6 @@ def _predicted(trace: Trace, outer: Predictor) -> Iterator[tuple[Run, Session]]:
 
 
 @block
-def _fuzzed(trace: Trace, outer: Fuzzer) -> Iterator[tuple[Run, Session]]:
-    session = replay_session(outer.for_inner(trace))
+def _fuzzed(trace: Trace, outer: Fuzzer, address: str) -> Iterator[tuple[Run, Session]]:
+    session = replay_session(outer.for_inner(trace, address))
     yield session.run, session

@@ -22,15 +22,16 @@ from appl.errors import ConfigError
 from appl.late import late_import
 from appl.runtime.concurrency.fiber import rest_if_daemon
 from appl.session.deferred_close import at_exit, join_users_threads
-from appl.session.isolation import exported
+from appl.session.isolation import BUDGET_ACCOUNT, exported
 from appl.session.notebook import kernel_shell
 from appl.session.served import when_asked_to_end
 from appl.session.session import Session, tell
+from appl.threads import process_lock
 
 if TYPE_CHECKING:
     from appl.runtime.run import Run
 
-_lock = threading.RLock()
+_lock = process_lock(threading.RLock)
 _process: Session | None = None
 _opener: Callable[[], Session] | None = None
 _exports: contextlib.ExitStack | None = None  # what is undone when the hosted program has ended
@@ -79,6 +80,11 @@ def _opened(opener: Callable[[], Session]) -> Session:
         _opening = False
     if _exports is not None:
         _exports.enter_context(exported(session.config))
+        budget = session.run.dispatch.policy.budget
+        is_first = BUDGET_ACCOUNT not in os.environ  # else it draws on that of another process
+        if budget and is_first and not session.run.is_isolated and sys.platform != "win32":
+            shared_budget = late_import("appl.session.shared_budget")
+            _exports.enter_context(shared_budget.shared(session.run, budget))
     return session
 
 

@@ -42,7 +42,7 @@ from appl.session.blocks import RunBlock, block
 from appl.session.deferred_close import close_when_over
 from appl.session.entry import Entry, git_commit, program_digests, script, versions
 from appl.session.first_run import after_run
-from appl.session.isolation import OUTER, answering_run, outer_run
+from appl.session.isolation import BUDGET_ACCOUNT, OUTER, answering_run, outer_run
 from appl.session.kept import kept
 from appl.session.late_backends import LateBackends
 from appl.session.ownership import recording_owner
@@ -264,6 +264,8 @@ def make_session(
         places=places,
         world=world,
     )
+    if BUDGET_ACCOUNT in os.environ:
+        late_import("appl.session.shared_budget").join(run)
     late.serve(run.outside.world, backend, partial(_placed, config, run))
     run.dispatch.follow_routes()
     run.reporter.tell = say

@@ -10,7 +10,7 @@ import pytest
 from appl.compiler.lint import ALL_RULES, check_text
 
 HEAD = """\
-import os, random, requests, subprocess, time, urllib.request, uuid
+import asyncio, os, random, requests, subprocess, time, urllib.request, uuid
 from datetime import datetime
 from appl import AIRole, SystemMessage, SystemRole, call, gen, grow, map as pmap, observe, ppl
 from appl import records, select
@@ -138,6 +138,9 @@ SPEAKS = {
     "late-failure": [
         "def safe(q):\n    try:\n        return answer(q)\n    except ValueError:\n"
         "        return ''\nreturn map(safe, qs)",
+    ],
+    "unrecorded-timer": [
+        "async def late():\n    async with asyncio.timeout_at(doc):\n        pass\nreturn call(late)",
     ],
     "set-order": ["return [answer(q) for q in set(qs)]", "for q in {'a', 'b'}:\n    f'{q}'"],
 }
@@ -440,3 +443,53 @@ def test_a_try_that_reads_the_answer_is_not_told(read: str) -> None:
 )
 def test_calls_of_a_script_that_do_not(code: str) -> None:
     assert check_text("f.py", f"{SCRIPT}{code}\n") == []
+
+
+TIMED = "import asyncio\nimport time\n\nimport appl\nfrom appl import gen, ppl\n\n"
+UVLOOP = "import uvloop\n" + TIMED
+ASK = "@ppl\nasync def ask(q):\n    f'{q}'\n    return gen()\n\nasync def main(queue, event, task, q):\n"
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "await asyncio.wait_for(queue.get(), 1)",
+        "await asyncio.wait_for(event.wait(), timeout=1)",
+        "await asyncio.wait_for(asyncio.shield(task), 1)",
+        "await asyncio.wait({task}, timeout=1)",
+        "async with asyncio.timeout(1): await task",
+        "await asyncio.sleep(1)",
+        "asyncio.get_running_loop().call_later(1, task.cancel)",
+    ],
+)
+def test_timers_of_uvloop_are_told(wait: str) -> None:
+    (finding,) = check_text("f.py", UVLOOP + ASK + f"    {wait}\n")
+    assert finding.rule == "unrecorded-timer" and "uvloop" in finding.message
+    assert "appl.sleep" in finding.hint or "appl.timeout" in finding.hint
+    assert check_text("f.py", TIMED + ASK + f"    {wait}\n") == []
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "await asyncio.wait_for(ask(q), 1)",
+        "await asyncio.wait({task})",
+        "async with appl.timeout(1): await task",
+        "await appl.sleep(1)",
+    ],
+)
+def test_waits_that_are_recorded_on_every_loop_are_not_told(wait: str) -> None:
+    assert check_text("f.py", UVLOOP + ASK + f"    {wait}\n") == []
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "async with asyncio.timeout_at(q): await task",
+        "async with asyncio.timeout(q - time.monotonic()): await task",
+        "await asyncio.wait_for(task, q - asyncio.get_running_loop().time())",
+    ],
+)
+def test_timers_that_a_clock_may_have_strike_at_once_are_told(wait: str) -> None:
+    (finding,) = check_text("f.py", TIMED + ASK + f"    {wait}\n")
+    assert finding.rule == "unrecorded-timer" and "at once" in finding.message

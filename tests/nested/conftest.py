@@ -11,9 +11,11 @@ from tests.cli.conftest import Project, project as project
 
 from .paying import BACKEND, PAID, paid
 
+Bill = Callable[[], int]
+
 
 @pytest.fixture
-def bill(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+def bill(project: Project, monkeypatch: pytest.MonkeyPatch) -> Bill:
     """Tells how many answers were paid in the project's folder, by whatever process."""
     monkeypatch.setenv(PAID, str(project.folder / "paid"))
     monkeypatch.setenv("APPL_BACKEND", BACKEND)

@@ -7,12 +7,20 @@ is open. Asynchronous ones have timers of asyncio around what other tasks bring.
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+import subprocess
+import sys
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from multiprocessing import get_context
 from typing import Any
 
 import appl
@@ -29,6 +37,13 @@ ASYNC = (
 )  # fmt: skip
 OWN = ("own", "settings")
 TIMED = ("late", "event", "wait", "ticks", "limit")
+VARYING = (*TIMED, "seen")
+"""Kinds whose values depend on how fast answers come."""
+PROCESSES = ("spawn", "fork", "forkserver", "subprocess")
+NESTING = ("run", "record", "call", "thread", "own", "settings", "gather", "map", *PROCESSES)
+
+
+EDITS = ("reword", "more", "insert", "repeat", "swap", "delete")
 
 
 @ppl
@@ -59,23 +74,92 @@ class Step:
         return {self.kind}.union(*(step.kinds() for step in self.below))
 
 
-class Program:
-    """The program of one seed."""
+def in_thread(perform: Callable[[], Any]) -> Any:
+    """What *perform* returns or raises on a thread of its own."""
+    done: Future[Any] = Future()
 
-    def __init__(self, seed: int) -> None:
+    def settle() -> None:
+        try:
+            done.set_result(perform())
+        except BaseException as error:
+            done.set_exception(error)
+
+    thread = threading.Thread(target=settle)
+    thread.start()
+    thread.join()
+    return done.result()
+
+
+def values(steps: list[Step]) -> list[Any]:
+    """The values of *steps*, in a process that was started for them."""
+    return Program.of(steps, is_async=False).part(steps)
+
+
+def in_pool(step: Step) -> list[Any]:
+    """The values of the steps in *step*, from a pool of one process."""
+    with ProcessPoolExecutor(1, get_context(step.kind)) as workers:
+        return workers.submit(values, step.below).result()
+
+
+def in_subprocess(step: Step) -> list[Any]:
+    """The values of the steps in *step*, from a Python of its own; raises what it says."""
+    code = f"from tests.nested.programs import *\nprint(json.dumps(values({step.below})))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    if done.returncode:
+        raise ChildProcessError(done.stderr)
+    return list(json.loads(done.stdout))
+
+
+class Program:
+    """The program of one seed; without the kinds in *without*.
+
+    One with *processes* is a part of plain code, and has at least one step in another process.
+    Where *is_observed*, the run is told what they return by ``appl.observe``.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        without: tuple[str, ...] = (),
+        processes: tuple[str, ...] = (),
+        is_observed: bool = False,
+    ) -> None:
         self._dice = random.Random(seed)
         self._words = 0
-        self.is_async = self._dice.random() < 0.5
+        self.is_async = self._dice.random() < 0.5 and not processes
+        self.is_observed = is_observed
+        every = ASYNC if self.is_async else SYNC
+        self._choices = tuple(kind for kind in every if kind not in without)
         self.steps = self._steps(self._dice.randint(2, 4), 0)
+        for kind in processes:
+            text = f"process {kind}"
+            below = self._steps(self._dice.randint(1, 2), 1)
+            self.steps.insert(self._dice.randint(0, len(self.steps)), Step(kind, text, 1, below))
+
+    @classmethod
+    def of(cls, steps: list[Step], is_async: bool, is_observed: bool = False) -> Program:
+        """The program of these *steps*."""
+        program = cls(0)
+        program.steps, program.is_async, program.is_observed = steps, is_async, is_observed
+        return program
+
+    @property
+    def source(self) -> str:
+        """A file with the program, whose function is ``main``."""
+        return (
+            "from tests.nested.programs import Program, Step\n\n"
+            f"PROGRAM = Program.of({self.steps}, {self.is_async}, {self.is_observed})\n\n"
+            "def main():\n    return PROGRAM.run()\n"
+        )
 
     def _steps(self, count: int, depth: int) -> list[Step]:
         return [self._step(depth) for _ in range(count)]
 
     def _step(self, depth: int) -> Step:
-        kind = self._dice.choice(ASYNC if self.is_async else SYNC)
+        kind = self._dice.choice(self._choices)
         self._words += 1
-        nests = kind in ("run", "record", "call", "thread", "own", "settings", "gather", "map")
-        below = self._steps(self._dice.randint(1, 2), depth + 1) if nests and depth < 2 else []
+        nests = kind in NESTING and depth < 2
+        below = self._steps(self._dice.randint(1, 2), depth + 1) if nests else []
         return Step(kind, f"w{self._words}", self._dice.randint(1, 4), below)
 
     @property
@@ -83,10 +167,27 @@ class Program:
         """All kinds of steps in it."""
         return set().union(*(step.kinds() for step in self.steps))
 
-    def edited(self) -> None:
-        """Change the words of one step."""
-        step = self._dice.choice(self.steps)
-        step.text = f"new {step.text}"
+    def edit(self) -> str:
+        """Change a part of the program at any depth: how."""
+        how = self._dice.choice(EDITS)
+        steps = self._dice.choice([steps for steps in self._lists(self.steps) if steps])
+        at = self._dice.randrange(len(steps))
+        if how == "reword":
+            steps[at].text = f"new {steps[at].text}"
+        elif how == "more":
+            steps[at].n += 1
+        elif how == "insert":
+            steps.insert(at, Step("ask", f"inserted {at}", 1))
+        elif how == "repeat":
+            steps.insert(at, deepcopy(steps[at]))
+        elif how == "swap":
+            steps.insert(0, steps.pop(at))
+        elif len(steps) > 1:
+            del steps[at]
+        return how
+
+    def _lists(self, steps: list[Step]) -> list[list[Step]]:
+        return [steps, *chain.from_iterable(self._lists(step.below) for step in steps)]
 
     def run(self) -> list[Any]:
         """Its value, in the run that is open."""
@@ -102,11 +203,7 @@ class Program:
         return out
 
     async def main(self) -> list[Any]:
-        """Its value, as a coroutine.
-
-        Tasks and timers of a loop have addresses from the first call on that is made there.
-        """
-        await ask("begin")
+        """Its value, as a coroutine."""
         return await self.apart(self.steps)
 
     async def apart(self, steps: list[Step]) -> list[Any]:
@@ -143,17 +240,9 @@ class Program:
         out.append(appl.map(lambda i: [i, appl.run(self.part, step.below)], range(step.n)))
 
     def _thread(self, step: Step, out: list[Any]) -> None:
-        found: list[Any] = []
-        threads = [threading.Thread(target=copy_context().run, args=(self._found, step, found))]
+        out.append(in_thread(partial(copy_context().run, appl.run, self.part, step.below)))
         if step in self.steps:  # without a context it is in the run that is open if only one is
-            threads.append(threading.Thread(target=lambda: found.append(str(ask(step.text)))))
-        for thread in threads:
-            thread.start()
-            thread.join()
-        out += found
-
-    def _found(self, step: Step, found: list[Any]) -> None:
-        found.append(appl.run(self.part, step.below))
+            out.append(in_thread(lambda: str(ask(step.text))))
 
     def _spend(self, step: Step, out: list[Any]) -> None:
         with appl.budget(calls=step.n + 1) as block:
@@ -199,6 +288,20 @@ class Program:
     def _settings(self, step: Step, out: list[Any]) -> None:
         with appl.record(max_tokens=7):
             out.append(self.part(step.below))
+
+    # -- in other processes
+
+    def _spawn(self, step: Step, out: list[Any]) -> None:
+        self._elsewhere(step, out, lambda: in_pool(step))
+
+    _fork = _forkserver = _spawn
+
+    def _subprocess(self, step: Step, out: list[Any]) -> None:
+        self._elsewhere(step, out, lambda: in_subprocess(step))
+
+    def _elsewhere(self, step: Step, out: list[Any], perform: Callable[[], Any]) -> None:
+        out.append(appl.observe(perform) if self.is_observed else perform())
+        out.append(str(ask(f"{step.text} {out[-1]}")))
 
     # -- in coroutines
 
@@ -282,7 +385,7 @@ class Program:
 
     async def _polled(self, wait: Callable[[], Awaitable[Any]]) -> list[Any]:
         """How often its time was up, and what came."""
-        for late in range(10_000):
+        for late in range(2_000):
             with suppress(TimeoutError, asyncio.TimeoutError):
                 return [late, await asyncio.wait_for(wait(), 0.001)]
         raise AssertionError("nothing came")

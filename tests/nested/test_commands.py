@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from appl.tracing import Trace
 from tests.cli.conftest import Project
 
+from .conftest import Bill
 from .paying import BACKEND, paid
-
-Bill = Callable[[], int]
 
 PROGRAM = """\
 import asyncio
@@ -73,6 +70,9 @@ def spawn():
 
 def fork():
     return pool("fork")
+
+def forkserver():
+    return pool("forkserver")
 
 def pool(kind):
     with ProcessPoolExecutor(1, get_context(kind)) as workers:
@@ -152,7 +152,7 @@ def test_the_backend_of_a_command_answers_runs_inside(
     assert bill() == PARTS["plain"] + OWN["own"]
 
 
-@pytest.mark.parametrize("kind", ["spawn", "fork"])
+@pytest.mark.parametrize("kind", ["spawn", "fork", "forkserver"])
 def test_processes_have_the_settings_and_ask_nobody_in_a_replay(
     project: Project, bill: Bill, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -167,13 +167,13 @@ def test_processes_have_the_settings_and_ask_nobody_in_a_replay(
     assert "appl.observe" in replayed.err and len(outer) == 1 and bill() == 3
 
 
-def test_a_process_has_the_budget_of_the_command(
+def test_a_process_draws_on_the_budget_of_the_command(
     project: Project, bill: Bill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write("runs.py", PROGRAM)
     words = ["-m", "appl", "run", "--budget", "calls=1", "runs.py:fork"]
     done = project.python(*words, cold=True)
-    assert done.code != 0 and "the budget of 1 calls" in done.err and bill() == 2
+    assert done.code != 0 and "the budget of 1 calls" in done.err and bill() == 1
 
 
 def test_an_own_run_names_the_outer_one_which_is_the_last(project: Project, bill: Bill) -> None:
@@ -276,3 +276,11 @@ def test_a_raised_budget_lets_through_as_many_more_as_predicted(
     found = project.appl("trace", "rerun", "--dry-run", "--json").data
     assert len(found["asked"]) == 2 and bill() == 4
     assert len(project.appl("trace", "rerun", "--json").data["run"]["live"]) == 2 and bill() == 6
+
+
+def test_an_observation_that_an_edit_adds_shifts_no_amounts(project: Project, bill: Bill) -> None:
+    project.write("spend.py", SPENDING)
+    value = project.appl("run", "spend.py:until", "--json").data["value"]
+    project.write("spend.py", SPENDING.replace("rounds = 0", "rounds = int(appl.random())", 1))
+    again = project.appl("trace", "rerun", "--json").data
+    assert again["value"] == value and again["run"]["live"] == [] and bill() == 2

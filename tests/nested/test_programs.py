@@ -18,8 +18,8 @@ from appl.errors import DivergenceError
 from appl.session import predicted, replayed, rerun, resumed
 from appl.testing import Echo, running
 from appl.tracing import Trace, tape
-from appl.tracing.format.block import Scan, scan
 
+from .cutting import keep_half
 from .paying import BACKEND, DELAY, PAID, paid
 from .programs import OWN, TIMED, Program
 
@@ -142,22 +142,10 @@ class Judge:
 
     def _cut(self) -> list[str] | None:
         """Leave a part of the record; the addresses of the calls that are answered in it."""
-        whole = self.path.read_bytes()
-        ends = _ends(self.path)
-        if len(ends) < 3:
+        if not keep_half(self.path):
             return None
-        self.path.write_bytes(whole[: ends[len(ends) // 2]])
         calls = Trace.open(self.path).calls
         return [call.address for call in calls if call.outcome == "answered"]
-
-
-def _ends(path: Path) -> list[int]:
-    """Where the blocks of a trace end."""
-    found, state = [], Scan()
-    with path.open("rb") as file:
-        for _ in scan(file, state):
-            found.append(state.good)
-    return found
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

@@ -122,6 +122,39 @@ FORMS = (
 )  # fmt: skip
 
 
+async def around_the_first_call() -> Any:
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            await ask("first")
+            late = "in time"
+    except TimeoutError:
+        late = "late"
+    return [late, str(await ask(f"it was {late}"))]
+
+
+async def around_what_the_first_call_brings() -> Any:
+    event = asyncio.Event()
+    waits = asyncio.ensure_future(_late(asyncio.wait_for(event.wait(), LIMIT_S)))
+    await asyncio.sleep(0)
+    await _then(lambda _: event.set(), "f")
+    return await waits
+
+
+async def in_time() -> Any:
+    async with asyncio.timeout(60):
+        return str(await ask("in time"))
+
+
+EARLY = (around_the_first_call, around_what_the_first_call_brings, in_time)
+
+
+@pytest.mark.parametrize("form", EARLY, ids=lambda form: form.__name__)
+def test_a_timer_that_was_set_before_the_first_call_strikes_again(
+    form: Callable[[], Any], tmp_path: Path
+) -> None:
+    check_repeated(form, tmp_path)
+
+
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
 def test_a_timer_that_struck_strikes_again_and_one_that_did_not_does_not(
     form: Callable[[], Any], tmp_path: Path
@@ -130,6 +163,11 @@ def test_a_timer_that_struck_strikes_again_and_one_that_did_not_does_not(
         await ask("begin")  # from the first call on the loop's timers have addresses
         return await form()
 
+    check_repeated(main, tmp_path)
+
+
+def check_repeated(main: Callable[[], Any], tmp_path: Path) -> None:
+    """A replay, a prediction and a rerun of *main* give its value, and ask nobody."""
     path = tmp_path / "timed.trace"
     with appl.record(path, backend=f"{__name__}:Slow", home=tmp_path):
         value = asyncio.run(main())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import threading
 import types
 import typing
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from appl.late import late_import
 from appl.runtime.answers import extract
 from appl.runtime.answers.schema import Checker
 from appl.runtime.answers.typed_dicts import with_typed_dicts
+from appl.threads import process_lock
 
 OBJECT = {"type": "object"}
 _MOST_ERRORS = 5
@@ -241,7 +241,7 @@ def _schema_in(text: str) -> dict[str, Any]:
 
 _made: dict[Any, Shape] = {}
 _MOST = 256
-_lock = threading.Lock()
+_lock = process_lock()
 
 
 def shape_of(wanted: object) -> Shape:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import operator
 import sys
-import threading
 import weakref
 from collections.abc import Awaitable, Callable, Generator
 from types import FrameType
@@ -30,6 +29,7 @@ from appl.runtime.concurrency.promise_values import (
     result_of,
     text_of,
 )
+from appl.threads import process_lock
 
 if TYPE_CHECKING:
     from appl.backend import TokenLogprob, Usage
@@ -392,7 +392,7 @@ def _must_not_wait(caller: FrameType) -> bool:
     return in_coroutine() and not is_compiled(caller.f_code)
 
 
-_FIXING = threading.Lock()
+_FIXING = process_lock()
 
 
 def _hash(self: Proxy) -> int:

@@ -12,7 +12,7 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from appl.runtime.concurrency.effort import (
     OWN,
@@ -29,11 +29,18 @@ from appl.runtime.concurrency.loop_thread import io_thread
 if TYPE_CHECKING:
     import asyncio
 
-    from appl.runtime.concurrency.fiber import Hub, Rest
+    from appl.runtime.concurrency.fiber import Hub
 
 GRACE = 0.25
 LONG = 40
+FOREIGN_S = 3.0
+"""How long nothing happens before programs that wait for other threads are known to wait for ever.
+
+Until then a thread that Python does not know of, as those of libraries in C, may wake one of them.
+"""
 _HOPS = 50
+Stillness = Literal["quiet", "timed", "waits"]
+"""How programs rest: for good, until a timer strikes, or until another thread wakes one."""
 _FIRST_GLANCE, _GLANCE, _PAUSE = 0.001, 0.03, 1.0
 
 
@@ -54,10 +61,14 @@ class WatchedRun(Protocol):
 
 @dataclass(slots=True)
 class _Look:
-    """Hubs at rest, with the number of turns that each has taken; ``timed`` if one has timers."""
+    """Hubs at rest, with the number of turns that each has taken.
+
+    ``timed`` if one has timers, ``waits`` if one waits for another thread.
+    """
 
     turns: dict[Hub, int] = field(default_factory=dict)
     timed: bool = False
+    waits: bool = False
 
 
 class _Over:
@@ -187,7 +198,10 @@ class IdleDetection:
         if self._run.over:
             return
         if still is not None:
-            self._hand_over(final=still == "quiet" and not self.timers)
+            self._hand_over(
+                final=still == "quiet" and not self.timers,
+                waits=still == "waits" and not self.timers,
+            )
         elif self._forced_at == self._moves:
             # Nothing has moved since the blocked threads were given up on. They might still go
             # on, so this is not final: the world may hand over, but not end the run yet.
@@ -212,7 +226,7 @@ class IdleDetection:
         """True if the I/O loop has something to run, which may never end."""
         return bool(getattr(io_thread().loop, "_ready", None))
 
-    def _still(self) -> Rest | None:
+    def _still(self) -> Stillness | None:
         """The way in which all programs rest; ``None`` if one may go on.
 
         They are looked at twice, as one may wake another and rest in between. A hub that was woken
@@ -224,7 +238,9 @@ class IdleDetection:
         now = self._resting() if before is not None else None
         if before is None or now is None or not now.turns.items() <= before.turns.items():
             return None
-        return "timed" if before.timed or now.timed else "quiet"
+        if before.timed or now.timed:
+            return "timed"
+        return "waits" if before.waits or now.waits else "quiet"
 
     def _resting(self) -> _Look | None:
         """A look at all hubs, ``None`` if one does not rest."""
@@ -242,18 +258,19 @@ class IdleDetection:
                 self._awake = hub
                 return None
             look.timed = look.timed or rest == "timed"
+            look.waits = look.waits or rest == "waits"
             look.turns[hub] = hub.turns
         self._awake = None
         return look
 
-    def _rest_of(self, hub: Hub) -> Rest | None:
+    def _rest_of(self, hub: Hub) -> Stillness | None:
         """The rest of *hub*; a thread that is in a loop, or waits for work or others, rests too."""
-        rest = hub.rest()
+        rest: Stillness | None = hub.rest()
         if rest is not None or hub.loop is not None:
             return rest
         if self._in_loop(hub.thread) or self._waits_for_work(hub.thread):
             return "quiet"
-        return "timed" if self._waits_for_others(hub.thread) else None
+        return "waits" if self._waits_for_others(hub.thread) else None
 
     def _in_loop(self, thread: threading.Thread) -> bool:
         return any(loop.thread is thread and loop.runs() for loop in tuple(self._hubs))
@@ -267,7 +284,7 @@ class IdleDetection:
     def _waits_for_others(self, thread: threading.Thread) -> bool:
         """True if *thread* waits for another thread, and all others are known to rest or to wait.
 
-        A thread that Python does not know of may still wake it: so this is never final.
+        A thread that Python does not know of may still wake it: it gets ``FOREIGN_S`` seconds.
         """
         return waits_for_another(thread) and not self._strangers() and self._loops_poll()
 
@@ -331,7 +348,8 @@ class IdleDetection:
     def _busy(self) -> list[threading.Thread]:
         return [hub.thread for hub in tuple(self._hubs) if not self._rest_of(hub)]
 
-    def _hand_over(self, final: bool) -> None:
+    def _hand_over(self, final: bool, waits: bool = False) -> None:
+        """Have the world hand something over; where all wait for others, it is final in time."""
         self._forced_at = -1  # what is handed over now moves somebody: all are waited for again
         try:
             released = self._idle(final)
@@ -341,6 +359,10 @@ class IdleDetection:
         if released:
             self._moves += 1
             self._again()
+        elif waits and self._idleness.seconds() >= FOREIGN_S:
+            self._hand_over(final=True)
+        elif waits:
+            self._look_in(_GLANCE)
         elif not final:
             self._look_after_timers()
 
@@ -350,9 +372,12 @@ class IdleDetection:
         What it moves may end, or wait for something else, without a word to appl. Then nobody
         else would ask for the look that finds all programs quiet.
         """
-        if self._timer_look is not None:
-            self._timer_look.cancel()
         due = min((hub.next_timer() for hub in tuple(self._hubs)), default=math.inf)
         if due < math.inf:
-            wait = min(max(due, _GLANCE), _PAUSE)  # no timer keeps a run that is over for long
-            self._timer_look = io_thread().loop.call_later(wait, self.soon)
+            self._look_in(min(max(due, _GLANCE), _PAUSE))  # a run that is over is not kept long
+
+    def _look_in(self, seconds: float) -> None:
+        """Look again in so many seconds, and not at the time that was meant before."""
+        if self._timer_look is not None:
+            self._timer_look.cancel()
+        self._timer_look = io_thread().loop.call_later(seconds, self.soon)

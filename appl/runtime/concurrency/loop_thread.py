@@ -31,11 +31,12 @@ from typing import Protocol
 
 from appl import threads
 from appl.shield import Shield
+from appl.threads import process_lock
 
 TICK = FAST_S = 0.002
 _MOST_ROUNDS = 100
 _HELPERS = 8
-_START = threading.Lock()
+_START = process_lock()
 
 
 class Sleeper(Protocol):

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from appl.runtime.concurrency.fiber import hub_here, run_on
 from appl.runtime.event import Observed
-from appl.runtime.frame import Frame
+from appl.runtime.frame import FRAME, Frame
 from appl.runtime.world import LOOP_LIMIT, LOOP_TIMER, Moment
 
 _WAKES_LIMITED = ("_release_waiter", "_on_timeout")
@@ -87,6 +87,43 @@ class ScopedTimer(asyncio.TimerHandle):
             if not self._struck:
                 self._frame.run.outside.leave(self._at)
         super().cancel()
+
+
+class _LoopOfAdopted:
+    """The loop as the handle of an adopted timer sees it: who cancels the handle cancels it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, timer: ScopedTimer) -> None:
+        self._loop: Any = loop
+        self._timer = timer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        self._timer.cancel()
+        self._loop._timer_handle_cancelled(handle)
+
+
+def adopt(loop: asyncio.AbstractEventLoop, set_live: Callable[..., asyncio.TimerHandle]) -> None:
+    """Make the timers of *loop* that were set inside runs before their first call moments of them.
+
+    Earlier the loop was nobody's; timers of no run, as a server's own, stay the loop's. Who has set
+    one holds its handle: that does nothing any more when its time is up.
+    """
+    inside: Any = loop
+    due = [handle for handle in inside._ready if isinstance(handle, asyncio.TimerHandle)]
+    handles: list[Any] = [*due, *sorted(inside._scheduled, key=lambda handle: handle.when())]
+    for handle in handles:
+        frame = None if handle.cancelled() else handle._context.get(FRAME)
+        if frame is None or frame.run.closed or frame.run.outside.forgets:
+            continue
+        about = handle.when(), handle._callback, handle._args, loop, handle._context
+        handle._callback, handle._args = _nothing, ()
+        handle._loop = _LoopOfAdopted(loop, ScopedTimer(*about, set_live, frame))
+
+
+def _nothing() -> None:
+    """Do nothing: the timer strikes elsewhere."""
 
 
 def _kind_of(callback: object) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from appl.runtime.answers.answer import Answer
 from appl.runtime.concurrency.loop_thread import io_thread
+from appl.threads import process_lock
 
 if TYPE_CHECKING:
     from appl.prompt import Lazy
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from appl.prompt.provider_fields import ProviderFields
     from appl.prompt.voice import Voice
 
-_LOCK = threading.Lock()
+_LOCK = process_lock()
 
 
 class Stop(BaseException):

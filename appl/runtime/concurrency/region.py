@@ -20,9 +20,10 @@ from appl.runtime.concurrency.promise import Error, Promise, Stop, Value
 from appl.runtime.concurrency.task import Task
 from appl.runtime.concurrency.unread_calls import unheld_by_others
 from appl.runtime.frame import FRAME, Frame, owed
+from appl.threads import process_lock
 
 _PRUNE = 256
-_ENTERING = threading.Lock()  # several threads may enter blocks of one frame, that of the run
+_ENTERING = process_lock()  # several threads may enter blocks of one frame, that of the run
 _ENDING = (Stop, KeyboardInterrupt, SystemExit)
 """The errors that end a program: all that it started is cancelled."""
 

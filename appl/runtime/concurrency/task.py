@@ -6,6 +6,7 @@ Invariant: a task's address, prompt and place in program order are fixed when it
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections import deque
@@ -280,10 +281,15 @@ class _Workers:
     """Worker threads for plain functions; those that wait in appl do not count."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threads.process_lock()
         self._jobs: deque[Callable[[], None]] = deque()
         self._running = 0
         self._may_ask = False
+
+    def in_child(self) -> None:
+        """Forget the workers and jobs of the parent in a forked child."""
+        self._jobs.clear()
+        self._running = 0
 
     def start(self, job: Callable[[], None]) -> None:
         """Run *job* on a thread, now or when one is free."""
@@ -325,3 +331,4 @@ class _Workers:
 
 
 _workers = _Workers()
+os.register_at_fork(after_in_child=_workers.in_child)

@@ -34,6 +34,8 @@ class ScopedTasks:
         self._call_at: Any = None
         with suppress(AttributeError):  # a loop that is not written in Python
             self._call_at, loop.call_at = loop.call_at, self._timer  # type: ignore[method-assign]
+            if _has_timers(loop):
+                late_import("appl.runtime.concurrency.loop_timers").adopt(loop, self._call_at)
 
     def restore(self) -> None:
         """Put the loop's own factory back."""
@@ -72,6 +74,12 @@ class ScopedTasks:
         if self._before is not None:
             return self._before(loop, coro, **kwargs)
         return asyncio.Task(coro, loop=loop, **kwargs)
+
+
+def _has_timers(loop: asyncio.AbstractEventLoop) -> bool:
+    """True if *loop* has timers, also if one is due and about to run."""
+    due = (isinstance(handle, asyncio.TimerHandle) for handle in getattr(loop, "_ready", ()))
+    return bool(getattr(loop, "_scheduled", ())) or any(due)
 
 
 async def _value_of(future: Any) -> object:

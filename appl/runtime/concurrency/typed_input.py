@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import contextlib
+import os
 import select
 import signal
 import socket
@@ -32,6 +33,15 @@ _SLICE_S = 0.1
 _input = builtins.input
 _asking = Lock("standard input")
 """Held by the worker that asks: one question after the other."""
+
+
+def _forget() -> None:
+    """In a forked child the parent's workers ask nothing."""
+    global _asking
+    _asking = Lock("standard input")
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def typed(prompt: object = "", /) -> str:

@@ -7,7 +7,6 @@ state is forgotten with its function, with its object, or with the run.
 from __future__ import annotations
 
 import sys
-import threading
 import weakref
 from collections.abc import Iterable
 from typing import Protocol
@@ -17,8 +16,9 @@ from appl.prompt import Prompt
 from appl.runtime.concurrency.fiber import Strand, arrive, strand_here, wait
 from appl.runtime.concurrency.promise import Promise, Value
 from appl.runtime.frame import PromptWriter
+from appl.threads import process_lock
 
-_LOCK = threading.Lock()
+_LOCK = process_lock()
 _SWEEP = 64
 _OURS = 2  # the references that a sweep itself sees: the table's, and getrefcount's argument
 

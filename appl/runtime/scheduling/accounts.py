@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from appl.errors import BudgetExceeded
 from appl.price import limit_of
@@ -51,6 +52,8 @@ class Account:
     """
 
     __slots__ = ("_spent", "around", "is_block", "limits", "reserved", "unpriced")
+    poll_s: ClassVar[float | None] = None
+    """The seconds between two looks of calls that wait, where others give back without a word."""
 
     def __init__(
         self, allowance: Allowance, around: Account | None = None, *, is_block: bool = False
@@ -103,6 +106,10 @@ class Account:
                 raise _exceeded(name, limit, spent, reserved, asked)
             room = room and spent + reserved + asked <= limit
         return room
+
+    def held(self) -> AbstractContextManager[None]:
+        """A block in which nobody else reserves: here nobody else does."""
+        return nullcontext()
 
     def book(self, spent: Amounts, reserved: Amounts) -> None:
         """Add to what is spent and to what is reserved; either may be negative."""
@@ -164,6 +171,7 @@ class BudgetLedger:
 
     def __init__(self) -> None:
         self._queues: dict[Account, deque[_Waiting]] = {}  # by the outermost account
+        self._polled: set[Account] = set()
         self.late: Account | None = None
 
     def allow(self, account: Account, allowance: Allowance) -> None:
@@ -188,9 +196,7 @@ class BudgetLedger:
         accounts = account.levels()
         # Not past a queue, even where it would fit: small calls that come later would take each
         # bit of room as it becomes free, and a large one would wait for ever.
-        if accounts[-1] not in self._queues and _fit(accounts, worst):
-            _reserve(accounts, worst)
-        else:
+        if accounts[-1] in self._queues or not _reserved(accounts, worst):
             await self._wait(accounts, worst)
         return Reservation(accounts, worst, self)
 
@@ -198,11 +204,10 @@ class BudgetLedger:
         """Reserve now, or not at all."""
         accounts = account.levels()
         try:
-            if accounts[-1] in self._queues or not _fit(accounts, worst):
+            if accounts[-1] in self._queues or not _reserved(accounts, worst):
                 return None
         except BudgetExceeded:
             return None
-        _reserve(accounts, worst)
         return Reservation(accounts, worst, self)
 
     async def _wait(self, accounts: list[Account], worst: Amounts) -> None:
@@ -211,6 +216,8 @@ class BudgetLedger:
         self._queues.setdefault(outermost, deque()).append(_Waiting(accounts, worst, turn))
         # Those before it may wait for accounts that are not its own: then it has room at once.
         self.look(outermost)
+        if outermost.poll_s is not None:
+            self._look_later(outermost, outermost.poll_s)
         try:
             await turn
         except asyncio.CancelledError:
@@ -221,6 +228,18 @@ class BudgetLedger:
             else:
                 self.look(outermost)
             raise
+
+    def _look_later(self, outermost: Account, seconds: float) -> None:
+        """Look again and again, as long as somebody waits: other processes give back, too."""
+        if outermost in self._queues and outermost not in self._polled:
+            self._polled.add(outermost)
+
+            def look() -> None:
+                self._polled.discard(outermost)
+                self.look(outermost)
+                self._look_later(outermost, seconds)
+
+            asyncio.get_running_loop().call_later(seconds, look)
 
     def look(self, account: Account) -> None:
         """Let in the calls that have room now; one that has none holds up those of its account.
@@ -246,18 +265,17 @@ class BudgetLedger:
     def _try(self, waiting: _Waiting, blocked: set[Account], left: deque[_Waiting]) -> None:
         accounts, worst, turn = waiting
         try:
-            room = _fit(accounts, worst)
+            # Here, not when the task runs: until then others would find the same room free.
+            if blocked.isdisjoint(accounts) and _reserved(accounts, worst):
+                turn.set_result(None)
+                return
+            full = [account for account in accounts if not account.fits(worst)]
         except BudgetExceeded as error:
             turn.set_exception(error)
             return
-        if room and blocked.isdisjoint(accounts):
-            # Here, not when the task runs: until then others would find the same room free.
-            _reserve(accounts, worst)
-            turn.set_result(None)
-            return
         # Only the accounts that are full are blocked. A call of another block of the program, with
         # a budget of its own, may go past this one.
-        blocked.update(account for account in accounts if not account.fits(worst))
+        blocked.update(full)
         left.append(waiting)
 
 
@@ -265,6 +283,10 @@ def _fit(accounts: list[Account], worst: Amounts) -> bool:
     return all([account.fits(worst) for account in accounts])  # all raise before one says no
 
 
-def _reserve(accounts: list[Account], worst: Amounts) -> None:
-    for account in accounts:
-        account.book(_NONE, worst)
+def _reserved(accounts: list[Account], worst: Amounts) -> bool:
+    """Reserve *worst* if it fits now. Raises ``BudgetExceeded`` if it never can."""
+    with accounts[-1].held():
+        room = _fit(accounts, worst)
+        for account in accounts if room else ():
+            account.book(_NONE, worst)
+    return room

@@ -7,7 +7,6 @@ end in its turn, and the function does not run.
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from asyncio import _get_running_loop
 from collections.abc import Callable
@@ -25,10 +24,11 @@ from appl.runtime.concurrency.task import Task, at_home, context_for
 from appl.runtime.event import Delivered, ToolEnded, ToolStarted
 from appl.runtime.frame import Frame
 from appl.runtime.world import Moment, ToolRequest
+from appl.threads import process_lock
 
 THROUGH = (TraceError, DeadlockError, RunClosed, CallCancelled)
 """Errors of the runtime itself: they are not the result of the function."""
-ENDING = threading.Lock()
+ENDING = process_lock()
 
 
 class EffectTask(Task):

@@ -107,10 +107,22 @@ class Fuzzer(Sequencer):
         self._attempts = 0
         self.changed: dict[str, str] = {}
         self.unknown: list[str] = []
+        self._where = ""
 
-    def for_inner(self, trace: Trace) -> Fuzzer:
-        """The world of a run of its own inside of this one, which *trace* records."""
-        return Fuzzer(trace, Plan(self.plan.seed), self._advance)
+    def for_inner(self, trace: Trace, address: str) -> Fuzzer:
+        """The world of a run of its own that begins at *address*, which *trace* records.
+
+        What is found there is noted here.
+        """
+        inner = Fuzzer(trace, Plan(self.plan.seed), self._advance)
+        inner.changed, inner.unknown = self.changed, self.unknown
+        inner._where = f"{self._where} in the run of its own at {address or '/'}"
+        return inner
+
+    def never_recorded(self, address: str) -> NoAnswer:
+        """The error about a run of its own at *address* that is only there in this order."""
+        self.unknown.append(address)
+        return NoAnswer(f"{address}: a run of its own was not recorded")
 
     async def aclose(self) -> None:
         """Nothing is held."""
@@ -163,7 +175,7 @@ class Fuzzer(Sequencer):
         charge(self.programs, call, found)
         here = self.trace.by_address.get(call.address)
         if here is None or not answers(self.trace, here, call.request):
-            self.changed.setdefault(call.address, str(self.diverged(call)))
+            self.changed.setdefault(call.address + self._where, str(self.diverged(call)))
 
     def stands(self, address: str) -> bool:
         """A call is cancelled when its program does so, whatever was recorded."""

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 from appl.backend import Request
 from appl.errors import DivergenceError, ReplayStuck, UnusedRecords, WorkerLost
 from appl.runtime.event import CallDispatched
-from appl.runtime.world import AMOUNTS, PERHAPS, Moment, Nobody, ToolRequest
+from appl.runtime.world import (
+    AMOUNTS,
+    LOOP_LIMIT,
+    LOOP_TIMER,
+    PERHAPS,
+    Moment,
+    Nobody,
+    ToolRequest,
+)
 from appl.tracing.format.record import profile_from
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Trace
@@ -45,6 +53,7 @@ class Replayer(Sequencer):
     def __init__(self, trace: Trace | str | os.PathLike[str]) -> None:
         super().__init__(trace)
         self._stuck: ReplayStuck | None = None
+        self._never: dict[Moment, Expectation] = {}  # timers of loops that did not strike then
 
     # -- the world
 
@@ -84,7 +93,23 @@ class Replayer(Sequencer):
         self._stuck = ReplayStuck(explain.stuck(self.trace, moments, self._missing()))
         for one in waiting:
             self.refuse(one, self._stuck)
+        for moment in tuple(self._never):
+            self._times(moment)
         return True
+
+    def _times(self, moment: Moment) -> None:
+        """Have a timer that did not strike then run, after the record has ended.
+
+        A program that has lost its answers may wait for nothing else, and would not end.
+        """
+        timer = self._never.pop(moment, None)  # by whoever comes first, of two threads
+        if timer is not None:
+            self.begin(timer)
+
+    def leave(self, moment: Moment) -> None:
+        """Nobody waits for *moment* any more."""
+        self._never.pop(moment, None)
+        super().leave(moment)
 
     # -- what is recorded of a moment
 
@@ -130,6 +155,10 @@ class Replayer(Sequencer):
             self.programs.emit(CallDispatched(address, 1, time.monotonic_ns()))
         elif expected.tool is not None:
             self.skip(address)
+        if verdict is None and expected.moment.kind in (LOOP_LIMIT, LOOP_TIMER):
+            self._never[expected.moment] = expected
+            if self._stuck is not None:
+                self._times(expected.moment)
         super()._apply(verdict, expected)
 
     # -- the end

@@ -1,0 +1,183 @@
+"""Random programs with steps in other processes: who pays is counted at the backend, wherever it is.
+
+A child has the settings of the command, and no keys. While a record or a test's backend answers its
+parent it may ask nobody; what the run was told through ``appl.observe`` is repeated without it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from tests.cli.conftest import Project, Result
+
+from .conftest import Bill
+from .paying import answers
+from .programs import PROCESSES, VARYING, Program
+
+LONG = 40
+REFUSED = "was started by a program that"
+IN_A_TEST = """\
+import sys
+from pathlib import Path
+from appl.session import replayed
+from appl.testing import Echo, running
+from appl.tracing import Trace, tape
+from {module} import main
+
+if __name__ == "__main__":  # a spawned process imports this file
+    if sys.argv[1] == "running":
+        with running(Echo()):
+            main()
+    else:
+        saved = Path("{module}.jsonl")
+        tape.save(Trace.open(Path(sys.argv[2])), saved)
+        with replayed(saved):
+            main()
+"""
+
+
+class Parent:
+    """The program of one seed, with processes of these kinds: what is wrong."""
+
+    def __init__(self, seed: int, kinds: tuple[str, ...], observed: bool, project: Project) -> None:
+        self.program = Program(seed, (*VARYING, "own", "settings"), kinds, observed)
+        self.project, self.module = project, f"parent_{seed}_{int(observed)}"
+        self.name, self.faults = f"{seed} {kinds} {observed}", list[str]()
+        project.write(f"{self.module}.py", self.program.source)
+        project.write(f"test_{self.module}.py", IN_A_TEST.format(module=self.module))
+
+    def expect(self, what: str, is_so: bool, found: object = "") -> None:
+        """Note that *what* is not so."""
+        if not is_so:
+            self.faults.append(f"{self.name} {what}: {found}")
+
+    def judge(self, ways: int) -> list[str]:
+        """The faults of the program; *ways* bounds how many repetitions are tried."""
+        before = len(answers())
+        done = self._appl("run", f"{self.module}.py:main", "--model", "the-model", "--json")
+        self.expect("run", done.code == 0, done.err[-2000:])
+        if done.code:
+            return self.faults
+        paid = answers()[before:]
+        self.paid, self.count = before + len(paid), len(paid)
+        self.expect("a process paid", len({each.process for each in paid}) > 1)
+        self.expect("model", {each.model for each in paid} == {"the-model"}, paid)
+        self.value = done.data["value"]
+        repetitions: list[Callable[[], None]] = [
+            self.replay, self.dry_run, self.as_a_tape, self.in_a_test, self.keeps_to_a_budget,
+        ]  # fmt: skip
+        random.Random(self.name).shuffle(repetitions)
+        for repeat in repetitions[:ways]:
+            repeat()
+        return self.faults
+
+    def keeps_to_a_budget(self) -> None:
+        """With a budget of half of its answers, no more are paid by all processes together."""
+        before, most = len(answers()), self.count // 2 + 1
+        words = ("run", "--fresh", "--budget", f"calls={most}", f"{self.module}.py:main")
+        self._appl(*words, "--model", "the-model", "--json")
+        paid = answers()[before:]
+        self.expect("paid beyond the budget", len(paid) <= most, paid)
+        self.paid += len(paid)
+
+    def replay(self) -> None:
+        """A replay gives the value if it was told what the processes returned, else refuses."""
+        self._repeated("replay", self._appl("trace", "replay", self.trace, "--json"), True)
+
+    def dry_run(self) -> None:
+        """A dry run asks nobody, and says so or why it ended."""
+        done = self._appl("trace", "rerun", self.trace, "--dry-run", "--json")
+        self._unpaid("dry run")
+        self.expect("dry run", not done.data["asked"], done.data["asked"])
+        if not self.program.is_observed:
+            self.expect("words of the dry run", REFUSED in done.out + done.err, done.out)
+
+    def as_a_tape(self) -> None:
+        """A tape is a record as another."""
+        path = f".appl/runs/{self.trace}.trace"
+        done = self.project.python(f"test_{self.module}.py", "tape", path, cold=True)
+        self._repeated("tape", done, False)
+
+    def in_a_test(self) -> None:
+        """Processes do not have the backend of a test, and may ask no other one."""
+        done = self.project.python(f"test_{self.module}.py", "running", cold=True)
+        self._unpaid("a test")
+        self.expect("words in a test", REFUSED in done.err, done.err)
+
+    def _repeated(self, what: str, done: Result, has_value: bool) -> None:
+        self._unpaid(what)
+        if not self.program.is_observed:
+            is_refused = done.code != 0 and REFUSED in done.err
+            self.expect(f"words of the {what}", is_refused, done.err)
+        else:
+            self.expect(what, done.code == 0, done.err)
+            if has_value and done.code == 0:
+                self.expect(f"value of the {what}", done.data["value"] == self.value)
+
+    def _unpaid(self, what: str) -> None:
+        """*what* has paid nothing since the program was recorded."""
+        paid = answers()[self.paid :]
+        self.expect(f"paid by {what}", not paid, paid)
+
+    @property
+    def trace(self) -> str:
+        """The name of the parent's trace."""
+        return next(path.stem for path in self.project.traces if f"-{self.module}-" in path.name)
+
+    def _appl(self, *words: str) -> Result:
+        return self.project.python("-m", "appl", *words, cold=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_observed"), [("subprocess", False), ("fork", True), ("forkserver", True)]
+)
+def test_processes_ask_nobody_while_their_parent_is_answered(
+    project: Project, bill: Bill, kind: str, is_observed: bool
+) -> None:
+    assert Parent(PROCESSES.index(kind), (kind,), is_observed, project).judge(ways=1) == []
+
+
+@pytest.mark.long
+def test_many_more_with_processes(project: Project, bill: Bill) -> None:
+    faults = []
+    for seed in range(10_000, 10_000 + LONG):
+        kinds = tuple(random.Random(seed).choices(PROCESSES, k=2))
+        faults += Parent(seed, kinds, seed % 2 == 0, project).judge(ways=5)
+    assert faults == []
+
+
+KEYS = """\
+import os
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import appl
+from tests.nested.programs import ask
+
+appl.init(backends={"mine": {"type": "openai", "api_key": "secret-key-" + "of-mine"}})
+
+def seen(_=None):
+    return [name for name, value in os.environ.items() if "secret-key-of-mine" in value]
+
+def main():
+    str(ask("open the run"))
+    found = [seen()]
+    for kind in ("spawn", "fork", "forkserver"):
+        with ProcessPoolExecutor(1, get_context(kind)) as pool:
+            found.append(pool.submit(seen).result())
+    code = "import keys; print(len(keys.seen()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    return [*found, done.stdout.strip()]
+"""
+
+
+def test_a_process_gets_no_key_of_the_settings(project: Project, bill: Bill) -> None:
+    project.write("keys.py", KEYS)
+    done = project.python("-m", "appl", "run", "keys.py:main", "--json", cold=True)
+    assert done.code == 0, done.err
+    assert done.data["value"] == [[], [], [], [], "0"]
