@@ -11,7 +11,6 @@ import fcntl
 import os
 import pty
 import select
-import signal
 import struct
 import subprocess
 import termios
@@ -25,6 +24,8 @@ import pyte
 ROOT = Path(__file__).parents[2]
 COLUMNS, ROWS = 100, 16
 LONGEST_S = 60.0
+CTRL_C = b"\x03"
+"""The key, which the terminal makes a SIGINT of for the process group in its foreground."""
 Cell = tuple[str, str, str, bool]
 """A character with its colours, and whether it is bold."""
 
@@ -102,6 +103,7 @@ class Screen:
         """
         ours, its = pty.openpty()
         fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        _keep_output_at_ctrl_c(its)
         out, err = (its if name in only else subprocess.DEVNULL for name in ("out", "err"))
         process = subprocess.Popen(
             [str(word) for word in words],
@@ -110,7 +112,7 @@ class Screen:
         )  # fmt: skip
         os.close(its)
         try:
-            raw = _watched(process, ours, list(typing), ctrl_c_after, ctrl_c_on)
+            raw = _watched(ours, list(typing), ctrl_c_after, ctrl_c_on)
             code = process.wait(LONGEST_S)
         finally:
             process.kill()
@@ -119,8 +121,14 @@ class Screen:
         return Shown(code, cells_of(raw), raw)
 
 
+def _keep_output_at_ctrl_c(terminal: int) -> None:
+    """Have *terminal* keep at Ctrl-C what was written before, however fast we read."""
+    attributes = termios.tcgetattr(terminal)
+    attributes[3] |= termios.NOFLSH
+    termios.tcsetattr(terminal, termios.TCSANOW, attributes)
+
+
 def _watched(
-    process: subprocess.Popen[bytes],
     ours: int,
     typing: list[Typing],
     ctrl_c_after: int | None,
@@ -130,16 +138,14 @@ def _watched(
     raw, seen, end = b"", 0, time.monotonic() + LONGEST_S
     while True:
         if ctrl_c_after is not None and len(raw) >= ctrl_c_after:
-            process.send_signal(signal.SIGINT)
+            os.write(ours, CTRL_C)
             ctrl_c_after = None
         if ctrl_c_on is not None and ctrl_c_on in raw:
-            process.send_signal(signal.SIGINT)
+            os.write(ours, CTRL_C)
             ctrl_c_on = None
         if typing and (at := raw.find(typing[0].after.encode(), seen)) >= 0:
             seen, act = at + len(typing[0].after), typing.pop(0)
-            if act.ctrl_c:
-                process.send_signal(signal.SIGINT)
-            os.write(ours, act.text.encode())
+            os.write(ours, CTRL_C if act.ctrl_c else act.text.encode())
         left = end - time.monotonic()
         assert left > 0 and select.select([ours], [], [], left)[0], f"it hangs after {raw!r}"
         try:
