@@ -24,6 +24,7 @@ from appl.session.deferred_close import at_exit, join_users_threads
 from appl.session.isolation import exported
 from appl.session.notebook import kernel_shell
 from appl.session.session import Session, tell
+from appl.tracing.recording.writer import sync_before_exit
 
 if TYPE_CHECKING:
     from appl.runtime.run import Run
@@ -210,7 +211,7 @@ def _close_process() -> None:
 
 def _close_broken_off() -> None:
     """Close the run as interrupted if its end was broken off before it could begin."""
-    if _process is not None and not _process.run.over:
+    if _process is not None and not _process.closed:
         _finish(_process, KeyboardInterrupt())
         _tell_next(_process.resume_line())
 
@@ -242,6 +243,8 @@ def _finish(session: Session, failed: BaseException | None) -> None:
         session.run.finish(failed)
     finally:
         session.close()
+    # Here a Ctrl-C still ends the program; Python ignores one that comes in its own last steps.
+    sync_before_exit()
 
 
 def _unhandled() -> BaseException | None:

@@ -11,6 +11,7 @@ but only when its run is closed.
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
@@ -51,13 +52,32 @@ def _cover() -> None:
 
     def asked(number: int, frame: FrameType | None) -> None:
         theirs(number, frame)
-        # The server raises the signal for the main thread alone. It stays pending there, the server
-        # returns, and the end of the main thread closes the run. A further SIGTERM from outside
-        # reaches another thread, and has its effect. From here on, a child that the main thread
-        # starts does not get the signal either; the server is about to end, so there are few.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        _hold_back()
 
     signal.signal(signal.SIGTERM, asked)
+    if _was_called(theirs):
+        _hold_back()
+
+
+def _was_called(theirs: Any) -> bool:
+    """True if the signal came before the main thread was reached.
+
+    What other threads have it do is done where Python looks for signals: in *theirs*, too.
+    """
+    if getattr(getattr(theirs, "__self__", None), "should_exit", False):
+        return True
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code is not getattr(theirs, "__code__", None):
+        frame = frame.f_back
+    return frame is not None
+
+
+def _hold_back() -> None:
+    # The server raises the signal for the main thread alone. It stays pending there, the server
+    # returns, and the end of the main thread closes the run. A further SIGTERM from outside reaches
+    # another thread, and has its effect. A child that the main thread starts from here on does not
+    # get the signal either; the server is about to end, so there are few.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 
 
 def _on_main_thread(action: Callable[[], None]) -> None:
