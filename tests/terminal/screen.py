@@ -96,10 +96,12 @@ class Screen:
         ctrl_c_after: int | None = None,
         ctrl_c_on: bytes | None = None,
         only: str = "out err",
+        own: bool = False,
     ) -> Shown:
         """Run a command; Ctrl-C comes when *ctrl_c_after* bytes were shown, or *ctrl_c_on* was.
 
-        Of its outputs those in *only* are the terminal; the others go nowhere.
+        Of its outputs those in *only* are the terminal; the others go nowhere. With *own* the
+        terminal is that of the command itself, else of the program that a warm one runs.
         """
         ours, its = pty.openpty()
         fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
@@ -108,7 +110,7 @@ class Screen:
         process = subprocess.Popen(
             [str(word) for word in words],
             stdin=its, stdout=out, stderr=err, cwd=self.folder, env=self.environment,
-            start_new_session=True,
+            start_new_session=True, preexec_fn=_take_terminal if own else None,
         )  # fmt: skip
         os.close(its)
         try:
@@ -119,6 +121,10 @@ class Screen:
             process.wait()
             os.close(ours)
         return Shown(code, cells_of(raw), raw)
+
+
+def _take_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def _keep_output_at_ctrl_c(terminal: int) -> None:
