@@ -11,6 +11,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -124,6 +125,8 @@ class Screen:
 
 
 def _take_terminal() -> None:
+    # A shell ignores Ctrl-C for what it starts in the background, and the tests may be that.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
