@@ -52,7 +52,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class ApplError(Exception):
@@ -371,11 +371,13 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
 
 _A_FUTURE = (
     "an answer is a future in plain Python: write str(answer), or answer.result(), or annotate its "
-    "function with the value, as in -> str"
+    "function with the value, as in -> str; in an async def write await answer"
 )
 _ADVICE: tuple[tuple[str, str, str], ...] = (
     ("TypeError", r"\b(Typed)?Generation\b", _A_FUTURE),
-    ("ValidationError", r"\binput_type=Generation\b", _A_FUTURE),  # pydantic, which is not loaded
+    # of pydantic and FastAPI, which need not be loaded
+    ("ValidationError", r"\binput_type=(Generation|Future)\b", _A_FUTURE),
+    ("PydanticSerializationError", r"\bappl\..*\.(Generation|Future)\b", _A_FUTURE),
     (
         "AttributeError",
         r"^'coroutine' object",
@@ -397,7 +399,28 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
 
 def advice(error: BaseException) -> str:
     """The correction for an *error* of code that knows nothing of appl; empty if there is none."""
+    if type(error).__name__ == "ResponseValidationError":
+        return _A_FUTURE if any(map(_is_of_future, _items(error))) else ""
     for kind, pattern, correction in _ADVICE:
         if type(error).__name__ == kind and re.search(pattern, str(error)):
             return correction
     return ""
+
+
+def note_advice(error: BaseException) -> None:
+    """Note the correction on *error*, once."""
+    hint = advice(error)
+    if hint and hint not in getattr(error, "__notes__", ()):
+        error.add_note(hint)
+
+
+def _items(error: BaseException) -> list[object]:
+    """What was wrong in a response of FastAPI, whose text would wait for the answers in it."""
+    errors = getattr(error, "errors", None)
+    found = errors() if callable(errors) else ()
+    return list(found) if isinstance(found, Iterable) else []
+
+
+def _is_of_future(item: object) -> bool:
+    value = item.get("input") if isinstance(item, Mapping) else None
+    return type(value).__name__ in ("Generation", "Future")

@@ -31,7 +31,7 @@ LATE: Final[Mapping[str, LateImport]] = {
     # modules of others
     "concurrent.futures.thread": LateImport(1, "its end at the exit has to come after ours"),
     "ctypes": LateImport(
-        2, "only to stop a thread, or to know the other end of a socket, on some systems"
+        2, "only to stop a thread, or to reach the main one, and to know the other end of a socket"
     ),
     "docstring_parser": LateImport(4, "only tools with a docstring need it"),
     "importlib.metadata": LateImport(
@@ -82,6 +82,7 @@ LATE: Final[Mapping[str, LateImport]] = {
     "appl.session": LateImport(84, _RUN),
     "appl.session.control_server": LateImport(91, _CONTROL),
     "appl.session.notebook": LateImport(86, "only a notebook needs it"),
+    "appl.session.served": LateImport(1, "only a program with uvicorn needs it"),
     "appl.session.web_answers": LateImport(1, "only a program with FastAPI needs it"),
     "appl.session.shared_budget": LateImport(1, "only a program with a budget needs it"),
     "appl.session.span_export": LateImport(

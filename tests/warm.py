@@ -2,7 +2,8 @@
 
 ``warm_python(folder)`` starts one and gives the folder of three programs, ``python``, ``appl`` and
 ``pytest``. They are used as those of an environment are: with arguments, a working folder, an
-environment, streams, signals and an exit code of their own. What a process loads at its start is
+environment, streams, signals and an exit code of their own; a terminal that they get is theirs, and
+Ctrl-C on it reaches their process group. What a process loads at its start is
 there already; whatever else it does, to the end of the interpreter, happens in a process of its own.
 
 A killed one is gone soon, but not at once: what a kill leaves behind is shown by a real process.
@@ -11,6 +12,7 @@ A killed one is gone soon, but not at once: what a kill leaves behind is shown b
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import importlib
 import io
@@ -23,6 +25,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -55,8 +58,15 @@ request = marshal.dumps(({words!r} + sys.argv[1:], os.getcwd(), dict(os.environb
 there.sendmsg([len(request).to_bytes(4, "big")], [(SOL_SOCKET, SCM_RIGHTS, fds)])
 there.sendall(request)
 pid = number()
+
+def pass_on(given, _):
+    try:
+        os.kill(pid, given)
+    except ProcessLookupError:
+        pass  # it has ended, and its code is on the way
+
 for each in passed_on:
-    signal.signal(each, lambda given, _: os.kill(pid, given))
+    signal.signal(each, pass_on)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
 code = number()
 if code < 0:
@@ -173,6 +183,8 @@ def _begun(request: Request, streams: list[int]) -> Callable[[], None]:
     for number, each in enumerate(streams):
         os.dup2(each, number)
     os.closerange(3, 1024)
+    with contextlib.suppress(OSError):  # no terminal, or that of a shell, which passes signals on
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.chdir(folder)
     before = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     os.environb.clear()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
+import threading
 from typing import Any
 
 import click
@@ -73,9 +75,22 @@ def main(argv: list[str] | None = None) -> int:
         if (instruction := os.environ.get("_APPL_COMPLETE")) is not None:
             completion = late_import("appl.cli.completion")
             return int(completion.complete(app, instruction))
-        return invoked(sys.argv[1:] if argv is None else argv)
+        code = invoked(sys.argv[1:] if argv is None else argv)
     except BrokenPipeError:
         return interrupted_stream()
+    if argv is None:
+        _let_ctrl_c_kill()
+    return code
+
+
+def _let_ctrl_c_kill() -> None:
+    """Have Ctrl-C end the process at once, now that everything is done.
+
+    Python would go on with the functions of ``atexit``, and report that one of them was broken off.
+    """
+    others = [thread for thread in threading.enumerate() if not thread.daemon][1:]
+    if not others and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def invoked(words: list[str]) -> int:

@@ -13,7 +13,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -24,9 +23,9 @@ from appl.runtime.concurrency.fiber import rest_if_daemon
 from appl.session.deferred_close import at_exit, join_users_threads
 from appl.session.isolation import BUDGET_ACCOUNT, exported
 from appl.session.notebook import kernel_shell
-from appl.session.served import when_asked_to_end
 from appl.session.session import Session, tell
 from appl.threads import process_lock
+from appl.tracing.recording.writer import sync_before_exit
 
 if TYPE_CHECKING:
     from appl.runtime.run import Run
@@ -62,7 +61,8 @@ def process_session(script: Callable[[], Session] | None = None) -> Session:
             # goes on with the functions of atexit.
             atexit.register(_close_broken_off)
             _forget_in_children()
-            when_asked_to_end(partial(_is_idle, _process), _end_served)
+            if "uvicorn" in sys.modules:
+                late_import("appl.session.served").outlive_server()
         return _process
 
 
@@ -187,21 +187,6 @@ def _forget() -> None:
     settings.settle(None)
 
 
-def _is_idle(session: Session) -> bool:
-    """True if nothing of the run of *session* is under way."""
-    return not session.run.busy and all(each.done for each in session.run.tree.started())
-
-
-def _end_served() -> None:
-    """Close the run of a server that is about to end; a later request would get one of its own."""
-    global _process
-    with _lock:
-        session, _process = _process, None
-    if session is not None:
-        with contextlib.suppress(Exception):  # each failure was its request's
-            _finish(session, None)
-
-
 def _close_process() -> None:
     """Wait for everything; show errors that nobody handled and exit with 1 because of them."""
     session = _process
@@ -226,11 +211,13 @@ def _close_process() -> None:
     else:
         for line in _last_lines(session) if failed is None else ():
             tell(line)
+    if "uvicorn" in sys.modules:
+        late_import("appl.session.served").die_as_asked()
 
 
 def _close_broken_off() -> None:
     """Close the run as interrupted if its end was broken off before it could begin."""
-    if _process is not None and not _process.run.over:
+    if _process is not None and not _process.closed:
         _finish(_process, KeyboardInterrupt())
         _tell_next(_process.resume_line())
 
@@ -262,6 +249,8 @@ def _finish(session: Session, failed: BaseException | None) -> None:
         session.run.finish(failed)
     finally:
         session.close()
+    # Here a Ctrl-C still ends the program; Python ignores one that comes in its own last steps.
+    sync_before_exit()
 
 
 def _unhandled() -> BaseException | None:

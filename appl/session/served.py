@@ -1,50 +1,93 @@
-"""The end of a process's own run in a web server that is asked to end by SIGTERM.
+"""The end of a process's own run in a uvicorn server that SIGTERM ends.
 
-Such a server ends its requests and then kills itself with the same signal: nothing of Python runs
-after that, and the run would seem to have crashed.
+Such a server ends its requests, puts back the handler that was there before its own, and kills
+itself with the same signal. Nothing of Python runs after that, and the run would seem to have
+crashed. Servers that return, or raise ``SystemExit``, need nothing of this.
 
-Invariant: the handler of the server is called as before, and a run with calls under way is not
-closed.
+Invariant: the handler of the server is called as before, and the process still dies of the signal,
+but only when its run is closed.
 """
 
 from __future__ import annotations
 
 import signal
+import sys
 import threading
-import time
 from collections.abc import Callable
 from types import FrameType
+from typing import Any, cast
 
-from appl import threads
+from appl.late import late_import
 
-_TICK_S = 0.01
-_LONGEST_S = 60.0
+_SERVER = "uvicorn."
+_scheduled: list[Any] = []
 
 
-def when_asked_to_end(is_idle: Callable[[], bool], end: Callable[[], None]) -> None:
-    """After a SIGTERM that a handler of the program's own takes, call *end* once *is_idle*.
-
-    Without such a handler the signal ends the process, as always.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return  # Python sets handlers on the main thread alone
-    before = signal.getsignal(signal.SIGTERM)
-    if not callable(before):
+def outlive_server() -> None:
+    """Have the process live on until ``die_as_asked`` where uvicorn would kill it."""
+    if _handler_of_server() is None:
         return
-    theirs = before
+    if threading.current_thread() is threading.main_thread():
+        _cover()
+    else:  # the first call was made in an endpoint that runs in a thread
+        _on_main_thread(_cover)
+
+
+def die_as_asked() -> None:
+    """Die of a SIGTERM that was held back; called on the main thread."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+
+def _handler_of_server() -> Callable[[int, FrameType | None], object] | None:
+    handler = signal.getsignal(signal.SIGTERM)
+    if callable(handler) and str(getattr(handler, "__module__", "")).startswith(_SERVER):
+        return handler
+    return None
+
+
+def _cover() -> None:
+    theirs = _handler_of_server()
+    if theirs is None:
+        return
 
     def asked(number: int, frame: FrameType | None) -> None:
-        # On a thread of its own: closing a run waits, and here the program may stand anywhere.
-        threads.start(lambda: _end(is_idle, end), "appl-ending")
         theirs(number, frame)
+        _hold_back()
 
     signal.signal(signal.SIGTERM, asked)
+    if _was_called(theirs):
+        _hold_back()
 
 
-def _end(is_idle: Callable[[], bool], end: Callable[[], None]) -> None:
-    until = time.monotonic() + _LONGEST_S
-    while time.monotonic() < until:
-        if is_idle():
-            end()
-            return
-        time.sleep(_TICK_S)
+def _was_called(theirs: Any) -> bool:
+    """True if the signal came before the main thread was reached.
+
+    What other threads have it do is done where Python looks for signals: in *theirs*, too.
+    """
+    if getattr(getattr(theirs, "__self__", None), "should_exit", False):
+        return True
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code is not getattr(theirs, "__code__", None):
+        frame = frame.f_back
+    return frame is not None
+
+
+def _hold_back() -> None:
+    # The server raises the signal for the main thread alone. It stays pending there, the server
+    # returns, and the end of the main thread closes the run. A further SIGTERM from outside reaches
+    # another thread, and has its effect. A child that the main thread starts from here on does not
+    # get the signal either; the server is about to end, so there are few.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+
+def _on_main_thread(action: Callable[[], None]) -> None:
+    """Have the main thread, the only one that may set handlers, call *action* soon."""
+    ctypes = late_import("ctypes")
+
+    def called(_: object) -> int:
+        action()
+        return 0
+
+    pending = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(called)
+    _scheduled.append(pending)  # C keeps no reference
+    cast(Any, ctypes.pythonapi.Py_AddPendingCall)(pending, None)

@@ -51,6 +51,7 @@ from appl.session.recording import Recording
 from appl.session.redacting import redaction_of
 from appl.session.scheduling import policy_of, traffic_of
 from appl.session.tool_memory import StoredToolMemory
+from appl.shield import shielded
 from appl.tracing.format.codec import Plain, plain
 from appl.tracing.format.record import profile_data
 
@@ -92,7 +93,7 @@ class Session:
     tally: Tally | None = None
     hints: bool = True
     late: LateBackends | None = None
-    _closed: bool = field(default=False, repr=False)
+    closed: bool = field(default=False, repr=False)
     control_server: ControlServer | None = field(default=None, repr=False)
 
     @property
@@ -150,15 +151,18 @@ class Session:
 
     def close(self) -> None:
         """Close trace and backends after the run has ended."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
-        server, self.control_server = self.control_server, None
-        if server is not None:
-            server.close()
         try:
-            if self.recording is not None:
-                self.recording.close()
+            # A Ctrl-C waits: a trace that is closed in part would seem to be that of a crash. One
+            # that comes before leaves the session open, and whoever handles it closes it.
+            with shielded():
+                self.closed = True
+                if self.control_server is not None:
+                    self.control_server.close()
+                    self.control_server = None
+                if self.recording is not None:
+                    self.recording.close()
             self._store_turns()
         finally:
             late = self._late_made()
@@ -187,8 +191,8 @@ class Session:
 
     def _tell_lost(self) -> None:
         """Report, at the end of a program, much time lost by calls that waited for one another."""
-        if self.entry.kind == "api" or "pytest" in sys.modules:
-            return
+        if self.entry.kind == "api" or "pytest" in sys.modules or "serial" not in vars(self.run):
+            return  # the last one: nothing was noted
         line = self.run.serial.line(time.monotonic() - self.run.began)
         if line:
             self.run.reporter.tell(f"appl: {line}")

@@ -92,7 +92,7 @@ def _failures(page: Path, shell: Shell) -> Iterator[str]:
 
 
 def _console(page: Path, block: Block, shell: Shell) -> Iterator[str]:
-    for command, expected in _commands(block.text):
+    for command, expected in commands(block.text):
         if command.endswith("&"):
             shell.start(command.removesuffix("&"))
             continue
@@ -100,7 +100,7 @@ def _console(page: Path, block: Block, shell: Shell) -> Iterator[str]:
         expected = expected.removeprefix("^C\n")
         done = shell.run(["bash", "-c", command], interrupted)
         printed = done.stdout + done.stderr if expected and "2>&1" in command else done.stdout
-        if expected and not _agrees(expected, printed, block.vary):
+        if expected and not agrees(expected, printed, block.vary):
             yield (
                 f"{page}:{block.line}: `{command}` printed\n{printed}{done.stderr}\n"
                 f"and not\n{expected}"
@@ -109,7 +109,8 @@ def _console(page: Path, block: Block, shell: Shell) -> Iterator[str]:
             yield f"{page}:{block.line}: `{command}` failed\n{printed}{done.stderr}"
 
 
-def _commands(text: str) -> Iterator[tuple[str, str]]:
+def commands(text: str) -> Iterator[tuple[str, str]]:
+    """The commands of a block, each with what it prints."""
     command, expected = "", ""
     for line in text.splitlines():
         if line.startswith("$ "):
@@ -124,7 +125,8 @@ def _commands(text: str) -> Iterator[tuple[str, str]]:
         yield command, expected
 
 
-def _agrees(expected: str, printed: str, vary: bool) -> bool:
+def agrees(expected: str, printed: str, vary: bool) -> bool:
+    """True if *printed* is what a page says; numbers and names of runs may *vary*."""
     lines = "\n".join(line.rstrip() for line in printed.strip().splitlines())
     if vary:
         expected, lines = _alike(expected), _alike(lines)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import linecache
+import logging
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -18,6 +21,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 from fastapi.testclient import TestClient
+from pydantic import BaseModel
 
 import appl
 from appl import AIRole, gen, ppl
@@ -293,3 +297,78 @@ def test_a_handler_that_returns_an_answer_is_told_what_to_write(path: str) -> No
 def test_an_answer_that_was_waited_for_is_encoded() -> None:
     with echoing():
         assert isinstance(TestClient(returning).get("/waited").json()["answer"], str)
+
+
+# -- answers in what a handler with an annotation returns
+
+annotated = FastAPI()
+
+
+class Reply(BaseModel):
+    answer: str
+
+
+@annotated.get("/dict")
+def in_dict() -> dict[str, str]:
+    return {"answer": ask("x")}  # type: ignore[dict-item]
+
+
+@annotated.get("/async")
+async def in_dict_too() -> dict[str, str]:
+    return {"answer": ask("x")}  # type: ignore[dict-item]
+
+
+@annotated.get("/text")
+def text() -> str:
+    return ask("x")
+
+
+@annotated.get("/any")
+def anything() -> dict[str, Any]:
+    return {"answer": ask("x")}
+
+
+@annotated.get("/model")
+def model() -> Reply:
+    return Reply(answer=ask("x"))  # type: ignore[arg-type]
+
+
+@annotated.get("/response-model", response_model=Reply)
+def of_model() -> Any:
+    return {"answer": ask("x")}
+
+
+@annotated.get("/called")
+def called() -> dict[str, str]:
+    return {"answer": appl.call(lambda: "x")}  # type: ignore[dict-item]
+
+
+@annotated.get("/int")
+def other() -> dict[str, int]:
+    return {"answer": "x"}  # type: ignore[dict-item]
+
+
+def logged(path: str) -> str:
+    """What a server's log says of a request that fails."""
+    stream = io.StringIO()
+    log = logging.getLogger("server")
+    handler, log.propagate = logging.StreamHandler(stream), False
+    log.addHandler(handler)
+    with echoing():
+        try:
+            TestClient(annotated).get(path)
+        except Exception as error:
+            log.error("Exception in ASGI application", exc_info=error)
+    log.removeHandler(handler)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "path", ["/dict", "/async", "/text", "/any", "/model", "/response-model", "/called"]
+)
+def test_the_log_says_what_an_annotated_handler_has_to_write(path: str) -> None:
+    assert re.search(r"write str\(answer\).*-> str.*await answer", logged(path))
+
+
+def test_the_log_says_nothing_of_answers_where_there_is_none() -> None:
+    assert "valid integer" in (found := logged("/int")) and "answer is a future" not in found

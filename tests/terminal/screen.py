@@ -25,6 +25,8 @@ import pyte
 ROOT = Path(__file__).parents[2]
 COLUMNS, ROWS = 100, 16
 LONGEST_S = 60.0
+CTRL_C = b"\x03"
+"""The key, which the terminal makes a SIGINT of for the process group in its foreground."""
 Cell = tuple[str, str, str, bool]
 """A character with its colours, and whether it is bold."""
 
@@ -95,22 +97,25 @@ class Screen:
         ctrl_c_after: int | None = None,
         ctrl_c_on: bytes | None = None,
         only: str = "out err",
+        own: bool = False,
     ) -> Shown:
         """Run a command; Ctrl-C comes when *ctrl_c_after* bytes were shown, or *ctrl_c_on* was.
 
-        Of its outputs those in *only* are the terminal; the others go nowhere.
+        Of its outputs those in *only* are the terminal; the others go nowhere. With *own* the
+        terminal is that of the command itself, else of the program that a warm one runs.
         """
         ours, its = pty.openpty()
         fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        _keep_output_at_ctrl_c(its)
         out, err = (its if name in only else subprocess.DEVNULL for name in ("out", "err"))
         process = subprocess.Popen(
             [str(word) for word in words],
             stdin=its, stdout=out, stderr=err, cwd=self.folder, env=self.environment,
-            start_new_session=True,
+            start_new_session=True, preexec_fn=_take_terminal if own else None,
         )  # fmt: skip
         os.close(its)
         try:
-            raw = _watched(process, ours, list(typing), ctrl_c_after, ctrl_c_on)
+            raw = _watched(ours, list(typing), ctrl_c_after, ctrl_c_on)
             code = process.wait(LONGEST_S)
         finally:
             process.kill()
@@ -119,8 +124,20 @@ class Screen:
         return Shown(code, cells_of(raw), raw)
 
 
+def _take_terminal() -> None:
+    # A shell ignores Ctrl-C for what it starts in the background, and the tests may be that.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _keep_output_at_ctrl_c(terminal: int) -> None:
+    """Have *terminal* keep at Ctrl-C what was written before, however fast we read."""
+    attributes = termios.tcgetattr(terminal)
+    attributes[3] |= termios.NOFLSH
+    termios.tcsetattr(terminal, termios.TCSANOW, attributes)
+
+
 def _watched(
-    process: subprocess.Popen[bytes],
     ours: int,
     typing: list[Typing],
     ctrl_c_after: int | None,
@@ -130,16 +147,14 @@ def _watched(
     raw, seen, end = b"", 0, time.monotonic() + LONGEST_S
     while True:
         if ctrl_c_after is not None and len(raw) >= ctrl_c_after:
-            process.send_signal(signal.SIGINT)
+            os.write(ours, CTRL_C)
             ctrl_c_after = None
         if ctrl_c_on is not None and ctrl_c_on in raw:
-            process.send_signal(signal.SIGINT)
+            os.write(ours, CTRL_C)
             ctrl_c_on = None
         if typing and (at := raw.find(typing[0].after.encode(), seen)) >= 0:
             seen, act = at + len(typing[0].after), typing.pop(0)
-            if act.ctrl_c:
-                process.send_signal(signal.SIGINT)
-            os.write(ours, act.text.encode())
+            os.write(ours, CTRL_C if act.ctrl_c else act.text.encode())
         left = end - time.monotonic()
         assert left > 0 and select.select([ours], [], [], left)[0], f"it hangs after {raw!r}"
         try:

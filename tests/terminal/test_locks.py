@@ -23,6 +23,8 @@ from tests.wire.servers import FaultServer
 
 LOG = logging.getLogger("terminal.locks")
 LOCK = threading.RLock()
+SLOW_S = 0.1
+"""An answer that takes longer is received on the I/O thread, never on that of who waits for it."""
 
 
 @ppl
@@ -200,6 +202,7 @@ class Late(Echo):
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         while not Telling.formats.is_set():
             await asyncio.sleep(0.001)
+        await asyncio.sleep(SLOW_S)
         logging.getLogger("client").info("answering")
         return await super().complete(request, emit)
 
@@ -217,6 +220,7 @@ def test_the_error_names_the_lock_and_both_lines() -> None:
         """Takes the lock on the I/O thread before it answers."""
 
         async def complete(self, request: Any, emit: Any = None) -> Any:
+            await asyncio.sleep(SLOW_S)
             with LOCK:
                 return await super().complete(request, emit)
 

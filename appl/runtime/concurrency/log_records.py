@@ -3,6 +3,8 @@
 ``logging.info("%s", answer)`` formats the answer while the handler holds its lock. The I/O thread,
 on which the answer comes, may log a line of its own, and would wait for that lock for ever.
 
+An error that is logged has the note that it would have where Python shows it.
+
 Invariant: a record is that of the factory that was there before, with the same arguments.
 """
 
@@ -13,6 +15,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from appl.errors import note_advice
 from appl.runtime.concurrency.fiber import in_coroutine
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Proxy
@@ -36,6 +39,8 @@ def _record(
     if args or not isinstance(message, str):
         _finish(message)
         _finish(args)
+    if rest and isinstance(rest[0], tuple) and isinstance(rest[0][1], Exception):
+        note_advice(rest[0][1])  # a server logs the errors of its requests
     return _factory(name, level, file, line, message, args, *rest, **more)
 
 

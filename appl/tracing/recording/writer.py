@@ -661,6 +661,14 @@ def _sync_at_exit() -> None:
         atexit.register(_end)
 
 
+def sync_before_exit() -> None:
+    """Sync what was closed so far, and leave nothing of it to the exit of the process."""
+    global _awaits_exit
+    atexit.unregister(_end)
+    _awaits_exit = False
+    sync_closed()
+
+
 def _end() -> None:
     global _ending
     _ending = True  # what is closed from now on is synced at once
