@@ -16,6 +16,8 @@ from typing import Any
 from appl.backend import Emit, Profile, Request, Response, Sample, Usage
 from appl.errors import PromptTooLong
 from appl.prompt import Messages
+from appl.runtime.scheduling.order import CallQueue, Order
+from appl.runtime.scheduling.prefix_order import PrefixOrder
 from appl.runtime.world import Programs
 from appl.testing.clock import VirtualClock
 
@@ -83,6 +85,10 @@ class RadixServer:
         self.computed = self.steps = 0
 
     # -- as a backend
+
+    def order(self, queue: CallQueue) -> Order:
+        """The order that a server with a prefix cache has."""
+        return PrefixOrder(self, queue)
 
     def prompt_tokens(self, request: Request) -> Sequence[int]:
         """A number for each word."""

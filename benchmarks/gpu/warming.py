@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from loads import Server, Texts, _post
-from report import write
-
 from appl.runtime.scheduling.server_times import ServerTimes
 from appl.runtime.scheduling.warming_cost import SharedBeginning, pays
+from loads import Server, Texts, _post
+from report import write
 
 ANSWER, SUFFIX = 16, 24
 GROUPS = [(8, 200), (64, 200), (8, 500), (64, 500), (8, 1000), (32, 1000), (8, 2000), (8, 4000)]

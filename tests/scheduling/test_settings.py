@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from appl.runtime.scheduling.turn_forecast import KindHistory
 
 from appl import gen, ppl
 from appl.backend import Profile
@@ -16,7 +17,6 @@ from appl.errors import ConfigError
 from appl.price import Price
 from appl.runtime.run import Run
 from appl.runtime.scheduling.traffic import Traffic
-from appl.runtime.scheduling.turn_forecast import KindHistory
 from appl.session.scheduling import policy_of, traffic_of
 from appl.testing import Late, Limits, Policy, VirtualClock
 
