@@ -1,17 +1,11 @@
 """Fleets of agents on a simulated server whose cache is smaller than their conversations.
 
 Run: python benchmarks/fleet.py [--seeds 3] [--loads "24 turns, 25%"] [--json FILE]
-     python benchmarks/fleet.py --speeds [--seeds 3] [--loads "25%;40%;80%"]
      python benchmarks/fleet.py --decisions [--agents 10000] [--servers 8]
-     python benchmarks/fleet.py --processes [--seeds 3]
 
 The last tables compare with the better of the numbers of agents, chosen by hindsight for each load;
 the second of them is of programs of many more turns than an unknown one is expected to take.
-``--decisions`` measures the CPU time of the policy alone. ``--processes`` has two processes ask one
-server: with one account of its cache for both (``one``), with a share of it for each by the
-client's own leases (``leases``), and with all of it counted by each (``each all``). The second one
-begins 50 ms after the first, or later where the load says so. ``--speeds`` has servers of other
-speeds: the client's queue measures the speed, or takes it for that of the server below.
+``--decisions`` measures the CPU time of the policy alone. ``--first`` is the first seed.
 
 Agents take turns: a question, an answer, then a gap in which a tool runs. The server is modelled
 after SGLang's: a step computes waiting prompts (up to 8,192 tokens, the longest cached beginning
@@ -19,9 +13,9 @@ first) or one token of every answer; the least recently used ends of conversatio
 an answer that finds no room is taken back. Its constants are those of an 8B model on one H200, and
 give nine measured runs of fixed numbers of agents (contexts up to 30,000 tokens) within 6%.
 
-``first`` and ``recorded`` are the client's own queue (``ConversationQueue``) on a virtual clock,
-with no run before them or with two that were recorded; ``graph`` is the first run of a program
-whose loop says its number of rounds, or their most where agents differ.
+``first`` is the client's own line (``prefix_order/room.py``) on a virtual clock, of a program of
+which nothing is known; ``graph`` that of a program whose loop says its number of rounds, or their
+most where agents differ.
 """
 
 from __future__ import annotations
@@ -653,6 +647,7 @@ def decisions(agents: int, servers: int, calls: int = 20_000) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first", type=int, default=10)
     parser.add_argument("--loads", default="", help="their names, with ; between them")
     parser.add_argument("--arms", default="", help="'first,graph', say: only these")
     parser.add_argument("--decisions", action="store_true")
@@ -660,7 +655,7 @@ def main() -> None:
     parser.add_argument("--servers", type=int, default=8)
     parser.add_argument("--json")
     options = parser.parse_args()
-    seeds = range(10, 10 + options.seeds)
+    seeds = range(options.first, options.first + options.seeds)
     if options.decisions:
         for servers in sorted({1, options.servers}):
             seconds = decisions(options.agents, servers)

@@ -125,6 +125,10 @@ class RadixServer:
         for run in self._runs:
             run.look_soon()
 
+    def flush(self) -> None:
+        """Forget all that was computed, while nobody asks."""
+        self._cache.clear()
+
     async def aclose(self) -> None:
         """Do nothing: it holds no resources."""
 

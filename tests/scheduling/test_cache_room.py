@@ -285,10 +285,11 @@ def test_who_shares_limits_shares_room_and_who_has_another_clock_does_not() -> N
 def test_a_call_that_is_cancelled_while_it_waits_for_room_keeps_nobody_waiting() -> None:
     clock = VirtualClock()
     server = RadixServer(clock, 12 * SEEN)
+    waiting = list[Generation]()
+    clock.at(0.05, lambda: waiting[0].cancel())
     with Run(server, policy=Policy(clock=clock)) as run:
         first = single("one", 9 * SEEN)
-        waiting = [single(f"{at}", 9 * SEEN) for at in range(3)]
-        clock.at(0.05, waiting[0].cancel)
+        waiting += [single(f"{at}", 9 * SEEN) for at in range(3)]
         assert all([str(each) for each in (first, *waiting[1:])])
         assert not list(order_of(run).waiting())
     assert server.computed < 3.1 * 9 * SEEN

@@ -109,12 +109,12 @@ class PrefixOrder:
 
     def add(self, call: Call) -> None:
         """Note that *call* is ready."""
-        if self._asks or self._alone or self._sent_alone or not self._arrivals.is_at_rest:
+        is_first = self._alone is None and self._sent_alone is None and not self._asks
+        if is_first and self._arrivals.is_at_rest:
+            self._alone, self._is_blocked = call, False
+        else:
             self._compare_alone()
             self._arrivals.add(call)
-        else:
-            self._alone = call
-            self._look()
 
     def _compare_alone(self) -> None:
         """Have the call that is alone, or was the latest one, compared with those that come."""
@@ -156,11 +156,9 @@ class PrefixOrder:
             return self._ready.popleft()
         tokens, now = self._caching.cache_tokens, self._clock.now()
         self.room.tokens = inf if tokens is None else tokens
-        ask = self._line.next(now)
-        if ask is None and len(self._line) and not self._reads_graphs:
+        if not self._reads_graphs and self.room.may_be_short():
             self._read_graphs()
-            ask = self._line.next(now)
-        return ask
+        return self._line.next(now)
 
     def over(self, call: Call, since: float) -> None:
         """Note that *call*, which was taken, is over: answered, failed, or gone elsewhere."""
@@ -318,7 +316,7 @@ class PrefixOrder:
             self.room.end(who)
 
     def _read_graphs(self) -> None:
-        """Read from now on how many calls graphs tell of: so many come that room is short."""
+        """Read from now on how many calls graphs tell of: so many may come that room is short."""
         self._reads_graphs = True
         for who in self._conversations.values():
             self._foresee(who)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
+from operator import itemgetter
 from typing import Any
 
 BLOCK = 32
@@ -151,6 +152,10 @@ class Room:
         """The tokens that those inside hold."""
         return BLOCK * len(self.held) + self.tails
 
+    def may_be_short(self) -> bool:
+        """True if those inside may not fit when each takes many more turns than is expected."""
+        return self.used * FIRST_TURNS * FIRST_TURNS > self.tokens
+
     def lapse(self, now: float) -> None:
         """Keep no room for those that have rested for too long *now*."""
         while self.resting:
@@ -190,15 +195,11 @@ class Room:
         most = FULL * self.tokens
         if not self.running or self.used + own <= most:
             return True
-        return (
-            own
-            + sum(
-                each.own
-                for each in self.inside
-                if each.running or (each is not who and _rank(each) < _rank(who))
-            )
-            <= most
-        )
+
+        def goes_before(each: Conversation) -> bool:
+            return each.running > 0 or (each is not who and _rank(each) < _rank(who))
+
+        return own + sum(each.own for each in filter(goes_before, self.inside)) <= most
 
     def enter(self, ask: Ask) -> None:
         """Take room for *ask*, which goes now."""
@@ -296,12 +297,9 @@ class _Queue:
     def __len__(self) -> int:
         return len(self._since)
 
-    def __contains__(self, who: Conversation) -> bool:
-        return who in self._since
-
     def __iter__(self) -> Iterator[Conversation]:
         """All of them, by rank."""
-        ranked = dict.fromkeys(who for _, who in sorted(self._by_rank, key=_key))
+        ranked = dict.fromkeys(who for _, who in sorted(self._by_rank, key=itemgetter(0)))
         return (who for who in ranked if who in self._since)
 
     def add(self, who: Conversation, rank: tuple[float, ...]) -> None:
@@ -469,7 +467,3 @@ class Line:
         room.lines.discard(self)
         room.waiting.pop(self, None)
         room.tell()
-
-
-def _key(entry: tuple[tuple[float, ...], Conversation]) -> tuple[float, ...]:
-    return entry[0]
