@@ -37,6 +37,7 @@ from appl import AIRole, gen, ppl
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.scheduling.prefix_order.room import (
     BLOCK,
+    FIRST_TURNS,
     Ask,
     Conversation,
     Kind,
@@ -451,6 +452,7 @@ class Ours:
             least, most = counts.left(agent.turn + 1, None)
             who.least = agent.turn + 1 + least
             who.most = inf if most is None else agent.turn + 1 + most
+            who.length = min(max(FIRST_TURNS, who.least), who.most)
         added, answer, _ = agent.turns[agent.turn]
         tokens, first = agent.size + added, (number if not agent.turn else 0) << 20
         if agent.turn:

@@ -139,8 +139,7 @@ def test_newcomers_are_let_in_one_by_one_when_they_have_waited_for_long() -> Non
 
 def test_the_shortest_newcomer_goes_first_where_graphs_tell_and_else_the_first() -> None:
     fleet = Fleet(BLOCK * 10)
-    turns = [(0, float("inf")), (20, 20), (0, float("inf")), (2, 2)]
-    agents = [fleet.agent(least=least, most=most) for least, most in turns]
+    agents = [fleet.agent(**known) for known in ({}, {"length": 20}, {}, {"length": 2})]
     for who in agents:
         fleet.ask(who, 8)
     found = []

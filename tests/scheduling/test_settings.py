@@ -81,10 +81,6 @@ def test_what_a_backend_has_of_its_own_holds_for_it_alone(tmp_path: Path) -> Non
     assert shown["limits.concurrency"] == 12 and shown["backends.openai.limits.period"] == 1
 
 
-def test_nothing_is_remembered_of_runs_without_a_trace(tmp_path: Path) -> None:
-    assert policy(tmp_path, "trace = false").turns is None
-
-
 def test_every_part_of_the_policy_has_a_key() -> None:
     """But for the time in which calls are collected, what lies in files, and what is for tests."""
     parts = {each.name for each in fields(Policy)} - {*TABLE_NAMES, PRICES}
@@ -104,7 +100,7 @@ def test_without_tables_it_is_the_default(tmp_path: Path) -> None:
         ("[limits]\nconcurrency = 0", "limits.concurrency must be a whole number of at least 1"),
         ("[budget]\ncost = -1", "budget.cost must be a number of at least 0"),
         ("[deadlines]\ntotal = 0", "deadlines.total must be a number above 0"),
-        ('[schedule]\norder = "prefx"', "'prefix'"),
+        ('[schedule]\norder = "fofi"', "'fifo'"),
         ('[prices]\n"m" = 3', "prices.m must be { prompt"),
         ("limits = 3", "limits must be a table"),
         ("[backends.x.retries]\ntries = 3", "unknown key backends.x.retries.tries"),

@@ -3,6 +3,4 @@
 Invariant: nothing outside of this package but such a backend imports it.
 """
 
-from appl.runtime.scheduling.prefix_order.prefix_order import PrefixOrder
-
-__all__ = ["PrefixOrder"]
+from appl.runtime.scheduling.prefix_order.prefix_order import PrefixOrder as PrefixOrder

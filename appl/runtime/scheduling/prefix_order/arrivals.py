@@ -52,9 +52,6 @@ class Arrivals:
         self._is_new = True
         self.is_looking = self.is_gathering = self.is_connecting = self.is_at_rest = False
 
-    def __len__(self) -> int:
-        return len(self._calls)
-
     def __iter__(self) -> Iterator[Call]:
         return iter(self._calls)
 

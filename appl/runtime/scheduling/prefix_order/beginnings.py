@@ -13,19 +13,17 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from appl.backend import Request
-from appl.runtime.scheduling.prefix_order.room import BLOCK, Ask, less
+from appl.runtime.scheduling.prefix_order.room import BLOCK, Ask, KnownBlocks, less
 
 REQUEST = 1500
 """The tokens of prompts that a server computes in the time of one request more."""
 LEAST = 96
 """The least tokens of a beginning that is sent alone."""
-MOST_KNOWN = 2_000_000
-"""The most tokens that are known to be in a server's cache."""
 
 
 class Beginning(NamedTuple):
@@ -38,26 +36,6 @@ class Beginning(NamedTuple):
     def pays(self, everybody: int) -> bool:
         """True if sending it alone saves *everybody*, its calls included, more than it costs."""
         return self.tokens * (self.calls - 1) * everybody >= REQUEST * self.calls
-
-
-class KnownBlocks:
-    """The blocks that a server's cache is known to have; the least recently used are dropped."""
-
-    def __init__(self) -> None:
-        self._blocks: OrderedDict[int, None] = OrderedDict()
-
-    def add(self, blocks: Sequence[int], tokens: float) -> None:
-        """Note that *blocks* are in the cache, which holds so many *tokens*."""
-        known = self._blocks
-        for block in reversed(blocks):  # caches drop the ends of prompts before their beginnings
-            known[block] = None
-            known.move_to_end(block)
-        while len(known) * BLOCK > min(tokens, MOST_KNOWN):
-            known.popitem(last=False)
-
-    def count(self, blocks: Sequence[int], ahead: int = 0) -> int:
-        """The number of *blocks* that are known, from the first on; *ahead* at least."""
-        return bisect_left(blocks, True, lo=ahead, key=lambda block: block not in self._blocks)
 
 
 class Beginnings:

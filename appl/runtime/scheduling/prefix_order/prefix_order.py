@@ -32,12 +32,12 @@ from appl.runtime.scheduling.policy import EXPECTED_ANSWER
 from appl.runtime.scheduling.prefix_order.arrivals import LARGE, Arrivals
 from appl.runtime.scheduling.prefix_order.beginnings import (
     Beginnings,
-    KnownBlocks,
     blocks_of,
     shared_tokens,
 )
 from appl.runtime.scheduling.prefix_order.room import (
     BLOCK,
+    FIRST_TURNS,
     LONG_WAIT_S,
     Ask,
     Conversation,
@@ -45,22 +45,14 @@ from appl.runtime.scheduling.prefix_order.room import (
     Line,
     Room,
 )
-from appl.runtime.scheduling.timers import Clock, LoopClock, Timer
+from appl.runtime.scheduling.timers import LoopClock, Timer
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call, CallBody, CallFrame
 
 
-class ServerCache:
-    """One server's cache for the runs that ask *server* by one clock: its room, and what it has."""
-
-    def __init__(self, server: object, clock: Clock | None) -> None:
-        self._for = server, clock, io_thread()  # which live as long as this does
-        self.room, self.known = Room(), KnownBlocks()
-
-
-_caches: WeakValueDictionary[tuple[int, int, int], ServerCache] = WeakValueDictionary()
-os.register_at_fork(after_in_child=_caches.clear)
+_rooms: WeakValueDictionary[tuple[int, ...], Room] = WeakValueDictionary()
+os.register_at_fork(after_in_child=_rooms.clear)
 
 
 class PrefixOrder:
@@ -73,15 +65,17 @@ class PrefixOrder:
     def __init__(self, caching: PrefixCaching, queue: CallQueue) -> None:
         self._caching, self._queue = caching, queue
         self._clock = queue.policy.clock or LoopClock()
-        self._key = id(queue.server), id(queue.policy.clock), id(io_thread())
-        found = _caches.get(self._key) or ServerCache(queue.server, queue.policy.clock)
-        self._cache = _caches[self._key] = found
-        self.room = found.room
-        self._line = Line(found.room, self._look)
-        self._beginnings = Beginnings(found.known)
-        self._arrivals = Arrivals(queue, self._see, self._look)
+        # Runs of one clock share it; what the key is of lives as long as the room.
+        shared_by = queue.server, queue.policy.clock, io_thread()
+        self._key = tuple(map(id, shared_by))
+        self.room = _rooms.get(self._key) or Room(shared_by=shared_by)
+        _rooms[self._key] = self.room
+        self._line = Line(self.room, self._look)
+        self._beginnings = Beginnings(self.room.known)
+        self._arrivals = Arrivals(queue, self._see, self._looked)
         self._asks: dict[Call, Ask] = {}
         self._conversations: dict[str, Conversation] = {}
+        self._ended: list[Conversation] = []
         self._warming: dict[int, list[Ask]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._ready: deque[Ask] = deque()
@@ -96,9 +90,11 @@ class PrefixOrder:
     @property
     def size(self) -> int:
         """The number of calls that wait, 0 while none of them may go."""
-        if self._is_blocked or self._arrivals.is_gathering:
+        if self._alone is not None:
+            return 1
+        if not self._asks or self._is_blocked or self._arrivals.is_gathering:
             return 0
-        return (self._alone is not None) + len(self._ready) + len(self._line)
+        return len(self._ready) + len(self._line)
 
     @property
     def busy(self) -> bool:
@@ -123,7 +119,7 @@ class PrefixOrder:
         answered, self._answered_alone = self._answered_alone, None
         if answered is not None and (call := answered()) is not None and call.request is not None:
             _, blocks = self._encoded(call.request)
-            self._cache.known.add(blocks, self.room.tokens)
+            self.room.known.add(blocks, self.room.tokens)
         if sent is not None and (ask := self._ask(sent)) is not None:
             ask.is_sent = True
             self._line.let_in(ask)
@@ -167,7 +163,7 @@ class PrefixOrder:
             self._answered_alone = ref(call) if isinstance(call.outcome, Value) else None
         elif (ask := self._asks.get(call)) is not None:
             if isinstance(call.outcome, Value):
-                self._cache.known.add(ask.blocks, self.room.tokens)
+                self.room.known.add(ask.blocks, self.room.tokens)
             self._end(ask)
 
     def _end(self, ask: Ask) -> None:
@@ -206,8 +202,8 @@ class PrefixOrder:
         for those in (self._conversations, self._asks, self._ready):
             those.clear()
         self._alone = self._sent_alone = None
-        if not self.room.lines and _caches.get(self._key) is self._cache:
-            del _caches[self._key]  # the server may be another one when it is asked the next time
+        if not self.room.lines and _rooms.get(self._key) is self.room:
+            del _rooms[self._key]  # the server may be another one when it is asked the next time
 
     # -- what arrives
 
@@ -215,7 +211,9 @@ class PrefixOrder:
         """True if nobody waits for others that begin like *call*, which is alone."""
         if call.request is None or _holds_an_answer(call):
             return True
-        return len(self._encoded(call.request)[0]) < LARGE
+        with suppress(Exception):  # it cannot be encoded, as the attempt will say
+            return len(self._caching.prompt_tokens(call.request)) < LARGE
+        return True
 
     def _see(self, call: Call) -> int:
         """Have *call* wait in line; returns the number of cold tokens that its prompt begins with.
@@ -229,7 +227,7 @@ class PrefixOrder:
         self._line.add(ask)
         if _holds_an_answer(call):
             return 0
-        return len(ask.ids) - BLOCK * self._cache.known.count(ask.blocks)
+        return len(ask.ids) - BLOCK * self.room.known.count(ask.blocks)
 
     def _ask(self, call: Call) -> Ask | None:
         """What is counted of *call*."""
@@ -258,11 +256,12 @@ class PrefixOrder:
         least, most = (0, None) if counts is None else counts.left(who.made, who.line)
         if counts is None or len(counts.models) > 1:
             least = 0  # of several models some may be asked elsewhere
+        present = who.turn + (not who.running)
+        who.length = min(max(FIRST_TURNS, present + least), inf if most is None else present + most)
         coming = self._queue.coming[who.address]
         least = max(least, coming)
         if who.has_ended:
             most = coming
-        present = who.turn + (not who.running)
         who.least, who.most = present + least, inf if most is None else present + max(least, most)
         who.is_last = most == 0
 
@@ -287,7 +286,8 @@ class PrefixOrder:
         found = Conversation(address, kind, self._rank(address), body)
         self._conversations[address] = found
         if root is not None:
-            root.when_ended(partial(self._tell_end, found))
+            # On its program's thread: what it notes is done on the I/O loop.
+            root.when_ended(partial(io_thread().send, partial(self._note_end, found)))
         return found
 
     def _rank(self, address: str) -> int | None:
@@ -299,12 +299,11 @@ class PrefixOrder:
                 return around.rank
         return None
 
-    def _tell_end(self, who: Conversation) -> None:
-        """Note that the activation of *who* has ended; on its program's thread."""
-        io_thread().send(partial(self._note_end, who))
-
     def _note_end(self, who: Conversation) -> None:
-        if self._conversations.get(who.address) is who:
+        """Note that the activation of *who* has ended."""
+        if self._arrivals.is_looking:  # perhaps at a call of it
+            self._ended.append(who)
+        elif self._conversations.get(who.address) is who:
             who.has_ended = True
             self._foresee(who)
             self._end_if_last(who)
@@ -329,7 +328,8 @@ class PrefixOrder:
         """True if the beginning of *ask* is being computed, or should be before it is sent."""
         # A prompt may begin with several beginnings that are being computed. It waits for one of
         # them at a time, and comes here again when that is there.
-        key = next((block for block in ask.blocks if block in self._warming), None)
+        warming = self._warming
+        key = next((each for each in ask.blocks if each in warming), None) if warming else None
         if key is None:
             found = self._beginnings.of(ask)
             always = self._queue.policy.warm == "always"
@@ -356,7 +356,7 @@ class PrefixOrder:
             pass
         # In every case, or the calls would wait for ever: they are sent without it if need be.
         finally:
-            self._cache.known.add(ask.blocks[:end], self.room.tokens)
+            self.room.known.add(ask.blocks[:end], self.room.tokens)
             for waiting in self._warming.pop(ask.blocks[end - 1]):
                 # Noted with the call: if the cache has dropped the blocks by then, they are not
                 # sent ahead of it a second time.
@@ -366,22 +366,26 @@ class PrefixOrder:
             io_thread().workers -= 1
             self._look()
 
+    def _looked(self) -> None:
+        """Note what has ended while calls were looked at, and have those sent that may go."""
+        if not self._arrivals.is_looking:
+            ended, self._ended = self._ended, []
+            for who in ended:
+                self._note_end(who)
+        self._look()
+
     def _look(self) -> bool:
         """Have ``take`` called soon; false if it cannot be at present."""
         self._is_blocked = False
         return self._queue.look()
 
-    def _has_room(self) -> None:
-        self._look()
-
     def _look_later(self) -> None:
         """Look again when one has waited for too long, or room that is kept lapses."""
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
         when = self._line.look_at() if len(self._line) else inf
         if when < inf:
-            self._timer = self._clock.at(when, self._has_room)
+            self._timer = self._clock.at(when, self._looked)
 
 
 def _body_of(frame: CallFrame | None) -> CallBody | None:

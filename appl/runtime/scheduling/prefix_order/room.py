@@ -13,7 +13,7 @@ Whoever was let in waits for at most ``WAIT_S`` seconds. While newcomers have wa
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -28,7 +28,7 @@ PREFILL = 35_000
 """The tokens of prompts that a server computes in a second: an 8B model on one H200."""
 PART = 0.6
 """The part of the growth to come for which room is kept: not all conversations end together."""
-FULL = 0.95
+FULL = 0.9
 """The part of the cache up to which conversations that were let in go on together."""
 FIRST_TURNS, LONGER = 8, 2
 """Until one of its kind has ended, a conversation is expected to take as many turns, or so many
@@ -40,6 +40,8 @@ WAIT_S = 20.0
 LONG_WAIT_S = 60.0
 """While newcomers wait for so many seconds, one is let in each time that as many have passed; and
 the most seconds that a call waits for the beginning of its prompt."""
+MOST_KNOWN = 2_000_000
+"""The most tokens that are known to be in a server's cache."""
 
 
 @dataclass(eq=False, slots=True)
@@ -84,7 +86,8 @@ class Conversation:
     """The calls of one activation that go on from each other.
 
     ``body`` is its function. So many calls were ``made`` ready, the latest in ``line`` of it. It
-    takes at least ``least`` turns and at most ``most``, and has begun ``turn``. Its latest turn had
+    takes at least ``least`` turns and at most ``most``, by its graph about ``length``, and has
+    begun ``turn``. Its latest turn had
     ``size`` tokens, ``own`` of which no other held; ``prompts`` are the blocks of its calls, and
     ``tail`` the tokens behind these. Room is kept for ``to_come`` tokens more. Of its ``open``
     calls so many are ``running``. ``is_last`` is true if no call is to come.
@@ -99,6 +102,7 @@ class Conversation:
     has_ended: bool = False
     least: float = 0
     most: float = inf
+    length: float = FIRST_TURNS
     is_last: bool = False
     turn: int = 0
     size: int = 0
@@ -118,17 +122,40 @@ class Conversation:
         return max(0.0, turns - max(1, self.turn))
 
 
+class KnownBlocks:
+    """The blocks that a server's cache is known to have; the least recently used are dropped."""
+
+    def __init__(self) -> None:
+        self._blocks: OrderedDict[int, None] = OrderedDict()
+
+    def add(self, blocks: Sequence[int], tokens: float) -> None:
+        """Note that *blocks* are in the cache, which holds so many *tokens*."""
+        known = self._blocks
+        for block in reversed(blocks):  # caches drop the ends of prompts before their beginnings
+            known[block] = None
+            known.move_to_end(block)
+        while len(known) * BLOCK > min(tokens, MOST_KNOWN):
+            known.popitem(last=False)
+
+    def count(self, blocks: Sequence[int], ahead: int = 0) -> int:
+        """The number of *blocks* that are known, from the first on; *ahead* at least."""
+        return bisect_left(blocks, True, lo=ahead, key=lambda block: block not in self._blocks)
+
+
 class Room:
     """The room in one server's cache, which holds *tokens*, for all runs that ask the server.
 
     ``held`` counts the blocks of conversations that were let in, ``inside`` are these, and
     ``resting`` those of them that have no call, with the time since when. ``tails`` are their
     tokens that no other can share, and ``to_come`` those that are expected of all. ``running``
-    calls are with the server. ``waiting`` are the lines whose next call has no room.
+    calls are with the server. ``waiting`` are the lines whose next call has no room. ``known``
+    blocks are in the cache.
     """
 
-    def __init__(self, tokens: float = inf) -> None:
+    def __init__(self, tokens: float = inf, shared_by: object = None) -> None:
         self.tokens = tokens
+        self._shared_by = shared_by  # which lives as long as this does
+        self.known = KnownBlocks()
         self.held = Counter[int]()
         self.inside: dict[Conversation, None] = {}
         self.resting: dict[Conversation, float] = {}
@@ -143,8 +170,7 @@ class Room:
 
     def tell(self) -> None:
         """Have all lines look again, as there may be room for their next calls."""
-        waiting, self.waiting = self.waiting, {}
-        for line in waiting:
+        for line in [*self.waiting]:
             line.look()
 
     @property
@@ -174,8 +200,9 @@ class Room:
         mine = () if ask.conversation.running else ask.conversation.prompts
 
         def is_own(at: int) -> bool:
-            block = ask.blocks[at]
-            times = sum(at < len(blocks) and blocks[at] == block for blocks in mine)
+            block, times = ask.blocks[at], 0
+            for blocks in mine:
+                times += at < len(blocks) and blocks[at] == block
             return self.held[block] <= times
 
         return ask.tokens - BLOCK * bisect_left(range(len(ask.blocks)), True, key=is_own)
@@ -368,7 +395,7 @@ class Line:
         if who.rank is not None:
             self._inside.add(who, (-priority, who.rank))
         else:  # the shortest first, where their graphs tell how long they are
-            self._new.add(who, (-priority, min(max(FIRST_TURNS, who.least), who.most)))
+            self._new.add(who, (-priority, who.length))
 
     def let_in(self, ask: Ask) -> None:
         """Count *ask*, which was sent before it was known that others come."""
@@ -396,6 +423,7 @@ class Line:
             if len(self):
                 room.waiting[self] = None
             return None
+        room.waiting.pop(self, None)
         (self._new if who.rank is None else self._inside).remove(who)
         ask = who.waiting.popleft()
         if ask.call.outcome is None:
