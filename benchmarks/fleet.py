@@ -476,7 +476,7 @@ class Ours:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        if len(self._line) and (when := self._line.look_at()) < inf:
+        if self._line.size and (when := self._line.look_at()) < inf:
             self._alarm = self._clock.at(when, self._look)
 
     def answered(self, agent: Agent, cached: int) -> None:

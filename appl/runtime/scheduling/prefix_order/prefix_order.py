@@ -94,7 +94,7 @@ class PrefixOrder:
             return 1
         if not self._asks or self._is_blocked or self._arrivals.is_gathering:
             return 0
-        return len(self._ready) + len(self._line)
+        return len(self._ready) + self._line.size
 
     @property
     def busy(self) -> bool:
@@ -189,9 +189,8 @@ class PrefixOrder:
             yield ask.call, room
         for ask in chain.from_iterable(self._warming.values()):
             yield ask.call, "prefix"
-        connecting = self._arrivals.is_connecting
         for call in self._arrivals:
-            yield call, "connect" if connecting else "gathering"
+            yield call, "connect" if self._arrivals.is_connecting else "gathering"
 
     def close(self) -> None:
         """Give back all room, as the run is over."""
@@ -383,7 +382,7 @@ class PrefixOrder:
         """Look again when one has waited for too long, or room that is kept lapses."""
         if self._timer is not None:
             self._timer.cancel()
-        when = self._line.look_at() if len(self._line) else inf
+        when = self._line.look_at() if self._line.size else inf
         if when < inf:
             self._timer = self._clock.at(when, self._looked)
 

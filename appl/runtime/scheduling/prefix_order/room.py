@@ -316,37 +316,34 @@ class _Queue:
 
     def __init__(self, wait_s: float) -> None:
         self._wait_s = wait_s
-        self._since: dict[Conversation, float] = {}
+        self.since: dict[Conversation, float] = {}
         self._by_rank: list[tuple[tuple[float, ...], Conversation]] = []
         self._by_time: list[tuple[float, int, Conversation]] = []
         self._numbers = count()
 
-    def __len__(self) -> int:
-        return len(self._since)
-
     def __iter__(self) -> Iterator[Conversation]:
         """All of them, by rank."""
         ranked = dict.fromkeys(who for _, who in sorted(self._by_rank, key=itemgetter(0)))
-        return (who for who in ranked if who in self._since)
+        return (who for who in ranked if who in self.since)
 
     def add(self, who: Conversation, rank: tuple[float, ...]) -> None:
         """Add *who*, which waits as long as its first call does; a smaller *rank* is first."""
         number, since = next(self._numbers), who.waiting[0].since
-        self._since[who] = since
+        self.since[who] = since
         heappush(self._by_rank, ((*rank, number), who))
         heappush(self._by_time, (since, number, who))
 
     def first(self) -> Conversation | None:
         """The first by rank."""
         heap = self._by_rank
-        while heap and heap[0][-1] not in self._since:
+        while heap and heap[0][-1] not in self.since:
             heappop(heap)
         return heap[0][-1] if heap else None
 
     def overdue(self, now: float) -> Conversation | None:
         """The one that waits longest, if that is too long *now*."""
         heap = self._by_time
-        while heap and self._since.get(heap[0][-1]) != heap[0][0]:
+        while heap and self.since.get(heap[0][-1]) != heap[0][0]:
             heappop(heap)
         return heap[0][-1] if heap and heap[0][0] + self._wait_s <= now else None
 
@@ -357,23 +354,21 @@ class _Queue:
 
     def remove(self, who: Conversation) -> None:
         """Remove *who*, if it is there."""
-        self._since.pop(who, None)
+        self.since.pop(who, None)
 
 
 class Line:
     """The calls of one run that wait for *room*; *look* is called when ``next`` may have one.
 
-    *look* returns true if ``next`` will be asked. ``running`` calls of the run have room.
+    *look* returns true if ``next`` will be asked. ``running`` calls of the run have room, and
+    ``size`` wait.
     """
 
     def __init__(self, room: Room, look: Callable[[], bool]) -> None:
         self.room, self.look = room, look
         self._inside, self._new = _Queue(WAIT_S), _Queue(LONG_WAIT_S)
-        self.running = 0
+        self.running = self.size = 0
         room.lines.add(self)
-
-    def __len__(self) -> int:
-        return len(self._inside) + len(self._new)
 
     def __iter__(self) -> Iterator[Ask]:
         """The calls that wait, in the order in which they would go now."""
@@ -386,6 +381,7 @@ class Line:
         who.open += 1
         self.room.resting.pop(who, None)  # room is kept for it as long as it has a call
         who.waiting.append(ask)
+        self.size += 1
         if len(who.waiting) == 1:
             self._wait(who)
 
@@ -418,14 +414,15 @@ class Line:
         room.lapse(now)
         who = self._overdue(now)
         if who is None:
-            who = self._next_inside() if self._inside else self._next_newcomer()
+            who = self._next_inside() if self._inside.since else self._next_newcomer()
         if who is None:
-            if len(self):
+            if self.size:
                 room.waiting[self] = None
             return None
         room.waiting.pop(self, None)
         (self._new if who.rank is None else self._inside).remove(who)
         ask = who.waiting.popleft()
+        self.size -= 1
         if ask.call.outcome is None:
             self._enter(ask)
         if who.waiting:
@@ -490,7 +487,7 @@ class Line:
         for who in conversations:
             room.running -= who.running
             room.leave(who)
-        self.running = 0
+        self.running = self.size = 0
         self._inside, self._new = _Queue(WAIT_S), _Queue(LONG_WAIT_S)
         room.lines.discard(self)
         room.waiting.pop(self, None)
