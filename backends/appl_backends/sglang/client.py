@@ -154,7 +154,7 @@ class SGLang:
     def order(self, queue: CallQueue) -> Order:
         """The order of a run's calls, which keeps the prefix cache of the server in use."""
         # Imported here: a replay sends no calls.
-        from appl.runtime.scheduling.prefix_order import PrefixOrder  # noqa: PLC0415
+        from appl.runtime.scheduling.prefix_order import PrefixOrder
 
         return PrefixOrder(self, queue)
 
