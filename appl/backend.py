@@ -244,8 +244,7 @@ class Profile:
     calls that it wants at once, ``None`` for no limit.
     ``context`` is the largest number of tokens of prompt and answer together, if known. A
     ``thread_bound`` backend has resources that belong to one thread, and is called on one thread
-    only. A backend that ``shares_in_flight`` lets requests wait for the beginning of their prompt
-    while another request computes it; it gets all requests at once.
+    only.
     """
 
     name: str
@@ -256,14 +255,13 @@ class Profile:
     concurrency: int | None = None
     context: int | None = None
     thread_bound: bool = False
-    shares_in_flight: bool = False
 
 
 class Backend(Protocol):
     """Answers requests. ``complete`` runs on the I/O loop; cancelling it aborts the work behind it.
 
     If answers come soon, the waiting thread may run that loop. The profile lists further
-    features. The optional protocols below, ``PrefixCaching``, ``SharesCache``, ``Connects``,
+    features. The optional protocols below, ``PrefixCaching``, ``BringsOrder``, ``Connects``,
     ``Pricing`` and ``CountsTokens``, are found by ``isinstance``, and a backend around a backend
     passes them on.
     ``complete`` raises a :class:`~appl.errors.BackendError`; any other exception is a bug of the
@@ -283,11 +281,7 @@ class Backend(Protocol):
 
 @runtime_checkable
 class PrefixCaching(Protocol):
-    """A backend whose server keeps the computed beginnings of prompts.
-
-    The scheduler sends a long beginning that many calls share first, and the calls once it is
-    computed.
-    """
+    """A backend whose server keeps the computed beginnings of prompts."""
 
     @property
     def cache_tokens(self) -> int | None:
@@ -304,15 +298,15 @@ class PrefixCaching(Protocol):
 
 
 @runtime_checkable
-class SharesCache(Protocol):
-    """A backend with ``PrefixCaching`` whose server's cache other processes use as well.
+class BringsOrder(Protocol):
+    """A backend that knows a better order for its calls than a plain one.
 
-    Those of one user on one machine take a share of it each.
+    It is what a backend with ``PrefixCaching`` brings whose server does not compare the prompts of
+    requests that come at the same time: ``appl.runtime.scheduling.prefix_order.PrefixOrder``.
     """
 
-    @property
-    def cache_address(self) -> str:
-        """The address of that cache, the same in all processes that use it."""
+    def order(self, queue: Any) -> Any:
+        """The order of a run's calls: see ``CallQueue`` and ``Order`` in the scheduler."""
 
 
 @runtime_checkable

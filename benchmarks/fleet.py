@@ -1,17 +1,11 @@
 """Fleets of agents on a simulated server whose cache is smaller than their conversations.
 
 Run: python benchmarks/fleet.py [--seeds 3] [--loads "24 turns, 25%"] [--json FILE]
-     python benchmarks/fleet.py --speeds [--seeds 3] [--loads "25%;40%;80%"]
      python benchmarks/fleet.py --decisions [--agents 10000] [--servers 8]
-     python benchmarks/fleet.py --processes [--seeds 3]
 
 The last tables compare with the better of the numbers of agents, chosen by hindsight for each load;
 the second of them is of programs of many more turns than an unknown one is expected to take.
-``--decisions`` measures the CPU time of the policy alone. ``--processes`` has two processes ask one
-server: with one account of its cache for both (``one``), with a share of it for each by the
-client's own leases (``leases``), and with all of it counted by each (``each all``). The second one
-begins 50 ms after the first, or later where the load says so. ``--speeds`` has servers of other
-speeds: the client's queue measures the speed, or takes it for that of the server below.
+``--decisions`` measures the CPU time of the policy alone. ``--first`` is the first seed.
 
 Agents take turns: a question, an answer, then a gap in which a tool runs. The server is modelled
 after SGLang's: a step computes waiting prompts (up to 8,192 tokens, the longest cached beginning
@@ -19,9 +13,9 @@ first) or one token of every answer; the least recently used ends of conversatio
 an answer that finds no room is taken back. Its constants are those of an 8B model on one H200, and
 give nine measured runs of fixed numbers of agents (contexts up to 30,000 tokens) within 6%.
 
-``first`` and ``recorded`` are the client's own queue (``ConversationQueue``) on a virtual clock,
-with no run before them or with two that were recorded; ``graph`` is the first run of a program
-whose loop says its number of rounds, or their most where agents differ.
+``first`` is the client's own line (``prefix_order/room.py``) on a virtual clock, of a program of
+which nothing is known; ``graph`` that of a program whose loop says its number of rounds, or their
+most where agents differ.
 """
 
 from __future__ import annotations
@@ -31,23 +25,25 @@ import asyncio
 import random
 import statistics
 import time
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Any, cast
-from weakref import ref
+from math import inf
+from typing import Any, NamedTuple
 
 from report import write
 
 from appl import AIRole, gen, ppl
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.scheduling.cache_room import Room
-from appl.runtime.scheduling.conversation_queue import ConversationQueue
-from appl.runtime.scheduling.prefixes import BLOCK, Footprint, Prefixes
-from appl.runtime.scheduling.residency import CachedConversation, Residency, WaitingLine
-from appl.runtime.scheduling.server_times import ServerTimes
-from appl.runtime.scheduling.turn_forecast import KindHistory
+from appl.runtime.scheduling.prefix_order.room import (
+    BLOCK,
+    FIRST_TURNS,
+    Ask,
+    Conversation,
+    Kind,
+    Line,
+    Room,
+)
 from appl.testing import VirtualClock
 
 CHUNK, ROWS = 8192, 64
@@ -313,7 +309,7 @@ class Cap:
             self.send(self._queue.popleft())
 
 
-def play(agents: list[Agent], server: Server, policy: Cap | Ours | Processes) -> None:
+def play(agents: list[Agent], server: Server, policy: Cap | Ours) -> None:
     """Have *policy* decide when the turns of *agents* are sent."""
     clock = server.clock
 
@@ -425,107 +421,47 @@ SAYS_ITS_TURNS: dict[tuple[int, int], Callable[..., None]] = {
 }
 
 
-class FleetFrame:
-    """The activation of one agent, whose function is *program*."""
+class Told(NamedTuple):
+    """A turn of *agent*, as the order sees a call."""
 
-    def __init__(self, number: int, program: Any) -> None:
-        self.address, self.body = f"/main.0/agent.{number}", ref(program.__appl__)
-        self._at_end: list[Callable[[], None]] = []
-
-    def root_of_prompt(self) -> FleetFrame:
-        """Itself: its prompt is new."""
-        return self
-
-    def when_ended(self, act: Callable[[], None]) -> None:
-        """Have *act* called at its end."""
-        self._at_end.append(act)
-
-    def end(self) -> None:
-        """End the activation."""
-        for act in self._at_end:
-            act()
-
-
-class FleetCall:
-    """One turn of *agent*, as the queue sees a call."""
-
-    node = request = outcome = file = line = None
-    priority = 0
-
-    def __init__(self, agent: Agent, frame: FleetFrame, first: int) -> None:
-        added, answer, _ = agent.turns[agent.turn]
-        tokens = agent.size + added
-        self.agent, self.frame = agent, lambda: frame
-        self.address = f"{frame.address}/take_turn.{agent.turn}/gen.0"
-        self.identity = "gen", 0, None, None
-        self.each = Footprint(range(tokens), range(first, first + tokens // BLOCK), answer)
-
-    def subscribe(self, act: Callable[[Any], None]) -> bool:
-        """Nobody is told of its end but the queue itself."""
-        return True
-
-
-class Lease:
-    """The lease of one process; *wanted* is what each process wants."""
-
-    def __init__(self, wanted: dict[object, float]) -> None:
-        self._all = wanted
-
-    async def exchange(self, wanted: float) -> list[float]:
-        """Tell the others that *wanted* tokens are wanted; returns what they want."""
-        self._all[self] = wanted
-        return [each for lease, each in self._all.items() if lease is not self]
-
-    def give_back(self) -> None:
-        """Want nothing any more."""
-        self._all.pop(self, None)
+    agent: Agent
+    outcome: None = None
+    priority: int = 0
 
 
 class Ours:
-    """The client's queue before *server*, for agents that are activations of *program*.
+    """The client's order before *server*, for agents that are activations of *program*."""
 
-    It measures the speed of the server, or is told that it computes *prefill* tokens a second.
-    """
-
-    def __init__(
-        self,
-        server: Server,
-        program: Any,
-        recorded: KindHistory | None = None,
-        lease: Lease | None = None,
-        prefill: float | None = None,
-    ) -> None:
-        self._clock, self._program, self._recorded = server.clock, program, recorded
-        caching: Any = SimpleNamespace(cache_tokens=server.room)
-        unseen: Any = SimpleNamespace(holds=lambda _: False)
-        self._room, self._measures = Room(None, server.clock), prefill is None
-        if prefill is not None:
-            self._room.residency.times = ServerTimes(prompt_s=1 / prefill)
-        self._queue = ConversationQueue(self._room, caching, server.clock, self._look, True, unseen)
-        self._room.join(self._queue)
-        if lease is not None:
-            self._room.divide(lease)
-        self._prefixes, self._most = Prefixes(caching, self._room.cache), server.room
+    def __init__(self, server: Server, program: Any) -> None:
+        self._clock, self._body = server.clock, program.__appl__
+        self._room = Room(server.room)
+        self._kind = self._room.kinds["agent"] = Kind()
+        self._line = Line(self._room, self._look)
+        self._conversations: dict[Agent, Conversation] = {}
+        self._asks: dict[Agent, Ask] = {}
+        self._alarm: Any = None
         self._looks = False
-        self._frames: dict[Agent, FleetFrame] = {}
-        self._calls: dict[Agent, Any] = {}
         self.send: Callable[[Agent], None]
 
     def ready(self, agent: Agent) -> None:
         """The next turn of *agent* is ready."""
-        number = len(self._frames)
-        frame = self._frames.setdefault(agent, FleetFrame(number, self._program))
-        call: Any = FleetCall(agent, frame, int(frame.address.rpartition(".")[2]) << 20)
-        self._calls[agent] = call
-        self._queue.arrive(call, call.each)
-        if self._recorded is not None:
-            kind = self._queue.activations[frame.address].who.kind
-            self._room.residency.recall({kind: self._recorded.record()})
-            self._recorded = None
-        if self._queue.enters(call, call.each):
-            self._begin(call)
-        else:
-            self._look()  # it may go before those that wait
+        number = len(self._conversations)
+        who = self._conversations.setdefault(agent, Conversation("", self._kind))
+        counts = self._body.counts()
+        if counts is not None:
+            least, most = counts.left(agent.turn + 1, None)
+            who.least = agent.turn + 1 + least
+            who.most = inf if most is None else agent.turn + 1 + most
+            who.length = min(max(FIRST_TURNS, who.least), who.most)
+        added, answer, _ = agent.turns[agent.turn]
+        tokens, first = agent.size + added, (number if not agent.turn else 0) << 20
+        if agent.turn:
+            first = self._asks[agent].blocks[0]
+        blocks = range(first, first + tokens // BLOCK)
+        ask = Ask(Told(agent), who, blocks, blocks, tokens + answer, self._clock.now())
+        self._asks[agent] = ask
+        self._line.add(ask)
+        self._look()
 
     def _look(self) -> bool:
         if not self._looks:
@@ -535,63 +471,23 @@ class Ours:
 
     def _take(self) -> None:
         self._looks = False
-        while (call := self._queue.take()) is not None:
-            self._begin(cast("Any", call))
-
-    def _begin(self, call: Any) -> None:
-        now, times = self._clock.now(), self._room.residency.times
-        call.each.sent = times.send(now, self._prefixes.cold(call.each))
-        self.send(call.agent)
+        while (ask := self._line.next(self._clock.now())) is not None:
+            self.send(ask.call.agent)
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if self._line.size and (when := self._line.look_at()) < inf:
+            self._alarm = self._clock.at(when, self._look)
 
     def answered(self, agent: Agent, cached: int) -> None:
         """*agent* was answered."""
-        call = self._calls.pop(agent)
-        times, each = self._room.residency.times, call.each
-        if self._measures:
-            times.learn(each.sent, self._clock.now(), len(each.ids) - cached, each.answers)
-        self._room.cache.warmed(each.blocks, self._most)
-        self._queue.over(call, each, True)
+        self._line.over(self._asks[agent], self._clock.now())
+        self._room.tell()
 
     def ended(self, agent: Agent) -> None:
         """*agent* has ended."""
-        self._frames[agent].end()
-
-    def leave(self) -> None:
-        """End the process."""
-        self._queue.leave()
-
-
-class Processes:
-    """Several processes, each with agents of its own, that ask one server."""
-
-    def __init__(self, agents: dict[Agent, Ours]) -> None:
-        self._of, self._left = agents, Counter(agents.values())
-
-    @property
-    def send(self) -> Callable[[Agent], None]:
-        """Send the next turn of an agent."""
-        return next(iter(self._of.values())).send
-
-    @send.setter
-    def send(self, send: Callable[[Agent], None]) -> None:
-        for each in self._of.values():
-            each.send = send
-
-    def ready(self, agent: Agent) -> None:
-        """The next turn of *agent* is ready."""
-        self._of[agent].ready(agent)
-
-    def answered(self, agent: Agent, cached: int) -> None:
-        """*agent* was answered."""
-        self._of[agent].answered(agent, cached)
-
-    def ended(self, agent: Agent) -> None:
-        """*agent* has ended; the process of the last one ends."""
-        process = self._of[agent]
-        process.ended(agent)
-        self._left[process] -= 1
-        if not self._left[process]:
-            process.leave()
+        self._room.end(self._conversations[agent])
+        self._room.tell()
 
 
 # -- loads
@@ -622,17 +518,6 @@ def fleet(
         ]
         found.append(Agent(those, begins))
         begins += dice.expovariate(rate) if rate else 0.0
-    return found
-
-
-def history(fleets: Sequence[Sequence[Agent]]) -> KindHistory:
-    """The history that recorded runs of *fleets* leave."""
-    found = KindHistory()
-    for agent in (each for those in fleets for each in those):
-        for turn, (added, answer, gap) in enumerate(agent.turns):
-            found.begin(turn, added + answer)
-            found.paused(gap)
-        found.end(len(agent.turns))
     return found
 
 
@@ -671,7 +556,7 @@ LONG: dict[str, tuple[dict[str, Any], float]] = {
     "3 to 30 turns, 40%": ({"turns": (3, 30), "spread": 0.3}, 0.4),
 }
 CAPS = (4, 8, 12, 16, 10**6)
-OURS = ("recorded", "graph", "first")
+OURS = ("graph", "first")
 
 
 def room_for(agents: Sequence[Agent], share: float) -> int:
@@ -698,16 +583,11 @@ def measured(name: str, seeds: Sequence[int], only: Sequence[str]) -> dict[str, 
             rows.append(figures(agents, server))
         return means(rows)
 
-    def recorded(seed: int, agents: list[Agent], server: Server) -> None:
-        told = [fleet(1000 + seed, **options), fleet(2000 + seed, **options)]
-        play(agents, server, Ours(server, any_turns, history(told)))
-
     says = SAYS_ITS_TURNS[options.get("turns", (8, 8))]
     arms: dict[str, Callable[[int, list[Agent], Server], None]] = {
         f"cap {cap}": lambda _, agents, server, cap=cap: play(agents, server, Cap(cap))
         for cap in CAPS
     }
-    arms["recorded"] = recorded
     arms["graph"] = lambda _, agents, server: play(agents, server, Ours(server, says))
     arms["first"] = lambda _, agents, server: play(agents, server, Ours(server, any_turns))
     return {name: runs(act) for name, act in arms.items() if not only or name in only}
@@ -735,178 +615,64 @@ def summary(found: dict[str, dict[str, dict[str, float]]]) -> dict[str, dict[str
     return result
 
 
-PAIRS: dict[str, tuple[int, int, float]] = {
-    "16 and 16 agents": (16, 16, 0.05),
-    "24 and 24 agents": (24, 24, 0.05),
-    "20 and 4 agents": (20, 4, 0.05),
-    "24 and 24 agents, 10 s later": (24, 24, 10.0),
-}
-"""The agents of the first process and of the second, and the seconds after which it begins."""
-
-
-def two_processes(seed: int, pair: tuple[int, int, float], share: float, arm: str) -> Any:
-    """The figures of two processes that ask a server whose cache holds *share* of their agents."""
-    first, second, after = pair
-    agents = fleet(seed, agents=first + second)
-    server = Server(room_for(agents, share), VirtualClock())
-    told = history([fleet(1000 + seed), fleet(2000 + seed)])
-    wanted = dict[object, float]()
-    made = [
-        Ours(server, any_turns, told, Lease(wanted) if arm == "leases" else None)
-        for _ in range(1 if arm == "one" else 2)
-    ]
-    of = {}
-    for number, agent in enumerate(agents):
-        is_second = (number + 1) * second // (first + second) > number * second // (first + second)
-        agent.begins = after if is_second else 0.0
-        of[agent] = made[-1 if is_second else 0]
-    play(agents, server, Processes(of))
-    return figures(agents, server)
-
-
-def processes(seeds: Sequence[int]) -> dict[str, dict[str, dict[str, float]]]:
-    """Measure and print two processes that ask one server."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
-    for name, pair in PAIRS.items():
-        for share in (0.25, 0.4, 0.8):
-            load = f"{name}, {share:.0%}"
-            found[load] = rows = {
-                arm: means([two_processes(seed, pair, share, arm) for seed in seeds])
-                for arm in ("one", "leases", "each all")
-            }
-            print(load)
-            for arm, row in rows.items():
-                numbers = "  ".join(f"{key} {value:7.2f}" for key, value in row.items())
-                over = "  ".join(f"{row[key] / rows['one'][key]:.3f}" for key in _COMPARED)
-                print(f"    {arm:9} {numbers}   over one: {over}", flush=True)
-    for arm in ("leases", "each all"):
-        ratios = [
-            [rows[arm][key] / rows["one"][key] for rows in found.values()] for key in _COMPARED
-        ]
-        shown = [f"{statistics.geometric_mean(each):.3f} ({max(each):.2f})" for each in ratios]
-        print(f"{arm} over one, {', '.join(_COMPARED)}: geometric mean (worst) {'  '.join(shown)}")
-    return found
-
-
-_COMPARED = ("makespan", "mean", "p99")
-
-
-SPEEDS = (5000, 12_000, 35_000, 90_000)
-
-
-def by_speed(name: str, seeds: Sequence[int]) -> dict[str, dict[str, float]]:
-    """What measuring a server's speed is worth, against taking it for 35,000 tokens a second.
-
-    The figures of the one over those of the other, by the true speed.
-    """
-    options, share = (LOADS | LONG)[name]
-
-    def run(seed: int, speed: int, recorded: bool, told: float | None) -> dict[str, float]:
-        agents = fleet(seed, **options)
-        server = Server(room_for(agents, share), VirtualClock(), speed)
-        before = history([fleet(at + seed, **options) for at in (1000, 2000)]) if recorded else None
-        play(agents, server, Ours(server, any_turns, before, prefill=told))
-        return figures(agents, server)
-
-    found = {}
-    for speed in SPEEDS:
-        for recorded in (False, True):
-            one, other = (
-                means([run(seed, speed, recorded, told) for seed in seeds])
-                for told in (None, USUAL)
-            )
-            ratios = {f"{key} over": one[key] / other[key] for key in ("makespan", "mean", "p99")}
-            who = "recorded" if recorded else "first"
-            found[f"{speed} {who}"] = {**one, **ratios}
-    return found
-
-
 def decisions(agents: int, servers: int, calls: int = 20_000) -> float:
     """The CPU seconds for one call, of *agents* that take turns on *servers*."""
-    dice = random.Random(0)
-    lines = [WaitingLine(Residency(agents // servers * 4000)) for _ in range(servers)]
-    waiting: list[deque[CachedConversation]] = [deque() for _ in range(servers)]
-    inside: list[deque[CachedConversation]] = [deque() for _ in range(servers)]
+    lines = [Line(Room(agents // servers * 4000), lambda: False) for _ in range(servers)]
+    kinds = [Kind() for _ in lines]
+    running: list[deque[Ask]] = [deque() for _ in lines]
+    call = Told(Agent([]))
+
+    def ask(at: int, first: int, who: Conversation, now: float) -> None:
+        tokens = who.size + 1200 if who.turn else 3000
+        blocks = range(first, first + tokens // BLOCK)
+        lines[at].add(Ask(call, who, blocks, blocks, tokens, now))
+
     for number in range(agents):
-        waiting[number % servers].append(CachedConversation("agent", (number,)))
-    for at, those in enumerate(waiting):
-        for who in those:
-            lines[at].residency.ask(who, 3000, 3000, 0.0)
-            lines[at].add(who, 0.0)
+        ask(number % servers, number << 20, Conversation("", kinds[number % servers]), 0.0)
     now, began = 0.0, time.process_time()
-    for call in range(calls):
-        at = call % servers
-        _decide(lines[at], inside[at], now, dice)
+    for each in range(calls):
+        at = each % servers
+        line = lines[at]
+        if running[at]:
+            over = running[at].popleft()
+            line.over(over, now)
+            if over.conversation.turn >= 8:
+                line.room.end(over.conversation)
+            else:
+                ask(at, over.blocks[0], over.conversation, now)
+        while (sent := line.next(now)) is not None:
+            running[at].append(sent)
         now += 0.0005
     return (time.process_time() - began) / calls
-
-
-def _decide(
-    line: WaitingLine, inside: deque[CachedConversation], now: float, dice: random.Random
-) -> None:
-    """One answer, one later turn, and as many newcomers as fit."""
-    residency = line.residency
-    if inside:
-        who = inside.popleft()
-        residency.rest(who, who.size, now)
-        if who.turn >= 8:
-            residency.end(who)
-        else:
-            size = who.size + 1200
-            residency.ask(who, size, size, now + dice.random())
-            line.add(who, now)
-    for _ in residency.lapsed(now):
-        pass
-    while (first := line.next(now)) is not None:
-        if first.rank is None and not residency.admits(first, first.whole, residency.held):
-            return
-        line.remove(first)
-        residency.begin(first, first.whole, now)
-        inside.append(first)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first", type=int, default=10)
     parser.add_argument("--loads", default="", help="their names, with ; between them")
     parser.add_argument("--arms", default="", help="'first,graph', say: only these")
-    parser.add_argument("--speeds", action="store_true", help="measured against 35,000 a second")
     parser.add_argument("--decisions", action="store_true")
-    parser.add_argument("--processes", action="store_true")
     parser.add_argument("--agents", type=int, default=10_000)
     parser.add_argument("--servers", type=int, default=8)
     parser.add_argument("--json")
     options = parser.parse_args()
-    seeds = range(10, 10 + options.seeds)
+    seeds = range(options.first, options.first + options.seeds)
     if options.decisions:
         for servers in sorted({1, options.servers}):
             seconds = decisions(options.agents, servers)
             print(f"{options.agents} agents, {servers} servers: {seconds * 1e6:.0f} us a call")
         return
-    if options.processes:
-        write(options.json, "python benchmarks/fleet.py --processes", processes(seeds))
-        return
     found, only = {}, options.arms.split(",") if options.arms else []
     for name in LOADS | LONG:
         if options.loads and name not in options.loads.split(";"):
             continue
-        found[name] = by_speed(name, seeds) if options.speeds else measured(name, seeds, only)
+        found[name] = measured(name, seeds, only)
         print(name)
         for who, row in found[name].items():
             figures = "  ".join(f"{key} {value:7.2f}" for key, value in row.items())
             print(f"    {who:12} {figures}", flush=True)
-    for speed in SPEEDS if options.speeds else ():
-        rows = [
-            row
-            for each in found.values()
-            for key, row in each.items()
-            if key.startswith(f"{speed} ")
-        ]
-        ratios = {key: f"{value:.3f}" for key, value in means(rows).items() if "over" in key}
-        print(f"geometric mean of all loads at {speed} tokens a second: {ratios}")
-    for title, loads in (
-        () if options.speeds else (("each load", LOADS), ("each load of many turns", LONG))
-    ):
+    for title, loads in ("each load", LOADS), ("each load of many turns", LONG):
         print(f"geometric mean over the best number of agents of {title}, and the worst")
         rows = {load: found[load] for load in loads if load in found}
         for name, ratios in (summary(rows) if rows and not options.arms else {}).items():

@@ -9,9 +9,7 @@ model on one H200. ``waits`` are agents that read each answer before they go on,
 known to the runtime as a whole from the beginning.
 
 ``two runs`` are two of half the agents each, of one process and at once, on that server; ``two
-places`` is one run on two servers of half the room, with half the agents on each. ``apart`` is
-ours with each run counting the cache as its own, ``learned`` without foreseeing what waiting calls
-will need.
+places`` is one run on two servers of half the room, with half the agents on each.
 """
 
 from __future__ import annotations
@@ -97,8 +95,8 @@ def two_places(agents: int, room: int, waits: bool, policy: dict[str, Any]) -> T
 NAIVE: dict[str, Any] = {"warm": False, "order": "fifo"}
 LOADS: dict[str, tuple[Callable[[int, int, bool, dict[str, Any]], Took], dict[str, Any]]] = {
     "": (one_run, {"naive": NAIVE, "ours": {}}),
-    "two runs": (two_runs, {"naive": NAIVE, "apart": {"share": False}, "ours": {}}),
-    "two places": (two_places, {"naive": NAIVE, "learned": {"foresee": False}, "ours": {}}),
+    "two runs": (two_runs, {"naive": NAIVE, "ours": {}}),
+    "two places": (two_places, {"naive": NAIVE, "ours": {}}),
 }
 
 

@@ -55,6 +55,12 @@ MAY = {
         "price",
         "errors",
     ],
+    "runtime.scheduling.prefix_order": [
+        "runtime.scheduling",
+        "runtime.answers",
+        "runtime.concurrency",
+        "backend",
+    ],
     "runtime.concurrency": [
         "late",
         "services",
@@ -275,6 +281,7 @@ ALL = [
 ]
 Kind = Literal["import", "type", "late"]
 MAY_TYPE = {
+    "appl_backends": ["runtime.scheduling.order"],
     "backend": ["price"],
     "runtime.world": ["runtime.answers.call", "runtime.scheduling.call_status"],
     "runtime.answers": ["runtime.scheduling.accounts"],
@@ -285,6 +292,7 @@ MAY_TYPE = {
 """What a room may import besides, for type checkers only."""
 
 MAY_LATE = {
+    "appl_backends": ["runtime.scheduling.prefix_order"],
     "runtime.concurrency": ["status_line"],
     "tracebacks": ["compiler.late_failure"],
     "session": ["control", "runtime.nested", "tracing", "tracing.keeping", "tracing.reading"],

@@ -199,7 +199,8 @@ SETTINGS: Mapping[str, Class] = {
 """The settings of ``appl.config.values.KEYS``."""
 
 TABLES: Mapping[str, Mapping[str, Class]] = {
-    table: dict.fromkeys(keys, name) for table, keys in schedule.TABLES.items()
+    table: dict.fromkeys((*keys, *(schedule.GONE if table == "schedule" else ())), name)
+    for table, keys in schedule.TABLES.items()
 }
 """The keys of the tables about scheduling: numbers, switches, and words of a short list."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ class _Layers:
         given = values
         values, notes = of_today(values, origin)
         self.older = self.older or values is not given
-        self.notes += [note for note in notes if note not in self.notes]
+        self._note(notes)
         check_known(values, origin)
         for key, value in values.items():
             if key == "backends":
@@ -68,6 +68,9 @@ class _Layers:
             else:
                 name = written(key) if written is not None else None
                 self.put(key, value, name if origin == "argument" and name else origin, name)
+
+    def _note(self, notes: Iterable[str]) -> None:
+        self.notes += [note for note in notes if note not in self.notes]
 
     def put(self, key: str, raw: object, origin: str, written: str | None = None) -> None:
         """Set *key*, which the user wrote as *written*, from the raw value."""
@@ -93,6 +96,7 @@ class _Layers:
 
     def _schedule(self, table: str, raw: object, origin: str) -> None:
         values = schedule.read(table, raw, origin)
+        self._note(schedule.notes_on(table, raw, origin))
         self.schedule.setdefault(table, {}).update(values)
         self.origins.update({f"{table}.{name}": origin for name in values})
 

@@ -20,6 +20,10 @@ def _warm(raw: object) -> object:
         raise ValueError('on, off or "always"') from None
 
 
+def _order(raw: object) -> object:
+    return "program" if raw == "prefix" else one_of("program", "fifo")(raw)
+
+
 def _price(raw: object) -> object:
     """The price of a million tokens: of prompts, of answers, and of cached prompts."""
     wanted = "{ prompt = …, answer = … } and perhaps cached, in the currency per million tokens"
@@ -62,12 +66,13 @@ TABLES: dict[str, dict[str, Key]] = {
             Key("total", positive, None, "seconds for a call with all its attempts"),
         ),
         "schedule": (
-            Key("order", one_of("program", "prefix", "fifo"), None, "which ready call goes first"),
+            Key("order", _order, None, "which ready call goes first: program or fifo"),
             Key(
-                "warm", _warm, None, "whether a long shared prefix is sent first: on, off or always"
+                "warm",
+                _warm,
+                None,
+                "whether the server's prefix cache decides what goes first: on, off or always",
             ),
-            Key("foresee", switch, True, "whether room is kept for what waiting calls will say"),
-            Key("share", switch, True, "whether runs of a process count that room once"),
             Key("slow_start", switch, False, "whether a run begins with few calls at once"),
             Key("adaptive", switch, True, "whether a busy backend gets fewer calls at once"),
             Key("circuit", switch, True, "whether one call alone looks if a dead backend is back"),
@@ -77,10 +82,12 @@ TABLES: dict[str, dict[str, Key]] = {
 """The keys of each table. The defaults are those of the scheduler, where it has any."""
 
 GONE = {
-    "hedge": "second attempts beside slow ones are gone: delete the line; deadlines.first_token "
-    "ends an attempt that is late, which is then made again",
+    "hedge": "second attempts beside slow ones are gone; deadlines.first_token ends an attempt "
+    "that is late, which is then made again",
+    "foresee": "the turns to come are told by graphs and by conversations that have ended",
+    "share": "runs of a process that ask one server at the same time always count its cache once",
 }
-"""Keys that earlier versions had, and what to do about them."""
+"""Keys of ``schedule`` that earlier versions had, and what there is instead."""
 
 OF_BACKENDS = ("limits", "retries", "deadlines", "schedule")
 """Tables that a backend may have of its own: ``[backends.NAME.limits]``."""
@@ -98,9 +105,8 @@ def read(table: str, raw: object, origin: str) -> dict[str, object]:
             for name, price in raw.items()
         }
     keys = TABLES[table.rpartition(".")[2]]
+    raw = {name: value for name, value in raw.items() if not _is_gone(table, name)}
     for name in raw:
-        if name in GONE:
-            raise ConfigError(f"{origin}: {table}.{name}: {GONE[name]}")
         if name not in keys:
             raise ConfigError(
                 f"{origin}: unknown key {table}.{name}{nearest(str(name), keys)} "
@@ -110,6 +116,23 @@ def read(table: str, raw: object, origin: str) -> dict[str, object]:
         name: _value(f"{table}.{name}", keys[name].read, value, origin)
         for name, value in raw.items()
     }
+
+
+def _is_gone(table: str, name: object) -> bool:
+    return name in GONE and table.rpartition(".")[2] == "schedule"
+
+
+def notes_on(table: str, raw: object, origin: str) -> list[str]:
+    """What to tell of keys of *table* that are not used any more."""
+    raw = raw if isinstance(raw, Mapping) else {}
+    notes = [
+        f"{origin}: {table}.{name} is not used any more: {GONE[name]}; delete the line"
+        for name in raw
+        if _is_gone(table, name)
+    ]
+    if raw.get("order") == "prefix":
+        notes.append(f'{origin}: {table}.order = "prefix" means the same as "program"')
+    return notes
 
 
 def _value(key: str, reader: Any, raw: object, origin: str) -> object:

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import cast
 
-from appl.backend import Backend, PrefixCaching, Sampling, offers
+from appl.backend import Backend, BringsOrder, Sampling, offers
 from appl.runtime.answers.models import Models
 from appl.runtime.answers.samples import Caches, Samples
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.scheduling.accounts import Account, BudgetLedger
-from appl.runtime.scheduling.order import Order, order_of
+from appl.runtime.scheduling.order import CallQueue, Order, plain_order
 from appl.runtime.scheduling.placing import BackendEndpoint, LegDispatcher, Placing
 from appl.runtime.scheduling.policy import Allowance, Policy
 from appl.runtime.scheduling.scheduler import Scheduler
@@ -92,15 +92,20 @@ class Dispatch:
         """A queue for the backend of *place*."""
         self.places.append(place)
         backend, policy = place.backend, place.policy
-        caching = _caching(backend, policy)
-        order = order or order_of(policy, caching is not None)
-        whose = backend if place.traffic is None else place.traffic
+        server = backend if place.traffic is None else place.traffic
         # What makes the dispatcher does not hold this object, which holds the scheduler.
         samples = partial(Samples, backend, self.caches, self._look_soon, self._warn)
         limits = (backend.profile.concurrency, self._concurrency, policy.limits.concurrency)
         most = min((limit for limit in limits if limit is not None), default=None)
         make = partial(_dispatcher, place, samples, self._seed, most, self.ledger)
-        return Scheduler(make, policy, order, caching, whose if policy.share else None)
+        return Scheduler(make, policy, partial(_order, backend, order), server)
+
+
+def _order(backend: Backend, order: Order | None, queue: CallQueue) -> Order:
+    """The order of the calls of *queue*: the given *order*, that of *backend*, or a plain one."""
+    if order is None and queue.policy.warm and offers(backend, BringsOrder):
+        return cast(Order, backend.order(queue))
+    return order or plain_order(queue.policy)
 
 
 def _dispatcher(
@@ -120,9 +125,3 @@ def _dispatcher(
         traffic=place.traffic,
         ledger=ledger,
     )
-
-
-def _caching(backend: Backend, policy: Policy) -> PrefixCaching | None:
-    """*backend*, if it is worth its while to send shared prefixes first."""
-    wanted = policy.warm and not backend.profile.shares_in_flight and offers(backend, PrefixCaching)
-    return cast("PrefixCaching | None", backend if wanted else None)

@@ -23,10 +23,7 @@ from appl.runtime.scheduling.policy import (
 )
 from appl.runtime.scheduling.traffic import Traffic
 from appl.session.backend_settings import EMBEDDED, TYPE
-from appl.session.cache_leases import StoredLeases
 from appl.session.kept import kept
-from appl.session.tool_memory import name_of
-from appl.session.turn_memory import StoredTurns
 
 _shared: dict[tuple[object, ...], Traffic] = {}
 os.register_at_fork(after_in_child=_shared.clear)
@@ -47,8 +44,6 @@ def policy_of(config: Config, backend: str) -> Policy:
         prices=_prices(config, backend),
         retries=Retries(**parts["retries"]),
         deadlines=Deadlines(**parts["deadlines"]),
-        turns=StoredTurns(name_of("turns", config.home)) if config.trace else None,
-        leases=StoredLeases(),
         **schedule,
     )
 

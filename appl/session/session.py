@@ -163,7 +163,6 @@ class Session:
                     self.control_server = None
                 if self.recording is not None:
                     self.recording.close()
-            self._store_turns()
         finally:
             late = self._late_made()
             for backend in (self.backend, *self.others.values(), *late.values()):
@@ -176,11 +175,6 @@ class Session:
             )
         if self.config.gc and self.path is not None:
             late_import("appl.tracing.keeping.automatic_removal").tidy(self.config)
-
-    def _store_turns(self) -> None:
-        for place in self.run.dispatch.places:
-            if place.policy.turns is not None:
-                place.policy.turns.store()
 
     def _late_made(self) -> Mapping[str, Backend]:
         """The backends that were made at their first use; no more are made."""

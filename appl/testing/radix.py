@@ -16,6 +16,8 @@ from typing import Any
 from appl.backend import Emit, Profile, Request, Response, Sample, Usage
 from appl.errors import PromptTooLong
 from appl.prompt import Messages
+from appl.runtime.scheduling.order import CallQueue, Order
+from appl.runtime.scheduling.prefix_order import PrefixOrder
 from appl.runtime.world import Programs
 from appl.testing.clock import VirtualClock
 
@@ -84,6 +86,10 @@ class RadixServer:
 
     # -- as a backend
 
+    def order(self, queue: CallQueue) -> Order:
+        """The order that a server with a prefix cache has."""
+        return PrefixOrder(self, queue)
+
     def prompt_tokens(self, request: Request) -> Sequence[int]:
         """A number for each word."""
         return _ids(request.messages)
@@ -118,6 +124,10 @@ class RadixServer:
         self._glances = False
         for run in self._runs:
             run.look_soon()
+
+    def flush(self) -> None:
+        """Forget all that was computed, while nobody asks."""
+        self._cache.clear()
 
     async def aclose(self) -> None:
         """Do nothing: it holds no resources."""

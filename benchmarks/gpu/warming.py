@@ -5,7 +5,7 @@ Run: python benchmarks/gpu/warming.py URL --tokenizer FOLDER [--rounds 3] [--jso
 Each group asks for 16 tokens after a shared beginning and a suffix of 24 tokens: all at once, and
 after one request of the beginning. A bare aiohttp loop with open connections sends them, on a
 flushed cache. ``again`` are the tokens of the beginning that the server computed more than once
-when all were sent at once; ``says`` is the decision by the first values of ``ServerTimes``.
+when all were sent at once; ``says`` is the decision of the client.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ import aiohttp
 from loads import Server, Texts, _post
 from report import write
 
-from appl.runtime.scheduling.server_times import ServerTimes
-from appl.runtime.scheduling.warming_cost import SharedBeginning, pays
+from appl.runtime.scheduling.prefix_order.beginnings import Beginning
 
 ANSWER, SUFFIX = 16, 24
 GROUPS = [(8, 200), (64, 200), (8, 500), (64, 500), (8, 1000), (32, 1000), (8, 2000), (8, 4000)]
@@ -102,11 +101,11 @@ def row(
     times = [statistics.median(seconds for _, seconds, _ in each) for each in (at_once, ahead)]
     beginning = statistics.median(warmed for warmed, _, _ in ahead)
     again = statistics.median(tokens for _, _, tokens in at_once)
-    says = pays(SharedBeginning(0, shared, calls), calls, ServerTimes())
+    says = Beginning(0, shared, calls).pays(calls)
     print(
         f"{calls:3} × {shared:4}: at once {times[0]:.3f} s ({again:5.0f} tokens again), beginning "
         f"first {times[1]:.3f} s ({beginning:.3f} for it): {times[0] / times[1]:.2f}; "
-        f"the model says {'ahead' if says else 'at once'}",
+        f"the client says {'ahead' if says else 'at once'}",
         flush=True,
     )
     return {

@@ -11,6 +11,7 @@ import pytest
 from appl.backend import Emit, Request, Response
 from appl.control import words
 from appl.errors import BackendBusy, BackendUnavailable
+from appl.runtime.scheduling.prefix_order import PrefixOrder
 from appl.testing import Allowance, Limits, Policy, Retries, Streamed, VirtualClock
 
 from . import programs
@@ -86,7 +87,7 @@ def test_the_queue_its_places_and_what_its_first_waits_for() -> None:
         assert sentence(made, "/answer.2/gen.0") == "number 2 in the queue: others go first"
 
 
-@pytest.mark.parametrize("order", ["program", "prefix", "fifo"])
+@pytest.mark.parametrize("order", ["program", "fifo"])
 def test_the_place_in_the_queue_is_the_order_of_being_sent(order: Any) -> None:
     backend = Watched(concurrency=1)
     questions = [("a", 0), ("b", 2), ("c", 1), ("d", 2), ("e", 0)]
@@ -293,6 +294,9 @@ class Caching(Watched):
 
     def prompt_tokens(self, request: Request) -> Sequence[int]:
         return [ord(c) for message in request.messages or () for c in message.content]
+
+    def order(self, queue: Any) -> PrefixOrder:
+        return PrefixOrder(self, queue)
 
     async def warm(self, request: Request, tokens: int) -> None:
         self.warming = asyncio.get_running_loop().create_future()

@@ -7,24 +7,21 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from threading import Event
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from appl import AIRole, Generation, gen, ppl
+from appl import Generation, gen, ppl
 from appl.backend import Request, Response
 from appl.control.steering import Steering
 from appl.errors import BackendUnavailable, MalformedResponse
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
-from appl.runtime.scheduling.cache_room import Room, RoomTurn, open_rooms
-from appl.runtime.scheduling.conversation_queue import ConversationQueue
 from appl.runtime.scheduling.placing import Placing
-from appl.runtime.scheduling.prefixes import Footprint
+from appl.runtime.scheduling.prefix_order import PrefixOrder
+from appl.runtime.scheduling.prefix_order.room import Room
 from appl.runtime.scheduling.scheduler import Scheduler
 from appl.runtime.scheduling.traffic import Traffic
-from appl.runtime.scheduling.warming import PrefixFirst
 from appl.testing import BackendEndpoint, Limits, Model, Models, Policy, VirtualClock
 from appl.testing.radix import RadixServer
 
@@ -52,10 +49,14 @@ def single(name: str, words: int = 5 * SEEN) -> Any:
     return gen(max_tokens=ACTION)
 
 
-def ahead_of(scheduler: Any) -> PrefixFirst:
-    assert isinstance(scheduler, Scheduler)
-    assert scheduler.ahead is not None
-    return scheduler.ahead
+def order_of(run: Run) -> PrefixOrder:
+    scheduler = run.dispatch.scheduler
+    assert isinstance(scheduler, Scheduler) and isinstance(scheduler.order, PrefixOrder)
+    return scheduler.order
+
+
+def room_of(run: Run) -> Room:
+    return order_of(run).room
 
 
 @contextlib.contextmanager
@@ -83,16 +84,7 @@ def computed_by_two_runs(room: int, **policy: Any) -> int:
 
 def test_two_runs_do_not_overfill_the_cache_together() -> None:
     least = computed_by_two_runs(10**6)
-    assert computed_by_two_runs(ROOM) <= 1.02 * least
-
-
-def test_each_run_counting_for_itself_is_the_naive_twin() -> None:
-    with two_runs(ROOM, share=False) as (first, second, _):
-        assert str(single("mine"))
-        with second:
-            assert str(single("its"))
-            rooms = {ahead_of(run.dispatch.scheduler).room for run in (first, second)}
-            assert len(rooms) == 2
+    assert computed_by_two_runs(ROOM) <= 1.2 * least
 
 
 def test_a_run_of_which_nothing_is_with_the_server_goes_before_older_calls() -> None:
@@ -151,8 +143,7 @@ def test_a_run_that_crashes_leaves_its_room_to_the_others() -> None:
             assert str(asked[0])
             raise ZeroDivisionError
         assert all([str(single(f"mine{at}")) for at in range(6)])
-        ahead = ahead_of(first.dispatch.scheduler)
-        assert [*ahead.room.users] == [ahead.queue]
+        assert len(room_of(first).lines) == 1
     assert server.clock.now() < 10
 
 
@@ -187,8 +178,8 @@ def test_a_run_that_crashes_while_it_is_paused_leaves_nothing_either() -> None:
             assert server.warming.wait(20) and found
             raise ZeroDivisionError
         assert str(single("mine"))
-        room = ahead_of(first.dispatch.scheduler).room
-    assert not room.cache.used
+        room = room_of(first)
+    assert not room.used
 
 
 class Still(RadixServer):
@@ -208,10 +199,10 @@ def test_a_run_that_crashes_before_anything_had_room_leaves_nothing_either() -> 
         mine = single("mine", 9 * SEEN)
         with contextlib.suppress(ZeroDivisionError), second:
             asked = [single(f"its{at}") for at in range(3)]
-            ahead = ahead_of(second.dispatch.scheduler)
+            order = order_of(second)
 
             async def parked() -> None:
-                while not (ahead.joined and len(ahead.queue)):
+                while all(why != "cache" for _, why in order.waiting()):
                     await asyncio.sleep(0)
 
             asyncio.run_coroutine_threadsafe(parked(), io_thread().loop).result(20)
@@ -219,7 +210,7 @@ def test_a_run_that_crashes_before_anything_had_room_leaves_nothing_either() -> 
             raise ZeroDivisionError
         server.moves = True
         assert str(mine)
-        assert not len(ahead.queue) and not ahead.prints
+        assert not list(order.waiting()) and not order.size
 
 
 def test_all_who_have_room_go_at_once_whichever_run_they_are_of() -> None:
@@ -245,12 +236,12 @@ def test_the_last_run_to_end_forgets_the_server() -> None:
         assert str(single("mine"))
         with second:
             assert str(single("its"))
-        room = ahead_of(first.dispatch.scheduler).room
-        assert room is ahead_of(second.dispatch.scheduler).room
+        room = room_of(first)
+        assert room is room_of(second)
     with Run(server, policy=Policy(clock=server.clock)) as third:
         assert str(single("third"))
-        assert ahead_of(third.dispatch.scheduler).room is not room
-    assert not room.cache.used and not [each for each in open_rooms.values() if each is room]
+        assert room_of(third) is not room
+    assert not room.used
 
 
 @ppl
@@ -267,11 +258,11 @@ def test_the_turns_of_a_chat_that_was_alone_keep_no_room_after_it() -> None:
     clock = VirtualClock()
     with Run(RadixServer(clock, 100 * SEEN), policy=Policy(clock=clock)) as run:
         conversation(6)
-        room = ahead_of(run.dispatch.scheduler).room
+        room = room_of(run)
     arrived = Event()
     io_thread().send(arrived.set)  # behind what the end of the run has sent
     assert arrived.wait(20)
-    assert not room.cache.used
+    assert not room.used
 
 
 def test_who_shares_limits_shares_room_and_who_has_another_clock_does_not() -> None:
@@ -281,75 +272,27 @@ def test_who_shares_limits_shares_room_and_who_has_another_clock_does_not() -> N
     rooms = []
     with Run(servers[0], policy=policy, traffic=traffic) as first:
         assert str(single("first"))
-        rooms.append(ahead_of(first.dispatch.scheduler).room)
+        rooms.append(room_of(first))
         with Run(servers[1], policy=policy, traffic=traffic) as second:
             assert str(single("second"))
-            rooms.append(ahead_of(second.dispatch.scheduler).room)
+            rooms.append(room_of(second))
         with Run(servers[0], policy=Policy()) as third:
             assert str(single("third"))
-            rooms.append(ahead_of(third.dispatch.scheduler).room)
+            rooms.append(room_of(third))
     assert rooms[0] is rooms[1] is not rooms[2]
 
 
-class Visitor:
-    """A user that is told what it says."""
-
-    def __init__(self, room: Room, turn: RoomTurn | None, able: bool = True) -> None:
-        self.admitted, self.paused, self.looks = 0, False, 0
-        self.next, self.able = turn, able
-        room.join(self)
-        room.wait(self)
-
-    def turn(self) -> RoomTurn | None:
-        return self.next
-
-    def look(self) -> bool:
-        self.looks += 1
-        return self.able
-
-
-def test_first_who_has_nothing_with_the_server_then_priority_then_age() -> None:
-    turns: list[RoomTurn] = [
-        (False, 0, (5, 6)), (True, -3, (9, 9)), (True, 0, (1, 2)), (True, 0, (1, 3)),
-    ]  # fmt: skip
-    room = Room()
-    visitors = [Visitor(room, turn) for turn in reversed(turns)][::-1]
-    for visitor in visitors:
-        room.tell()
-        assert [each.looks for each in visitors].count(1) == 1 and visitor.looks == 1
-        visitor.looks, visitor.next = 0, None
-
-
-def test_who_cannot_look_is_passed_over() -> None:
-    room = Room()
-    first, second = Visitor(room, (False, 0, (1, 1)), able=False), Visitor(room, (False, 0, (2, 2)))
-    assert room.is_turn(second, (False, 0, (2, 2)))
-    first.able = True
-    assert not room.is_turn(second, (False, 0, (2, 2)))
-    assert room.is_turn(first, (False, 0, (1, 1)))
-
-
-def test_a_server_that_only_paused_runs_are_with_is_idle() -> None:
-    room = Room()
-    visitor = Visitor(room, None)
-    assert room.idle
-    visitor.admitted = 1
-    assert not room.idle
-    visitor.paused = True
-    assert room.idle
-
-
-def test_a_call_that_is_cancelled_while_it_waits_for_room_is_not_counted() -> None:
+def test_a_call_that_is_cancelled_while_it_waits_for_room_keeps_nobody_waiting() -> None:
     clock = VirtualClock()
     server = RadixServer(clock, 12 * SEEN)
+    waiting = list[Generation]()
+    clock.at(0.05, lambda: waiting[0].cancel())
     with Run(server, policy=Policy(clock=clock)) as run:
         first = single("one", 9 * SEEN)
-        waiting = [single(f"{at}", 9 * SEEN) for at in range(3)]
-        clock.at(0.05, waiting[2].cancel)
-        clock.at(0.06, lambda: left.append(len(ahead_of(run.dispatch.scheduler).queue)))
-        left: list[int] = []
-        assert all([str(each) for each in (first, *waiting[:2])])
-        assert left == [2]
+        waiting += [single(f"{at}", 9 * SEEN) for at in range(3)]
+        assert all([str(each) for each in (first, *waiting[1:])])
+        assert not list(order_of(run).waiting())
+    assert clock.now() < 1
 
 
 # -- two places
@@ -372,10 +315,10 @@ def computed_at_two_places(room: int, **policy: Any) -> int:
     return sum(server.computed for server in servers)
 
 
-def test_every_place_foresees_what_its_calls_will_need() -> None:
+def test_every_place_keeps_room_for_what_its_calls_will_need() -> None:
     least = computed_at_two_places(10**6)
-    assert computed_at_two_places(ROOM) <= 1.02 * least
-    assert computed_at_two_places(ROOM, foresee=False) > 1.1 * least
+    assert computed_at_two_places(ROOM) <= 1.2 * least
+    assert computed_at_two_places(ROOM, warm=False) > 2 * least
 
 
 class Unreached(RadixServer):
@@ -385,138 +328,39 @@ class Unreached(RadixServer):
         raise BackendUnavailable("nobody is there")
 
 
-def coming_at(placing: Any, name: str) -> int:
-    """How many prompts are foreseen at the place *name*."""
-    assert isinstance(placing, Placing)
-    ahead = ahead_of(placing.schedulers[name])
-    return sum(len(each.coming) for each in ahead.queue.activations.values())
+def coming(run: Run) -> int:
+    """How many calls are said to come to the servers of *run*."""
+    scheduler = run.dispatch.scheduler
+    schedulers = scheduler.schedulers.values() if isinstance(scheduler, Placing) else [scheduler]
+    return sum(each.coming.total() for each in schedulers)
 
 
 @pytest.mark.parametrize("prefer", ["order", "cost", "latency"])
-def test_what_goes_elsewhere_is_not_foreseen_any_more(prefer: str) -> None:
+def test_what_goes_elsewhere_is_not_expected_any_more(prefer: str) -> None:
     clock = VirtualClock()
     servers = [Unreached(clock, ROOM), RadixServer(clock, ROOM)]
     either = Model("a", None, others=(Model("b", None),), prefer=prefer)
     with two_places(servers, either) as run:
         assert str(agent(1))
-        assert coming_at(run.dispatch.scheduler, "a") == 0
-        assert not cast(Placing, run.dispatch.scheduler).foreseen
+        assert coming(run) == 0
 
 
-def test_a_call_that_ends_before_it_is_asked_is_not_foreseen_any_more() -> None:
-    class Deaf(RadixServer):
-        async def complete(self, request: Request, emit: Any = None) -> Any:
-            raise BackendUnavailable("not now")
+class Deaf(RadixServer):
+    """A server that answers nobody."""
 
+    async def complete(self, request: Request, emit: Any = None) -> Any:
+        raise BackendUnavailable("not now")
+
+
+@pytest.mark.parametrize("places", [1, 2])
+def test_calls_that_end_before_they_are_asked_are_not_expected_any_more(places: int) -> None:
     clock = VirtualClock()
-    with two_places([Deaf(clock, ROOM), Deaf(clock, ROOM)]) as run:
+    servers: list[RadixServer] = [Deaf(clock, ROOM), Deaf(clock, ROOM)]
+    one = Run(servers[0], policy=Policy(clock=clock))
+    with two_places(servers) if places > 1 else one as run:
         with pytest.raises(BackendUnavailable):
             str(agent(1))
-        assert coming_at(run.dispatch.scheduler, "a") == 0
-        assert not cast(Placing, run.dispatch.scheduler).foreseen
-
-
-def test_the_same_holds_for_a_run_with_one_server() -> None:
-    class Deaf(RadixServer):
-        async def complete(self, request: Request, emit: Any = None) -> Any:
-            raise BackendUnavailable("not now")
-
-    clock = VirtualClock()
-    with Run(Deaf(clock, ROOM), policy=Policy(clock=clock)) as run:
-        with pytest.raises(BackendUnavailable):
-            str(agent(1))
-        ahead = ahead_of(run.dispatch.scheduler)
-        assert not any(each.coming for each in ahead.queue.activations.values())
-        assert not cast(Scheduler, run.dispatch.scheduler).foreseen
-
-
-# -- forecast
-
-
-class Prompt:
-    """A prompt of texts and of answers that are waited for, as the queue sees it."""
-
-    def __init__(self, *parts: Any) -> None:
-        self.nodes: list[Any] = []
-        for part in parts:
-            parent = self.nodes[-1] if self.nodes else None
-            node = SimpleNamespace(parent=parent, part=part, length=len(self.nodes) + 1)
-            self.nodes.append(node)
-
-    def call(self, number: int, parts: int) -> Any:
-        class Asked:
-            address = f"/agent.0/gen.{number}"
-            request = SimpleNamespace(messages=SimpleNamespace(size=100, parent=None))
-            sampling = SimpleNamespace(max_tokens=10)
-            node, priority = self.nodes[parts - 1], 0
-            file, identity = None, ("gen", number, None, None)
-
-            def frame(self) -> None:
-                """Its activation is over."""
-
-        return Asked()
-
-
-WAITED = object()
-PROMPT = Prompt("x" * 100, WAITED, "x" * 200, WAITED, "x" * 400)
-
-
-def queue_of(foresees: bool = True) -> ConversationQueue:
-    caching = SimpleNamespace(cache_tokens=1000, prompt_tokens=lambda _: range(50))
-    room, go = Room(foresees=foresees), lambda: True
-    unseen = SimpleNamespace(holds=lambda _: False)
-    clock = VirtualClock()
-    return ConversationQueue(room, cast(Any, caching), clock, go, foresees, cast(Any, unseen))
-
-
-def known(queue: ConversationQueue) -> list[float]:
-    (activation,) = queue.activations.values()
-    return list(activation.who.known)
-
-
-def test_the_sizes_of_all_prompts_to_come_are_foreseen() -> None:
-    queue = queue_of()
-    queue.foresee(PROMPT.call(1, 3))
-    queue.foresee(PROMPT.call(2, 5))
-    queue.arrive(PROMPT.call(0, 1), Footprint(range(50), (), 10))  # for 100 letters
-    assert known(queue) == [300 / 2 + 10, 700 / 2 + 2 * 10]
-
-
-@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
-def test_what_is_taken_back_leaves_what_others_need(order: tuple[int, int]) -> None:
-    calls = {1: PROMPT.call(1, 3), 2: PROMPT.call(2, 5)}
-    queue = queue_of()
-    for number in order:
-        queue.foresee(calls[number])
-    queue.take_back(calls[2])
-    queue.take_back(calls[2])
-    queue.arrive(PROMPT.call(0, 1), Footprint(range(50), (), 10))
-    assert known(queue) == [300 / 2 + 10]
-
-
-def test_without_foresight_nothing_is_known() -> None:
-    queue = queue_of(foresees=False)
-    queue.foresee(PROMPT.call(2, 5))
-    queue.arrive(PROMPT.call(0, 1), Footprint(range(50), (), 10))
-    assert known(queue) == []
-
-
-def test_prompts_that_came_are_not_foreseen_any_more() -> None:
-    @ppl
-    def chat() -> str:
-        answers = []
-        for turn in range(100):
-            f"{turn}"
-            with AIRole():
-                answers.append(gen(max_tokens=1))
-                f"{answers[-1]}"
-        return str(answers[-1])
-
-    clock = VirtualClock()
-    with Run(RadixServer(clock, 10**6), policy=Policy(clock=clock)) as run:
-        assert str(chat())
-        seen = ahead_of(run.dispatch.scheduler).queue.activations
-        assert not any(each.coming for each in seen.values())
+        assert coming(run) == 0
 
 
 class Odd(RadixServer):
@@ -536,5 +380,5 @@ def test_what_is_no_answer_ends_its_call_and_gives_back_its_room(samples: Any) -
     with Run(server, policy=policy) as run:
         with pytest.raises(MalformedResponse, match="gave an answer that is none"):
             str(single("mine"))
-        ahead = ahead_of(run.dispatch.scheduler)
-    assert ahead.queue.admitted == 0 and not ahead.prints
+        room = room_of(run)
+    assert room.running == 0 and not room.used

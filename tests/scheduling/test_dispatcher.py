@@ -61,7 +61,7 @@ def drawn_policy(dice: random.Random, clock: VirtualClock) -> Policy:
     """Any of what may be switched on, with patience enough for all that is drawn."""
     return Policy(
         clock=clock,
-        order=dice.choice(["program", "prefix", "fifo"]),
+        order=dice.choice(["program", "fifo"]),
         limits=Limits(
             concurrency=dice.choice([None, 1, 7]),
             requests=dice.choice([None, 40]), period_s=5,

@@ -14,7 +14,7 @@ import appl
 from appl import gen, ppl
 from appl.prompt import USER, PromptNode
 from appl.runtime.run import Run
-from appl.runtime.scheduling.order import ByPrefix, ByProgram, Fifo, program_of
+from appl.runtime.scheduling.order import FairOrder, Fifo, program_of
 from appl.testing import Late, Limits, Policy, VirtualClock
 
 
@@ -50,7 +50,7 @@ def test_a_program_is_an_outermost_activation(address: str, program: str) -> Non
 def test_every_order_takes_each_call_once_and_higher_priority_first(seed: int) -> None:
     dice, clock = random.Random(seed), Hand()
     trunks = [None, *(PromptNode(None, USER, str(at)) for at in range(3))]
-    for order in (Fifo(), ByPrefix(), ByProgram(clock, drain=3)):
+    for order in (Fifo(), FairOrder(clock)):
         added, taken = Counter[str](), Counter[str]()
         waiting: dict[str, int] = {}
         for number in range(dice.randint(1, 60)):
@@ -66,7 +66,7 @@ def test_every_order_takes_each_call_once_and_higher_priority_first(seed: int) -
                 if not isinstance(order, Fifo):
                     assert each.priority == max(waiting.values())
                 del waiting[each.address]
-                order.served(each, dice.random() * 9)
+                order.over(each, clock.time - dice.random() * 9)
             assert order.size == len(waiting)
         while (each := order.take()) is not None:
             taken[each.address] += 1
@@ -76,7 +76,7 @@ def test_every_order_takes_each_call_once_and_higher_priority_first(seed: int) -
 
 def test_calls_of_one_prompt_go_together() -> None:
     one, two = PromptNode(None, USER, "one"), PromptNode(None, USER, "two")
-    order = ByProgram(Hand())
+    order = FairOrder(Hand())
     for number in range(3):
         order.add(call(f"/f.0/a.{number}/gen.0", one))
         order.add(call(f"/f.1/b.{number}/gen.0", two))
@@ -86,7 +86,7 @@ def test_calls_of_one_prompt_go_together() -> None:
 
 def test_the_program_that_was_served_least_goes_first_and_nobody_starves() -> None:
     clock = Hand()
-    order = ByProgram(clock, drain=1)
+    order = FairOrder(clock)
     long = [
         call(f"/main.0/long.0/x.{at}/gen.0", PromptNode(None, USER, str(at))) for at in range(40)
     ]
@@ -95,12 +95,12 @@ def test_the_program_that_was_served_least_goes_first_and_nobody_starves() -> No
     first = order.take()
     assert first is not None
     clock.time = 10.0
-    order.served(first, 10.0)
+    order.over(first, since=0.0)
     order.add(call("/main.0/short.0/gen.0"))
     clock.time = 10.1
     taken = order.take()
     assert taken is not None and "short" in taken.address
-    for at in range(1, 200):  # short programs come for ever: the long one gets its turn
+    for at in range(1, 2000):  # short programs come for ever: the long one gets its turn
         clock.time += 0.1
         order.add(call(f"/main.0/short.{at}/gen.0"))
         taken = order.take()

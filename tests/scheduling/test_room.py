@@ -21,8 +21,8 @@ from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import CallEnded, CallStarted
 from appl.runtime.run import Run
 from appl.runtime.scheduling.placing import Placing
+from appl.runtime.scheduling.prefix_order import PrefixOrder
 from appl.runtime.scheduling.scheduler import Scheduler
-from appl.runtime.scheduling.warming import PrefixFirst
 from appl.testing import BackendEndpoint, Limits, Log, Model, Models, Policy, Retries, VirtualClock
 from appl.testing.radix import RadixServer
 from tests.drawn import counts
@@ -141,7 +141,7 @@ class Storm:
         servers = [Moody(self.clock, random.Random(seed + at)) for at in range(places)]
         policy = Policy(
             clock=self.clock,
-            order=self.dice.choice(["program", "prefix", "fifo"]),
+            order=self.dice.choice(["program", "fifo"]),
             limits=Limits(concurrency=self.dice.choice([None, 1, 3, 20])),
             retries=Retries(attempts=self.dice.choice([1, 3])),
             prices={"": Price(1.0, 2.0)},
@@ -149,7 +149,7 @@ class Storm:
         self.runs = [self.made(servers, policy) for _ in range(runs)]
         for server in servers:
             server.schedulers += [run.dispatch.scheduler for run in self.runs]
-        self.ahead = {each: each.ahead for run in self.runs for each in schedulers_of(run)}
+        self.orders = {each: order_of(each) for run in self.runs for each in schedulers_of(run)}
 
     def made(self, servers: list[Moody], policy: Policy) -> Run:
         first, *others = servers
@@ -204,11 +204,9 @@ def storm(seed: int, most: int, threads: bool, runs: int = 1, places: int = 1) -
             list(pool.map(weather.rage, range(runs)))
     else:
         weather.rage(0)
-    for scheduler, ahead in weather.ahead.items():
-        at_rest(scheduler, ahead, weather.clock)
+    for scheduler, order in weather.orders.items():
+        at_rest(scheduler, order, weather.clock)
     for run in weather.runs:
-        if isinstance(run.dispatch.scheduler, Placing):
-            assert not run.dispatch.scheduler.foreseen
         log = cast(Log, run.reporter.instruments[0])
         ends = Counter(each.address for each in log.of(CallEnded))
         assert all(count == 1 for count in ends.values())
@@ -221,26 +219,24 @@ def schedulers_of(run: Run) -> list[Scheduler]:
     return list(queue.schedulers.values()) if isinstance(queue, Placing) else [queue]
 
 
-def at_rest(scheduler: Scheduler, ahead: PrefixFirst | None, clock: VirtualClock) -> None:
-    """Nothing waits, nothing is under way, and no room is kept.
+def order_of(scheduler: Scheduler) -> PrefixOrder:
+    assert isinstance(scheduler.order, PrefixOrder)
+    return scheduler.order
 
-    The queue lets go of *ahead*, what it had of prefixes, at the end of its run.
-    """
+
+def at_rest(scheduler: Scheduler, order: PrefixOrder, clock: VirtualClock) -> None:
+    """Nothing waits, nothing is under way, and no room is kept."""
 
     async def look() -> None:
         for _ in range(500):
             await asyncio.sleep(0)
             clock.advance()
-        assert scheduler.ahead is None and ahead is not None
-        assert not list(scheduler.holdings())
-        assert not (ahead.waiting or ahead.arrivals.gathering or scheduler.workers)
-        assert not (ahead._late or ahead._held or len(ahead.arrivals) or ahead.prints)
-        if ahead.joined:
-            queue = ahead.queue
-            assert queue.admitted == 0 and not (len(queue) or queue.activations or queue.calls)
-            room = ahead.room
-            assert ahead.prefixes.empty and not room.cache.used and not room.uncounted
-            assert not (room.users or room.waiting or room._kept or room.residency.held)
+        assert scheduler.order is not order and not scheduler.workers
+        assert not list(scheduler.holdings()) and not list(order.waiting())
+        assert not (order.size or order.busy)
+        room = order.room
+        assert not (room.held or room.inside or room.resting or room.lines or room.waiting)
+        assert room.used == room.running == 0 and abs(room.to_come) < 1e-6
 
     arrived = Event()
     io_thread().send(arrived.set)  # behind what the ends of runs have sent

@@ -16,7 +16,6 @@ from appl.errors import ConfigError
 from appl.price import Price
 from appl.runtime.run import Run
 from appl.runtime.scheduling.traffic import Traffic
-from appl.runtime.scheduling.turn_forecast import KindHistory
 from appl.session.scheduling import policy_of, traffic_of
 from appl.testing import Late, Limits, Policy, VirtualClock
 
@@ -82,41 +81,10 @@ def test_what_a_backend_has_of_its_own_holds_for_it_alone(tmp_path: Path) -> Non
     assert shown["limits.concurrency"] == 12 and shown["backends.openai.limits.period"] == 1
 
 
-def test_keeping_room_for_what_waits_can_be_switched_off_for_all_and_for_one(
-    tmp_path: Path,
-) -> None:
-    text = "[schedule]\nshare = false\n[backends.openai.schedule]\nforesee = false\nshare = true"
-    found, own = policy(tmp_path, text), policy(tmp_path, text, "openai")
-    assert (found.foresee, found.share) == (True, False)
-    assert (own.foresee, own.share) == (False, True)
-
-
-def test_a_project_remembers_the_turns_of_its_conversations(tmp_path: Path) -> None:
-    one, other = policy(tmp_path, "").turns, policy(tmp_path, "[budget]\ncost = 1").turns
-    assert one is not None and other is not None and not one.load()
-    history, longer = KindHistory(), KindHistory()
-    for turn in range(3):
-        history.begin(turn, 10)
-    one.keep({"/main/solve": history})
-    one.store()
-    assert other.load() == {"/main/solve": history.record()}
-    for _ in range(5000):
-        longer.begin(0, 0)
-    other.keep({"/main/ask": longer})
-    other.store()
-    other.store()  # nothing is new
-    assert set(one.load()) == {"/main/solve", "/main/ask"}
-    assert one.load()["/main/ask"]["began"] == [1000]
-
-
-def test_nothing_is_remembered_of_runs_without_a_trace(tmp_path: Path) -> None:
-    assert policy(tmp_path, "trace = false").turns is None
-
-
 def test_every_part_of_the_policy_has_a_key() -> None:
     """But for the time in which calls are collected, what lies in files, and what is for tests."""
     parts = {each.name for each in fields(Policy)} - {*TABLE_NAMES, PRICES}
-    parts -= {"gather_s", "concurrency_start", "turns", "leases", "clock"}
+    parts -= {"gather_s", "concurrency_start", "clock"}
     assert parts == {*TABLE_NAMES["schedule"]}
 
 
@@ -132,9 +100,7 @@ def test_without_tables_it_is_the_default(tmp_path: Path) -> None:
         ("[limits]\nconcurrency = 0", "limits.concurrency must be a whole number of at least 1"),
         ("[budget]\ncost = -1", "budget.cost must be a number of at least 0"),
         ("[deadlines]\ntotal = 0", "deadlines.total must be a number above 0"),
-        ('[schedule]\norder = "prefx"', "'prefix'"),
-        ('[schedule]\nhedge = "p95"', "schedule.hedge: second attempts beside slow ones are gone"),
-        ("[backends.x.schedule]\nhedge = 2", "backends.x.schedule.hedge: second attempts"),
+        ('[schedule]\norder = "fofi"', "'fifo'"),
         ('[prices]\n"m" = 3', "prices.m must be { prompt"),
         ("limits = 3", "limits must be a table"),
         ("[backends.x.retries]\ntries = 3", "unknown key backends.x.retries.tries"),
@@ -144,6 +110,26 @@ def test_slips_are_told(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         policy(tmp_path, text)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("hedge = 2", "hedge is not used any more: second attempts beside slow ones are gone"),
+        ('foresee = "off"', "foresee is not used any more: the turns to come are told by graphs"),
+        ("share = true", "share is not used any more: runs of a process that ask one server"),
+        ('order = "prefix"', 'order = "prefix" means the same as "program"'),
+    ],
+)
+@pytest.mark.parametrize("table", ["schedule", "backends.x.schedule"])
+def test_settings_of_earlier_versions_are_told_and_stop_nothing(
+    tmp_path: Path, setting: str, told: str, table: str
+) -> None:
+    (tmp_path / "appl.toml").write_text(f"[{table}]\n{setting}\ncircuit = false\n")
+    config = load(directory=tmp_path, environ={})
+    (note,) = config.notes
+    assert f"{table}.{told}" in note and "appl.toml" in note
+    assert policy_of(config, "x") == Policy(circuit=False)
 
 
 def test_runs_of_one_process_share_what_a_server_bears(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from appl.backend import Emit, Request, Response, Sample
 from appl.errors import BackendUnavailable, CallCancelled
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
+from appl.runtime.scheduling.prefix_order import PrefixOrder
 from appl.runtime.scheduling.scheduler import Scheduler
 from appl.testing import Fake, Limits, Policy, VirtualClock
 from tests.drawn import examples
@@ -50,6 +51,9 @@ class Server(Fake):
 
     def on_idle(self, final: bool = True) -> bool:
         return self.clock.advance()
+
+    def order(self, queue: Any) -> PrefixOrder:
+        return PrefixOrder(self, queue)
 
     async def connect(self) -> None:
         await asyncio.sleep(0)
@@ -244,18 +248,24 @@ def test_a_cancelled_call_that_was_held_is_not_sent() -> None:
     assert len(server.requests) == found.count("x")
 
 
+def prefix_order(run: Run) -> PrefixOrder:
+    """The order of the calls of *run*, which has one server."""
+    scheduler = run.dispatch.scheduler
+    assert isinstance(scheduler, Scheduler) and isinstance(scheduler.order, PrefixOrder)
+    return scheduler.order
+
+
+async def gathered(order: PrefixOrder) -> None:
+    """Wait until *order* waits for more calls, for as long as its clock stands."""
+    while order.busy or all(why != "gathering" for _, why in order.waiting()):
+        await asyncio.sleep(0)
+
+
 def test_a_run_that_ends_while_calls_are_gathered_leaves_nothing_under_way() -> None:
     server = Server()
     run = Run(server, policy=server.policy(gather_s=3600))
-    scheduler = run.dispatch.scheduler
-    assert isinstance(scheduler, Scheduler)
-    ahead = scheduler.ahead
-    assert ahead is not None
+    order = prefix_order(run)
     before = io_thread().workers
-
-    async def gathered() -> None:
-        while not ahead.arrivals.gathering or ahead.arrivals.busy:
-            await asyncio.sleep(0)
 
     async def left() -> None:
         while io_thread().workers > before:
@@ -263,16 +273,16 @@ def test_a_run_that_ends_while_calls_are_gathered_leaves_nothing_under_way() -> 
 
     with contextlib.suppress(ZeroDivisionError), run:
         asked = [branch("never"), gen(messages=said("never-", 400))]
-        asyncio.run_coroutine_threadsafe(gathered(), io_thread().loop).result(60)
+        asyncio.run_coroutine_threadsafe(gathered(order), io_thread().loop).result(60)
         assert asked and server.clock.now() == 0
         raise ZeroDivisionError
     asyncio.run_coroutine_threadsafe(left(), io_thread().loop).result(60)
-    assert not (ahead.arrivals.looking or ahead.arrivals.gathering)
+    assert not (order.busy or list(order.waiting()))
 
 
 @pytest.mark.parametrize("room", [700, 1500])
 def test_no_more_is_under_way_than_the_cache_holds(room: int) -> None:
-    server = Server(cache_tokens=room)
+    server = Server(cache_tokens=room, seconds=1)  # so that nobody waits for too long
     with Run(server, policy=server.policy()):
         assert len(groups(10, 400, 5)) == 50
     assert server.most <= room
@@ -303,7 +313,7 @@ def test_any_tree_of_prompts_is_answered_under_any_limits(seed: int) -> None:
         fails=dice.random() < 0.2,
     )
     limits = Limits(concurrency=dice.choice([None, 1, 3]))
-    order = dice.choice(["program", "prefix", "fifo"])
+    order = dice.choice(["program", "fifo"])
     warm = dice.choice([True, "always"])
     policy = server.policy(limits=limits, order=order, warm=warm, gather_s=0.005)
     ended = 0
@@ -321,32 +331,24 @@ def test_any_tree_of_prompts_is_answered_under_any_limits(seed: int) -> None:
 def alone_then(more: int) -> Server:
     """A long prompt comes alone, and then *more* that share most of it, before any is sent."""
     server = Server()
-    scheduler_run = Run(server, policy=server.policy(gather_s=3600))
-    scheduler = scheduler_run.dispatch.scheduler
-    assert isinstance(scheduler, Scheduler)
-    ahead = scheduler.ahead
-    assert ahead is not None
-
-    async def gathered() -> None:
-        while not ahead.arrivals.gathering or ahead.arrivals.busy:
-            await asyncio.sleep(0)
+    run = Run(server, policy=server.policy(gather_s=3600))
+    order = prefix_order(run)
 
     @ppl
     def program() -> list[str]:
         f"{said('long-', 400)}"
         answers = [branch("first-")]
-        asyncio.run_coroutine_threadsafe(gathered(), io_thread().loop).result(60)
+        asyncio.run_coroutine_threadsafe(gathered(order), io_thread().loop).result(60)
         assert not server.requests
         answers += [branch(f"{at}-") for at in range(more)]
         return [str(answer) for answer in answers]
 
-    with scheduler_run:
+    with run:
         assert program() == ["x"] * (1 + more)
-        assert bool(ahead.room.cache.known) is bool(more)
     return server
 
 
-def test_a_long_prompt_that_nobody_shares_is_not_counted() -> None:
+def test_a_long_prompt_that_nobody_shares_is_sent_once() -> None:
     server = alone_then(0)
     assert not server.warmed
     assert len(server.requests) == 1

@@ -1,4 +1,4 @@
-"""Warming pays or is not done: decided by what it saves and costs, by the times of this server."""
+"""Warming pays or is not done: decided by what it saves and costs, with one constant."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 from appl import gen, ppl
 from appl.backend import Request
 from appl.runtime.run import Run
-from appl.runtime.scheduling.server_times import ServerTimes
-from appl.runtime.scheduling.warming_cost import SharedBeginning, pays
+from appl.runtime.scheduling.prefix_order.beginnings import Beginning
 from appl.testing import Policy, VirtualClock
 from appl.testing.radix import RadixServer
 
@@ -59,9 +58,9 @@ def groups(number: int, shared: int, branches: int, name: str = "g") -> list[str
 
 def test_a_small_beginning_of_few_calls_is_not_waited_for() -> None:
     server = Server(trip_s=0.15)
-    took = server.seconds(lambda: groups(1, 240, 8))
+    took = server.seconds(lambda: groups(1, 200, 8))
     assert not server.warmed
-    always = Server(trip_s=0.15).seconds(lambda: groups(1, 240, 8), warm="always")
+    always = Server(trip_s=0.15).seconds(lambda: groups(1, 200, 8), warm="always")
     assert took < always - 0.05
 
 
@@ -76,38 +75,16 @@ def test_a_long_one_of_many_is_sent_ahead(number: int, shared: int, branches: in
     assert took < 0.8 * Server(trip_s=0.04).seconds(load, warm=False)
 
 
-def test_a_server_that_was_slow_to_compute_prompts_gets_smaller_ones_ahead() -> None:
-    server = Server(prefill=2000, trip_s=0.01)
-    server.seconds(lambda: groups(1, 300, 6, "before"))
-    assert not server.warmed
-    server.seconds(lambda: groups(4, 4000, 4, "long"))
-    server.warmed.clear()
-    server.seconds(lambda: groups(1, 300, 6, "after"))
-    assert len(server.warmed) == 1
+def test_a_process_with_a_history_decides_as_a_fresh_one() -> None:
+    def judge() -> None:
+        groups(24, 5, 400, "judge")
 
-
-def test_a_server_that_is_far_away_gets_none_that_was_worth_it_nearby() -> None:
-    server = Server(trip_s=1.0)
-    server.seconds(lambda: [groups(1, 240, 40, f"{at}-") for at in range(12)])
-    assert 0 < len(server.warmed) < 6
-    server.warmed.clear()
-    server.seconds(lambda: groups(1, 240, 40, "later"))
-    assert not server.warmed
-
-
-def test_what_a_call_under_way_has_computed_is_not_sent_ahead() -> None:
-    @ppl
-    def late() -> list[str]:
-        f"{said('shared', 2000)}"
-        first = gen(max_tokens=400)
-        assert str(gen(messages="A short question.", max_tokens=100))
-        later = [branch(f"later{at}") for at in range(10)]
-        return [str(answer) for answer in (first, *later)]
-
-    server = Server(trip_s=0.01)
-    server.seconds(late)
-    assert not server.warmed
-    assert server.computed < 2 * 2000
+    fresh, used = Server(trip_s=0.15), Server(trip_s=0.15)
+    used.seconds(lambda: [groups(1, 240, 40, f"{at}-") for at in range(12)])
+    used.seconds(lambda: groups(4, 4000, 4, "long"))
+    used.warmed.clear()
+    assert used.seconds(judge) == pytest.approx(fresh.seconds(judge), abs=0.05)
+    assert len(used.warmed) == len(fresh.warmed)
 
 
 def test_never_and_always_are_its_twins() -> None:
@@ -119,14 +96,9 @@ def test_never_and_always_are_its_twins() -> None:
 
 
 def test_the_decision_can_be_checked_by_hand() -> None:
-    times = ServerTimes(request_s=0.05, prompt_s=0.000025)
-    # Four share 1,000 tokens: 3,000 computed again take 75 ms, and those four wait for 50 ms.
-    assert pays(SharedBeginning(32, 1000, 4), 4, times)
-    # Three share them: 2,000 computed again take 50 ms, and that is what the three wait.
-    assert not pays(SharedBeginning(32, 1000, 3), 3, times)
-    # Beside 27 others: 50 ms for 30 are 1.5 s; 50 ms for three and 25 ms for 27 are 0.825 s.
-    assert pays(SharedBeginning(32, 1000, 3), 30, times)
-    # However many share it, no more than half a batch of 8,192 tokens is computed again.
-    assert pays(SharedBeginning(7, 200, 64), 64, times)
-    times = ServerTimes(request_s=0.11, prompt_s=0.000025)
-    assert not pays(SharedBeginning(7, 200, 64), 64, times)
+    # Each of four calls waits for 1,500 tokens, and each of all four is spared three times 2,000.
+    assert Beginning(end=63, tokens=2000, calls=4).pays(everybody=4)
+    assert not Beginning(end=15, tokens=480, calls=4).pays(everybody=4)
+    # Beside 12 others, which are spared them, too.
+    assert Beginning(end=15, tokens=480, calls=4).pays(everybody=16)
+    assert not Beginning(end=63, tokens=2000, calls=1).pays(everybody=1000)

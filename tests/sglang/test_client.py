@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from appl import AIRole, gen, ppl, select
-from appl.backend import Chunk, PrefixCaching, Request, Response, Sampling, SharesCache
+from appl.backend import BringsOrder, Chunk, PrefixCaching, Request, Response, Sampling
 from appl.errors import (
     AuthenticationFailed,
     BackendRefused,
@@ -117,13 +117,11 @@ async def test_a_warmed_prompt_is_in_the_cache(open_client: Make) -> None:
     assert backend.cache_tokens == 16384
 
 
-async def test_a_cache_has_one_address_however_this_machine_is_called() -> None:
-    urls = ("http://localhost:30000", "http://127.0.0.1:30000/", "HTTP://LOCALHOST:30000")
-    clients = [SGLang(url=url, api_key="a-secret-key") for url in urls]
-    assert all(isinstance(each, SharesCache) for each in clients)
-    assert {each.cache_address for each in clients} == {"127.0.0.1:30000"}
-    assert SGLang(url="http://gpu:80/b").cache_address != SGLang(url="http://gpu:80").cache_address
-    assert not isinstance(Embedded(), SharesCache)
+async def test_it_brings_an_order_and_the_embedded_engine_which_compares_prompts_brings_none() -> (
+    None
+):
+    assert isinstance(SGLang(url="http://localhost:30000", api_key="a-secret-key"), BringsOrder)
+    assert not isinstance(Embedded(), BringsOrder)
 
 
 async def test_a_salt_keeps_the_cache_apart(open_client: Make) -> None:

@@ -15,7 +15,7 @@ from programs import run_async, run_sync, tree
 from appl.backend import Emit, Request, Response
 from appl.errors import BackendUnavailable
 from appl.runtime.run import Run
-from appl.runtime.scheduling.order import ByPrefix, Fifo
+from appl.runtime.scheduling.order import FairOrder, Fifo
 from appl.testing import Fake, Log, Policy, Retries, Seeded, calling, response
 from appl.tracing import Recorder, Replayer, profile_data
 
@@ -90,7 +90,7 @@ def record(seed: int, path: Path, **options: Any) -> tuple[Any, Fake]:
     live = backend(seed)
     head = {"program": "random", "profile": profile_data(live.profile)}
     recorder = Recorder(path, head, durability="process", **options)
-    order = Fifo() if seed % 5 == 0 else ByPrefix()
+    order = Fifo() if seed % 5 == 0 else FairOrder(lambda: 0.0)
     retries = Retries(attempts=1 + seed % 2, base_s=0, spare=1000)
     with Run(
         live, instruments=[recorder], gate=recorder.gate, barrier=recorder.barrier, order=order,
@@ -105,7 +105,7 @@ def replay(seed: int, path: Path, schedule: int = 0) -> tuple[Any, dict[str, str
     """Replay program *seed* from its trace; its values, and what was asked, by address."""
     dice = random.Random(schedule)
     replayer, log = Replayer(path), Log()
-    order = dice.choice([Fifo, ByPrefix])()
+    order = dice.choice([Fifo(), FairOrder(lambda: 0.0)])
     before = sys.getswitchinterval()
     sys.setswitchinterval(dice.choice([1e-6, 1e-4, 0.005]))
     try:

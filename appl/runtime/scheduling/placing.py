@@ -11,7 +11,7 @@ import math
 import time
 from asyncio import Task as AsyncTask
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
@@ -20,15 +20,14 @@ from typing import TYPE_CHECKING, cast
 from appl.backend import Backend, Request, Response
 from appl.errors import BackendError, BackendUnavailable
 from appl.price import price_for
-from appl.prompt import Message, Messages
 from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.concurrency.promise import Outcome, Promise, on_finish
+from appl.runtime.concurrency.promise import Outcome, Promise
 from appl.runtime.event import AttemptFailed
 from appl.runtime.scheduling.dispatcher import Dispatcher
 from appl.runtime.scheduling.metering import estimated
-from appl.runtime.scheduling.policy import Policy
-from appl.runtime.scheduling.scheduler import incomplete, when_prepared
+from appl.runtime.scheduling.policy import EXPECTED_ANSWER, Policy
+from appl.runtime.scheduling.scheduler import IncompleteCalls, incomplete, when_prepared
 
 if TYPE_CHECKING:
     from appl.runtime.answers.models import Models, Route, Spot
@@ -40,8 +39,6 @@ _AWAY_S = 30.0
 """The seconds for which others are asked before a backend that could not be connected with."""
 _MEASURED = 32
 """The number of a backend's last answers by which its duration is measured."""
-_ANSWER = 256
-"""The tokens of an answer without a limit, for comparing prices."""
 _AGAIN_S = 30.0
 _AGAIN_TIMES = 50
 _AGAIN_CALLS = 10
@@ -91,7 +88,7 @@ class LegDispatcher(Dispatcher):
         if price is None:
             return math.inf
         longest = request.sampling.max_tokens
-        answer = (_ANSWER if longest is None else longest) * max(request.n, 1)
+        answer = (EXPECTED_ANSWER if longest is None else longest) * max(request.n, 1)
         return price.trillionths(estimated(request), answer)
 
 
@@ -181,8 +178,8 @@ class Placing:
 
     def __init__(self, schedulers: Mapping[str, Scheduler[LegDispatcher]], models: Models) -> None:
         self._models, self.schedulers = models, schedulers
-        self._incomplete: set[Call] = set()
-        self.foreseen: dict[Call, Scheduler[LegDispatcher]] = {}
+        self.coming = next(iter(schedulers.values())).coming
+        self._incomplete = IncompleteCalls(self.coming)
         self._took: dict[Spot, deque[float]] = {}
         self._asked: dict[Spot, tuple[float, int]] = {}  # when, and at which of all calls
         self._sent = 0
@@ -191,6 +188,7 @@ class Placing:
         """Have calls go to one more backend; from any thread, before a call names it."""
         if self.paused:
             io_thread().send(scheduler.pause)
+        scheduler.coming = self.coming  # which of the backends a call goes to is not known yet
         # Not changed in place: the loop may be going through the old one.
         self.schedulers = {**self.schedulers, name: scheduler}
 
@@ -202,31 +200,11 @@ class Placing:
     def admit(self, call: Call) -> None:
         """Take a call from its program; its backend is chosen when its prompt is complete."""
         when_prepared(call, self._place, self._incomplete)
-        if call in self._incomplete and call.outcome is None and call.request is None:
-            self._foresee(call)
-
-    def _foresee(self, call: Call) -> None:
-        """Have the backend that *call* would go to now keep room for it, though it may change."""
-        first = self._ranked(self._models.route(call.model), partial(_expected, call))[0]
-        scheduler = self.schedulers[first.backend]
-        if scheduler.foresee(call):
-            self.foreseen[call] = scheduler
-            on_finish(call, self._goes_nowhere)
 
     def _place(self, call: Call) -> None:
         route, request = self._models.route(call.model), call.request
         assert request is not None
-        leg = Leg(call, self, self._ranked(route, lambda: request))
-        foreseen = self.foreseen.pop(call, None)
-        if foreseen is not None and foreseen is not self.schedulers[leg.spot.backend]:
-            foreseen.take_back(call)
-        self.send(leg)
-
-    def _goes_nowhere(self, ended: Promise) -> None:
-        """Take back the forecast of a call that has ended, perhaps before it was ready."""
-        foreseen = self.foreseen.pop(cast(Call, ended), None)
-        if foreseen is not None:
-            foreseen.take_back(cast(Call, ended))
+        self.send(Leg(call, self, self._ranked(route, request)))
 
     def send(self, leg: Leg) -> None:
         """Hand *leg* to the scheduler of its backend."""
@@ -305,13 +283,13 @@ class Placing:
         for scheduler in self.schedulers.values():
             scheduler.end()
 
-    def _ranked(self, route: Route, request: Callable[[], Request]) -> tuple[Spot, ...]:
-        """The places to go to, the best first; *request* is made only if its size matters."""
+    def _ranked(self, route: Route, request: Request) -> tuple[Spot, ...]:
+        """The places to go to with *request*, the best first."""
         spots = route.spots
         if len(spots) == 1:
             return spots
         if route.prefer == "cost":
-            spots = tuple(sorted(spots, key=partial(self._price, request())))
+            spots = tuple(sorted(spots, key=partial(self._price, request)))
         elif route.prefer == "latency":
             spots = tuple(sorted(spots, key=self._took_s))
         return tuple(sorted(spots, key=lambda spot: self._way(spot).away))
@@ -337,15 +315,3 @@ class Placing:
         rest = max(_AGAIN_S, _AGAIN_TIMES * median(took) if took else 0.0)
         away = self._way(spot).now() - at
         return self._sent - number >= _AGAIN_CALLS and away >= rest
-
-
-def _expected(call: Call) -> Request:
-    """The request of *call* as far as it is known; answers that it waits for count as long."""
-    node = call.node
-    texts: list[str] = []
-    answer = "word" * (call.sampling.max_tokens or _ANSWER)
-    while node is not None:
-        texts.append(node.part if isinstance(node.part, str) else answer if node.lazy else "")
-        node = node.parent
-    messages = Messages.of([Message("user", "".join(reversed(texts)))])
-    return Request(call.address, call.identity.ordinal, call.model, messages, call.sampling, call.n)

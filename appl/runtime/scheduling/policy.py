@@ -15,9 +15,7 @@ from appl.errors import InvalidOption
 
 if TYPE_CHECKING:
     from appl.price import Price
-    from appl.runtime.scheduling.cache_share import CacheLeases
     from appl.runtime.scheduling.timers import Clock
-    from appl.runtime.scheduling.turn_forecast import TurnMemory
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -81,6 +79,10 @@ ATTEMPT_S = 1800.0
 """The seconds for one attempt where nobody sets a deadline: enough for a long reasoning answer."""
 
 
+EXPECTED_ANSWER = 256
+"""The tokens of an answer without a limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Deadlines:
     """The seconds that an answer may take; ``None`` is without limit.
@@ -125,26 +127,19 @@ class Allowance:
 class Policy:
     """The settings of a run's scheduler.
 
-    ``order`` is the order of ready calls; ``warm`` sends a long shared prefix first where that pays
-    by the measured times of the server (``"always"``: without a look at them), and ``gather_s`` is
-    the longest time for which calls are collected to be decided about together (0: not at all).
+    ``order`` is the order of ready calls. With ``warm``, a backend whose server caches prefixes may
+    bring another order: it sends a long shared prefix first where that pays (``"always"``: wherever
+    one is shared), and keeps conversations in the cache. ``gather_s`` is the time for which it
+    waits for more calls to compare with each other (0: it does not).
     ``prices`` are by name of the model, ``""`` stands for all others. ``slow_start`` begins with
     ``concurrency_start`` calls at once instead of all that the limit allows; after the backend was
     busy once, every run does so. With ``circuit`` one call alone looks whether a dead backend is
     alive again. With ``adaptive`` the number of calls at once shrinks when the backend is busy.
-    With ``warm``, ``foresee`` keeps room in a server's cache for the answers that waiting calls
-    will get, not only for what was learned, and ``share`` counts that room once for all runs of the
-    process that ask the server. ``turns`` remembers the turns of the conversations of earlier runs.
-    With ``share`` and ``leases`` a process takes but a share of that room where others ask the
-    server, too. ``clock`` is for tests.
+    ``clock`` is for tests.
     """
 
-    order: Literal["program", "prefix", "fifo"] = "program"
+    order: Literal["program", "fifo"] = "program"
     warm: bool | Literal["always"] = True
-    foresee: bool = True
-    share: bool = True
-    turns: TurnMemory | None = field(default=None, repr=False, compare=False)
-    leases: CacheLeases | None = field(default=None, repr=False, compare=False)
     gather_s: float = 0.001
     limits: Limits = Limits()
     slow_start: bool = False

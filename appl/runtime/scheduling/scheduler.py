@@ -1,8 +1,8 @@
 """The scheduler: calls whose prompts are complete go to the backend, in order and within its limit.
 
 Invariant: everything here runs on the I/O loop; a call is in one place only: waiting for a part of
-its prompt, in the ready queue, held until the beginning of its prompt has been sent, or with a
-worker. It starts once, or fails with the part that failed.
+its prompt, in the order of ready calls, or with a worker. It starts once, or fails with the part
+that failed.
 """
 
 from __future__ import annotations
@@ -10,53 +10,50 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from appl.errors import CallCancelled
 from appl.runtime.concurrency.loop_thread import LoopThread, io_thread
-from appl.runtime.concurrency.promise import Error, Promise, on_finish, source_of
+from appl.runtime.concurrency.promise import Error, on_finish, source_of
 from appl.runtime.scheduling.admission import nobody_waits
 from appl.runtime.scheduling.call_status import CallStatus, Load, Why
-from appl.runtime.scheduling.warming import PrefixFirst
+from appl.runtime.scheduling.order import CallQueue, Fifo, Order
 
 if TYPE_CHECKING:
-    from appl.backend import PrefixCaching, Response
+    from appl.backend import Response
     from appl.runtime.answers.call import Call
     from appl.runtime.scheduling.dispatcher import Dispatcher
-    from appl.runtime.scheduling.order import Order
     from appl.runtime.scheduling.policy import Policy
 
 Way = TypeVar("Way", bound="Dispatcher")
 
 
 class Scheduler(Generic[Way]):
-    """One backend's ready queue, and the workers that empty it.
+    """One backend's queue of ready calls, and the workers that empty it.
 
-    With *caching*, the common beginning of many ready calls is sent ahead of them; other runs that
-    ask *whose* server share its cache. No attempt is begun while it is ``paused``.
+    *bring* makes the order of the calls, for which this is the ``CallQueue``. All runs that ask the
+    same ``server`` have the same one. No attempt is begun while it is ``paused``.
     """
 
     def __init__(
         self,
         make: Callable[[], Way],
         policy: Policy,
-        order: Order,
-        caching: PrefixCaching | None = None,
-        whose: object = None,
+        bring: Callable[[CallQueue], Order],
+        server: object = None,
     ) -> None:
-        self._make, self.order = make, order
+        self._make, self._bring = make, bring
+        self.policy, self.server = policy, server
         self._now = policy.clock.now if policy.clock is not None else time.monotonic
-        self.ahead: PrefixFirst | None = None
-        if caching is not None:
-            self.ahead = PrefixFirst(caching, order, self._engage, self._probed, policy, whose)
         self.paused = False
         self.workers = 0
         self._starting = False
-        self._incomplete: set[Call] = set()
-        self.foreseen: set[Call] = set()
+        self.coming = Counter[str]()
+        self._incomplete = IncompleteCalls(self.coming)
         self._tasks: dict[asyncio.Task[None], Call | None] = {}
 
     @cached_property
@@ -66,43 +63,23 @@ class Scheduler(Generic[Way]):
         made.admission.on_room = self._has_room
         return made
 
-    def _probed(self) -> Coroutine[object, object, None]:
-        return self.dispatcher.probed()
+    @cached_property
+    def order(self) -> Order:
+        """The order of the calls; made with the first of them."""
+        return self._bring(self)
 
     @property
     def busy(self) -> bool:
         """True if a call is on its way to the backend."""
-        return self._starting or (self.ahead is not None and self.ahead.arrivals.busy)
+        return self._starting or ("order" in vars(self) and self.order.busy)
+
+    async def connected(self) -> None:
+        """Wait until the backend was connected with, or could not be."""
+        await self.dispatcher.probed()
 
     def admit(self, call: Call) -> None:
         """Take a call from its program: it is ready, or waits for a part of its prompt."""
         when_prepared(call, self.ready, self._incomplete)
-        if self.ahead is None or call not in self._incomplete or call.outcome is not None:
-            return
-        if call.request is not None:  # it waits for its run alone
-            return
-        self.ahead.foresee(call)
-        self.foreseen.add(call)
-        on_finish(call, self._goes_nowhere)
-
-    def _goes_nowhere(self, ended: Promise) -> None:
-        """Take back the forecast of a call that has ended, perhaps before it was ready."""
-        call = cast("Call", ended)
-        if call in self.foreseen:
-            self.foreseen.discard(call)
-            self.take_back(call)
-
-    def foresee(self, call: Call) -> bool:
-        """Forecast *call*, which will be ready when its prompt is complete; false if of no use."""
-        if self.ahead is None:
-            return False
-        self.ahead.foresee(call)
-        return True
-
-    def take_back(self, call: Call) -> None:
-        """Take back the forecast of *call*, which goes elsewhere, or nowhere."""
-        if self.ahead is not None:
-            self.ahead.take_back(call)
 
     def ready(self, call: Call) -> None:
         """Put *call*, which has its request, into the queue."""
@@ -110,11 +87,7 @@ class Scheduler(Generic[Way]):
         if dispatcher.connecting.needed or dispatcher.outages:
             dispatcher.expect(call)
         self.order.add(call)
-        self.foreseen.discard(call)
-        if self.ahead is None:
-            self._engage()
-        else:
-            self.ahead.arrive(call)
+        self.look()
 
     def recall(self, call: Call, response: Response, requests: int) -> None:
         """Note the answer that an earlier run has to *call*: see ``Dispatcher.recall``."""
@@ -128,16 +101,15 @@ class Scheduler(Generic[Way]):
         """Why budgets refuse *call* now: see ``Dispatcher.refusal``."""
         return self.dispatcher.refusal(call)
 
-    def _engage(self) -> bool:
+    def look(self) -> bool:
         """Start one more worker if there is work and room; true if one will look for work."""
-        ahead = self.ahead
-        if self.paused or (ahead is not None and ahead.arrivals.gathering):
+        if self.paused:
             return False
         # One worker at a time is started. It starts the next one itself when it has found work, so
         # that a burst of calls does not make a burst of workers which find the queue empty.
         if self._starting:
             return True
-        if not (self.order.size or (ahead is not None and ahead.waiting)):
+        if not self.order.size:
             return False
         limit = self.dispatcher.limit
         if limit is not None and self.workers >= limit:
@@ -152,30 +124,26 @@ class Scheduler(Generic[Way]):
         return True
 
     def _has_room(self) -> None:
-        self._engage()
+        self.look()
 
     async def _work(self, io: LoopThread) -> None:
-        self._starting, ahead = False, self.ahead
+        self._starting, order = False, self.order
         task = cast("asyncio.Task[None]", asyncio.current_task(io.loop))
-        order = self.order
-        take = order.take if ahead is None else ahead.next
         try:
-            while not self.paused and (order.size or ahead is not None):
-                if (call := take()) is None:
-                    break
-                if order.size or (ahead is not None and ahead.waiting):
-                    self._engage()
+            while not self.paused and order.size and (call := order.take()) is not None:
+                if order.size:
+                    self.look()
+                since = self._now()
                 if call.outcome is None:  # it may have been cancelled in the queue
                     await self._attempt(call, io, task)
-                if ahead is not None:
-                    ahead.over(call)
+                order.over(call, since)
         finally:
             self.workers -= 1
             io.workers -= 1
             del self._tasks[task]
 
     async def _attempt(self, call: Call, io: LoopThread, task: asyncio.Task[None]) -> None:
-        began, since = time.monotonic(), self._now()
+        began = time.monotonic()
         call.worker = task
         self._tasks[task] = call
         try:
@@ -192,8 +160,6 @@ class Scheduler(Generic[Way]):
             # From here on a cancellation of the call cannot reach this task any more. Those that
             # came are taken back, or asyncio would hold the next call for a cancelled one.
             call.worker = self._tasks[task] = None
-            if self.order.size:
-                self.order.served(call, self._now() - since)
             while task.cancelling():
                 task.uncancel()
 
@@ -201,11 +167,14 @@ class Scheduler(Generic[Way]):
 
     def unanswered(self) -> Iterator[Call]:
         """Every call without an answer: with a worker, ready, or waiting."""
-        held = self.ahead.held() if self.ahead is not None else ()
-        ready = self.order if self.order.size else ()
-        for call in chain(self._tasks.values(), held, ready, self._incomplete):
+        ready = (call for call, _ in self._waiting())
+        for call in chain(self._tasks.values(), ready, self._incomplete):
             if call is not None and call.outcome is None:
                 yield call
+
+    def _waiting(self) -> Iterable[tuple[Call, Why | None]]:
+        # Any thread may look on, but the order is made on the I/O loop.
+        return self.order.waiting() if "order" in vars(self) else ()
 
     def holdings(self) -> Iterator[CallStatus]:
         """The status of every call without an answer: with a worker, ready, or waiting."""
@@ -214,18 +183,17 @@ class Scheduler(Generic[Way]):
         for call in self._tasks.values():
             if call is not None and call.outcome is None:
                 yield self.dispatcher.holding(call)
-        ahead, number = self.ahead, 0
-        for call, why in ahead.holdings() if ahead is not None else ():
-            if call.outcome is None:
-                number += why is None
-                why, at = why or self._why(number), 0 if why else number
-                yield CallStatus(call, "queue", why, self.dispatcher.name, at)
-        behind = self._why(2) if self.order.size else None
-        for call in self.order:
-            if call.outcome is None:
-                number += 1
-                why = self._why(1) if number == 1 else behind or self._why(2)
-                yield CallStatus(call, "queue", why, self.dispatcher.name, number)
+        number, behind = 0, None
+        for call, why in self._waiting():
+            if call.outcome is not None:
+                continue
+            if why is not None:
+                yield CallStatus(call, "queue", why, self.dispatcher.name)
+                continue
+            number += 1
+            if number > 1:
+                behind = behind or self._why(2)
+            yield CallStatus(call, "queue", behind or self._why(1), self.dispatcher.name, number)
         if self._incomplete:
             yield from incomplete(self._incomplete)
 
@@ -233,10 +201,6 @@ class Scheduler(Generic[Way]):
         """The reason for which number *number* of the queue is not sent."""
         if self.paused:
             return "paused"
-        if self.ahead is not None and self.ahead.arrivals.probing:
-            return "connect"
-        if self.ahead is not None and self.ahead.arrivals.gathering:
-            return "gathering"
         limit = self.dispatcher.limit
         full = limit is not None and self.workers >= limit
         return (self.dispatcher.stuck_for or "slot") if full and number == 1 else "turn"
@@ -249,30 +213,25 @@ class Scheduler(Generic[Way]):
         """Begin no attempt from now on; what is on its way goes on."""
         self.paused = True
         self.dispatcher.admission.paused = True
-        if self.ahead is not None:
-            self.ahead.pause()
 
     def resume(self) -> None:
         """Begin attempts again."""
         self.paused = False
         self.dispatcher.admission.resume()
-        if self.ahead is not None:
-            self.ahead.resume()
-        self._engage()
+        self.look()
 
     def end(self) -> None:
         """End the work for the run, which is over; from any thread."""
-        # What the dispatcher and the prefixes hold of this is let go, so that it is freed at once.
+        # What the dispatcher and the order hold of this is let go, so that it is freed at once.
         if (dispatcher := vars(self).get("dispatcher")) is not None:
             dispatcher.admission.on_room = nobody_waits
-        if self.ahead is not None:
-            io_thread().send(self._leave)
+        if "order" in vars(self):
+            io_thread().send(self._close)
 
-    def _leave(self) -> None:
-        """Take back what is foreseen; on the I/O loop, where the rest of this runs."""
-        ahead, self.ahead = self.ahead, None
-        if ahead is not None:
-            ahead.leave()
+    def _close(self) -> None:
+        """Let go of the order; on the I/O loop, where the rest of this runs."""
+        order, self.order = self.order, Fifo()
+        order.close()
 
     def resize(self, most: int) -> dict[str, int]:
         """Allow *most* attempts at once; returns the number by backend."""
@@ -290,7 +249,30 @@ def incomplete(calls: set[Call]) -> Iterator[CallStatus]:
             yield CallStatus(call, "prompt", "part")
 
 
-def when_prepared(call: Call, go: Callable[[Call], None], waiting: set[Call]) -> None:
+class IncompleteCalls(set["Call"]):
+    """Calls that wait for parts of their prompts, counted in *coming* by activation."""
+
+    def __init__(self, coming: Counter[str]) -> None:
+        super().__init__()
+        self.coming = coming
+
+    def add(self, call: Call) -> None:
+        """Note that *call* waits."""
+        if call not in self:
+            super().add(call)
+            self.coming[call.address.rpartition("/")[0]] += 1
+
+    def remove(self, call: Call) -> None:
+        """Note that *call* waits no longer."""
+        if call in self:
+            super().remove(call)
+            address = call.address.rpartition("/")[0]
+            self.coming[address] -= 1
+            if not self.coming[address]:
+                del self.coming[address]
+
+
+def when_prepared(call: Call, go: Callable[[Call], None], waiting: IncompleteCalls) -> None:
     """Have *go* called with *call* once all parts of its prompt are there, unless they fail.
 
     Meanwhile it is among the *waiting*.
@@ -307,12 +289,12 @@ def when_prepared(call: Call, go: Callable[[Call], None], waiting: set[Call]) ->
         _enter(call, go, waiting)
 
 
-def _look_again(call: Call, go: Callable[[Call], None], waiting: set[Call]) -> None:
-    waiting.discard(call)
+def _look_again(call: Call, go: Callable[[Call], None], waiting: IncompleteCalls) -> None:
+    waiting.remove(call)
     when_prepared(call, go, waiting)
 
 
-def _enter(call: Call, go: Callable[[Call], None], waiting: set[Call]) -> None:
+def _enter(call: Call, go: Callable[[Call], None], waiting: IncompleteCalls) -> None:
     """Have the prepared *call* start now, or when its run lets it, for which it is *waiting*."""
     run = call.run
     try:
@@ -330,9 +312,9 @@ def _enter(call: Call, go: Callable[[Call], None], waiting: set[Call]) -> None:
 
 
 def _entered(
-    call: Call, go: Callable[[Call], None], waiting: set[Call], error: Exception | None
+    call: Call, go: Callable[[Call], None], waiting: IncompleteCalls, error: Exception | None
 ) -> None:
-    waiting.discard(call)
+    waiting.remove(call)
     if call.outcome is not None:  # it was cancelled while it waited
         return
     if error is not None:

@@ -127,7 +127,6 @@ class Embedded:
             models=(MODEL,),
             default_model=MODEL,
             context=self.engine.context,
-            shares_in_flight=True,  # while another sequence computes the beginning of a prompt
         )
 
     @property

@@ -17,7 +17,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from appl.backend import (
     UNCONDITIONAL,
@@ -52,6 +52,9 @@ from appl_backends.sglang.template import NOBODY, TAKEN
 from appl_backends.sglang.tokens import TokenRun, begun
 from appl_backends.sglang.tools import Offer, offer_of
 from appl_backends.sglang.wire import STOP_S, Wire
+
+if TYPE_CHECKING:
+    from appl.runtime.scheduling.order import CallQueue, Order
 
 URL = "http://127.0.0.1:30000"
 ENVIRONMENT = ("SGLANG_URL", "SGLANG_API_KEY", "SGLANG_ADMIN_KEY")
@@ -148,10 +151,12 @@ class SGLang:
         """The capacity of the server's prefix cache in tokens; ``None`` when it is not known."""
         return self._known.server.cache_tokens if self._known is not None else None
 
-    @property
-    def cache_address(self) -> str:
-        """The address of the server, of whose cache each process that asks it takes a share."""
-        return self._wire.place
+    def order(self, queue: CallQueue) -> Order:
+        """The order of a run's calls, which keeps the prefix cache of the server in use."""
+        # Imported here: a replay sends no calls.
+        from appl.runtime.scheduling.prefix_order import PrefixOrder
+
+        return PrefixOrder(self, queue)
 
     def prompt_tokens(self, request: Request) -> Sequence[int]:
         """The ids of the prompt of *request*; none before the server was asked what it is."""

@@ -1,0 +1,494 @@
+"""The room in a server's prefix cache: who may ask, so that little is computed again.
+
+A conversation is an activation that asks by turns. Newcomers are let in, in their order, while the
+expected contexts of all that were let in fit into the cache. Those that were let in keep their
+rank: where their contexts do not fit together after all, the later ones wait. One that rests for
+longer than it takes to compute the whole cache holds no room.
+
+Invariant: plain numbers, and no clock is read. A call that was added is returned by ``next`` once.
+Whoever was let in waits for at most ``WAIT_S`` seconds. While newcomers have waited for
+``LONG_WAIT_S``, the one that came first is let in each time that as many seconds have passed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+from math import inf
+from operator import itemgetter
+from typing import Any
+
+BLOCK = 32
+"""The tokens of a block: prompts are compared by blocks."""
+PREFILL = 35_000
+"""The tokens of prompts that a server computes in a second: an 8B model on one H200."""
+PART = 0.6
+"""The part of the growth to come for which room is kept: not all conversations end together."""
+FULL = 0.9
+"""The part of the cache up to which conversations that were let in go on together."""
+FIRST_TURNS, LONGER = 8, 2
+"""Until one of its kind has ended, a conversation is expected to take as many turns, or so many
+times as many as the longest has taken."""
+NEWS = 0.1
+"""The weight of the latest turn in the mean growth; and the change of a mean that counts."""
+WAIT_S = 20.0
+"""The most seconds that a call of one that was let in waits for room."""
+LONG_WAIT_S = 60.0
+"""While newcomers wait for so many seconds, one is let in each time that as many have passed; and
+the most seconds that a call waits for the beginning of its prompt."""
+MOST_KNOWN = 2_000_000
+"""The most tokens that are known to be in a server's cache."""
+
+
+@dataclass(eq=False, slots=True)
+class Ask:
+    """A call that is ready: its prompt as *blocks*, and the *tokens* of prompt and answers.
+
+    It waits ``since`` a time. The first ``ahead`` blocks were sent ahead of it.
+    """
+
+    call: Any
+    conversation: Conversation
+    ids: Sequence[int]
+    blocks: Sequence[int]
+    tokens: int
+    since: float
+    ahead: int = 0
+    is_sent: bool = False
+    is_let_in: bool = False
+
+
+@dataclass(slots=True)
+class Kind:
+    """The conversations of one function: how many have ended, their turns, and their growth.
+
+    ``longest`` is the most turns of one so far. ``growth`` are the tokens of a turn in the mean.
+    ``assumed`` are the turns by which room is kept at present.
+    """
+
+    ended: int = 0
+    turns: int = 0
+    longest: int = 0
+    growth: float | None = None
+    assumed: float = FIRST_TURNS
+
+    def expected(self) -> float:
+        """The number of turns that one of them is expected to take."""
+        return self.turns / self.ended if self.ended else max(FIRST_TURNS, LONGER * self.longest)
+
+
+@dataclass(eq=False, slots=True)
+class Conversation:
+    """The calls of one activation that go on from each other.
+
+    ``body`` is its function. So many calls were ``made`` ready, the latest in ``line`` of it. It
+    takes at least ``least`` turns and at most ``most``, by its graph about ``length``, and has
+    begun ``turn``. Its latest turn had
+    ``size`` tokens, ``own`` of which no other held; ``prompts`` are the blocks of its calls, and
+    ``tail`` the tokens behind these. Room is kept for ``to_come`` tokens more. Of its ``open``
+    calls so many are ``running``. ``is_last`` is true if no call is to come.
+    """
+
+    address: str
+    kind: Kind
+    rank: int | None = None
+    body: Any = None
+    made: int = 0
+    line: int | None = None
+    has_ended: bool = False
+    least: float = 0
+    most: float = inf
+    length: float = FIRST_TURNS
+    is_last: bool = False
+    turn: int = 0
+    size: int = 0
+    own: int = 0
+    tail: int = 0
+    to_come: float = 0.0
+    open: int = 0
+    running: int = 0
+    waiting: deque[Ask] = field(default_factory=deque)
+    prompts: list[Sequence[int]] = field(default_factory=list)
+
+    def turns_to_come(self) -> float:
+        """The turns that are expected after the present one, or the first."""
+        if self.is_last:
+            return 0
+        turns = min(max(self.kind.expected(), self.least), self.most)
+        return max(0.0, turns - max(1, self.turn))
+
+
+class KnownBlocks:
+    """The blocks that a server's cache is known to have; the least recently used are dropped."""
+
+    def __init__(self) -> None:
+        self._blocks: OrderedDict[int, None] = OrderedDict()
+
+    def add(self, blocks: Sequence[int], tokens: float) -> None:
+        """Note that *blocks* are in the cache, which holds so many *tokens*."""
+        known = self._blocks
+        for block in reversed(blocks):  # caches drop the ends of prompts before their beginnings
+            known[block] = None
+            known.move_to_end(block)
+        while len(known) * BLOCK > min(tokens, MOST_KNOWN):
+            known.popitem(last=False)
+
+    def count(self, blocks: Sequence[int], ahead: int = 0) -> int:
+        """The number of *blocks* that are known, from the first on; *ahead* at least."""
+        return bisect_left(blocks, True, lo=ahead, key=lambda block: block not in self._blocks)
+
+
+class Room:
+    """The room in one server's cache, which holds *tokens*, for all runs that ask the server.
+
+    ``held`` counts the blocks of conversations that were let in, ``inside`` are these, and
+    ``resting`` those of them that have no call, with the time since when. ``tails`` are their
+    tokens that no other can share, and ``to_come`` those that are expected of all. ``running``
+    calls are with the server. ``waiting`` are the lines whose next call has no room. ``known``
+    blocks are in the cache.
+    """
+
+    def __init__(self, tokens: float = inf, shared_by: object = None) -> None:
+        self.tokens = tokens
+        self._shared_by = shared_by  # which lives as long as this does
+        self.known = KnownBlocks()
+        self.held = Counter[int]()
+        self.inside: dict[Conversation, None] = {}
+        self.resting: dict[Conversation, float] = {}
+        self.kinds: dict[object, Kind] = {}
+        self.numbers = count()
+        self.tails = self.running = 0
+        self.to_come = 0.0
+        self.is_stale = False
+        self.overdue_let_in = -inf
+        self.lines: set[Line] = set()
+        self.waiting: dict[Line, None] = {}
+
+    def tell(self) -> None:
+        """Have all lines look again, as there may be room for their next calls."""
+        for line in [*self.waiting]:
+            line.look()
+
+    @property
+    def used(self) -> int:
+        """The tokens that those inside hold."""
+        return BLOCK * len(self.held) + self.tails
+
+    def may_be_short(self) -> bool:
+        """True if those inside may not fit when each takes many more turns than is expected."""
+        return self.used * FIRST_TURNS * FIRST_TURNS > self.tokens
+
+    def lapse(self, now: float) -> None:
+        """Keep no room for those that have rested for too long *now*."""
+        while self.resting:
+            who, since = next(iter(self.resting.items()))
+            if since + self.tokens / PREFILL > now:
+                return
+            self.leave(who)
+
+    def next_lapse(self) -> float:
+        """The time of the next lapse."""
+        return next(iter(self.resting.values()), inf) + self.tokens / PREFILL
+
+    def own_tokens(self, ask: Ask) -> int:
+        """The tokens of *ask* that no other conversation holds, nor another call of its turn."""
+        # A block stands for all before it: whoever holds one holds those before it, too.
+        mine = () if ask.conversation.running else ask.conversation.prompts
+
+        def is_own(at: int) -> bool:
+            block, times = ask.blocks[at], 0
+            for blocks in mine:
+                times += at < len(blocks) and blocks[at] == block
+            return self.held[block] <= times
+
+        return ask.tokens - BLOCK * bisect_left(range(len(ask.blocks)), True, key=is_own)
+
+    def admits(self, ask: Ask) -> bool:
+        """True if the newcomer of *ask* fits, as long as all go on as is expected of them."""
+        if self.is_stale:
+            self.is_stale = False
+            for who in self.inside:
+                self._expect(who)
+        more = self.own_tokens(ask) + _to_come(ask.conversation, ask.tokens)
+        return not self.inside or self.used + self.to_come + more <= self.tokens
+
+    def continues(self, ask: Ask) -> bool:
+        """True if *ask* fits beside those that run, and those before it that hold room."""
+        own, who = self.own_tokens(ask), ask.conversation
+        most = FULL * self.tokens
+        if not self.running or self.used + own <= most:
+            return True
+
+        def goes_before(each: Conversation) -> bool:
+            return each.running > 0 or (each is not who and _rank(each) < _rank(who))
+
+        return own + sum(each.own for each in filter(goes_before, self.inside)) <= most
+
+    def enter(self, ask: Ask) -> None:
+        """Take room for *ask*, which goes now."""
+        who, own = ask.conversation, self.own_tokens(ask)
+        ask.is_let_in = True
+        self.running += 1
+        if not who.running:
+            self._begin_turn(who, ask)
+        if self.tokens < inf:
+            who.prompts.append(ask.blocks)
+            self.held.update(ask.blocks)
+        tail = ask.tokens - BLOCK * len(ask.blocks)
+        who.own, who.tail, self.tails = who.own + own, who.tail + tail, self.tails + tail
+        who.running += 1
+        self.inside[who] = None
+        self._expect(who)
+
+    def _begin_turn(self, who: Conversation, ask: Ask) -> None:
+        kind = who.kind
+        self._release(who)
+        if who.turn:
+            growth = ask.tokens - who.size
+            kind.growth = (
+                growth if kind.growth is None else (1 - NEWS) * kind.growth + NEWS * growth
+            )
+        who.size = ask.tokens
+        who.turn += 1
+        kind.longest = max(kind.longest, who.turn)
+        self._check(kind)
+
+    def _check(self, kind: Kind) -> None:
+        """Count anew if more, or fewer, turns are expected than are assumed."""
+        expected = kind.expected()
+        if abs(expected - kind.assumed) > NEWS * kind.assumed:
+            kind.assumed, self.is_stale = expected, True
+
+    def end(self, who: Conversation) -> None:
+        """Count *who* among those of its kind that have ended."""
+        if who.turn:
+            who.kind.ended += 1
+            who.kind.turns += who.turn
+            self._check(who.kind)
+        self.leave(who)
+
+    def leave(self, who: Conversation) -> None:
+        """Keep no room for *who*."""
+        self._release(who)
+        self.to_come -= who.to_come
+        who.to_come = 0.0
+        self.inside.pop(who, None)
+        self.resting.pop(who, None)
+
+    def _release(self, who: Conversation) -> None:
+        for blocks in who.prompts:
+            less(self.held, blocks)
+        who.prompts.clear()
+        self.tails -= who.tail
+        who.own = who.tail = 0
+
+    def _expect(self, who: Conversation) -> None:
+        tokens = _to_come(who, who.size)
+        self.to_come += tokens - who.to_come
+        who.to_come = tokens
+
+
+def _to_come(who: Conversation, size: int) -> float:
+    """The tokens to come for which room is kept, if the latest turn of *who* has *size* tokens."""
+    growth = size if who.kind.growth is None else who.kind.growth
+    return PART * growth * who.turns_to_come()
+
+
+def _rank(who: Conversation) -> float:
+    return inf if who.rank is None else who.rank
+
+
+def less(counter: Counter[int], blocks: Sequence[int]) -> None:
+    """Count *blocks* once less."""
+    for block in blocks:
+        if counter[block] > 1:
+            counter[block] -= 1
+        else:
+            del counter[block]
+
+
+class _Queue:
+    """Conversations that wait, by rank and by time; *wait_s* seconds are too long."""
+
+    def __init__(self, wait_s: float) -> None:
+        self._wait_s = wait_s
+        self.since: dict[Conversation, float] = {}
+        self._by_rank: list[tuple[tuple[float, ...], Conversation]] = []
+        self._by_time: list[tuple[float, int, Conversation]] = []
+        self._numbers = count()
+
+    def __iter__(self) -> Iterator[Conversation]:
+        """All of them, by rank."""
+        ranked = dict.fromkeys(who for _, who in sorted(self._by_rank, key=itemgetter(0)))
+        return (who for who in ranked if who in self.since)
+
+    def add(self, who: Conversation, rank: tuple[float, ...]) -> None:
+        """Add *who*, which waits as long as its first call does; a smaller *rank* is first."""
+        number, since = next(self._numbers), who.waiting[0].since
+        self.since[who] = since
+        heappush(self._by_rank, ((*rank, number), who))
+        heappush(self._by_time, (since, number, who))
+
+    def first(self) -> Conversation | None:
+        """The first by rank."""
+        heap = self._by_rank
+        while heap and heap[0][-1] not in self.since:
+            heappop(heap)
+        return heap[0][-1] if heap else None
+
+    def overdue(self, now: float) -> Conversation | None:
+        """The one that waits longest, if that is too long *now*."""
+        heap = self._by_time
+        while heap and self.since.get(heap[0][-1]) != heap[0][0]:
+            heappop(heap)
+        return heap[0][-1] if heap and heap[0][0] + self._wait_s <= now else None
+
+    def due(self) -> float:
+        """The time from which the one that waits longest is overdue."""
+        self.overdue(-inf)
+        return self._by_time[0][0] + self._wait_s if self._by_time else inf
+
+    def remove(self, who: Conversation) -> None:
+        """Remove *who*, if it is there."""
+        self.since.pop(who, None)
+
+
+class Line:
+    """The calls of one run that wait for *room*; *look* is called when ``next`` may have one.
+
+    *look* returns true if ``next`` will be asked. ``running`` calls of the run have room, and
+    ``size`` wait.
+    """
+
+    def __init__(self, room: Room, look: Callable[[], bool]) -> None:
+        self.room, self.look = room, look
+        self._inside, self._new = _Queue(WAIT_S), _Queue(LONG_WAIT_S)
+        self.running = self.size = 0
+        room.lines.add(self)
+
+    def __iter__(self) -> Iterator[Ask]:
+        """The calls that wait, in the order in which they would go now."""
+        for who in (*self._inside, *self._new):
+            yield from who.waiting
+
+    def add(self, ask: Ask) -> None:
+        """Note that *ask* waits."""
+        who = ask.conversation
+        who.open += 1
+        self.room.resting.pop(who, None)  # room is kept for it as long as it has a call
+        who.waiting.append(ask)
+        self.size += 1
+        if len(who.waiting) == 1:
+            self._wait(who)
+
+    def _wait(self, who: Conversation) -> None:
+        """Have *who* stand in line by its next call."""
+        priority = who.waiting[0].call.priority
+        if who.rank is not None:
+            self._inside.add(who, (-priority, who.rank))
+        else:  # the shortest first, where their graphs tell how long they are
+            self._new.add(who, (-priority, who.length))
+
+    def let_in(self, ask: Ask) -> None:
+        """Count *ask*, which was sent before it was known that others come."""
+        who = ask.conversation
+        who.open += 1
+        self._enter(ask)
+
+    def _enter(self, ask: Ask) -> None:
+        if ask.conversation.rank is None:
+            ask.conversation.rank = next(self.room.numbers)
+        self.running += 1
+        self.room.enter(ask)
+
+    def next(self, now: float) -> Ask | None:
+        """The next call that goes; ``None`` if none waits, or there is no room for it.
+
+        One that has ended while it waited takes no room.
+        """
+        room = self.room
+        room.lapse(now)
+        who = self._overdue(now)
+        if who is None:
+            who = self._next_inside() if self._inside.since else self._next_newcomer()
+        if who is None:
+            if self.size:
+                room.waiting[self] = None
+            return None
+        room.waiting.pop(self, None)
+        (self._new if who.rank is None else self._inside).remove(who)
+        ask = who.waiting.popleft()
+        self.size -= 1
+        if ask.call.outcome is None:
+            self._enter(ask)
+        if who.waiting:
+            self._wait(who)
+        return ask
+
+    def _overdue(self, now: float) -> Conversation | None:
+        """One that has waited for too long, and goes whether or not it fits."""
+        who, room = self._inside.overdue(now), self.room
+        if who is None and room.overdue_let_in + LONG_WAIT_S <= now:
+            who = self._new.overdue(now)
+            if who is not None:
+                room.overdue_let_in = now
+        return who
+
+    def _next_inside(self) -> Conversation | None:
+        """The next one of those that were let in, if it fits."""
+        who = self._inside.first()
+        if who is None or who.waiting[0].call.outcome is not None:
+            return who
+        return who if self.room.continues(who.waiting[0]) else None
+
+    def _next_newcomer(self) -> Conversation | None:
+        """The next newcomer, if it fits."""
+        who = self._new.first()
+        if who is None or who.waiting[0].call.outcome is not None:
+            return who
+        return who if not self._others_first() and self.room.admits(who.waiting[0]) else None
+
+    def _others_first(self) -> bool:
+        """True if another run waits that has nothing with the server, and will look."""
+        if not self.running:
+            return False
+        return any(line.look() for line in [*self.room.waiting] if not line.running)
+
+    def over(self, ask: Ask, now: float) -> None:
+        """Note that *ask*, which was returned by ``next``, is over: answered, or not to be."""
+        who, room = ask.conversation, self.room
+        who.open -= 1
+        if ask.is_let_in:
+            self.running -= 1
+            room.running -= 1
+            who.running -= 1
+        if not who.open and who in room.inside:
+            room.resting[who] = now
+
+    def look_at(self) -> float:
+        """The time at which ``next`` may have a call though nothing has happened."""
+        room = self.room
+        new = max(self._new.due(), room.overdue_let_in + LONG_WAIT_S)
+        return min(self._inside.due(), new, room.next_lapse())
+
+    def sort(self) -> None:
+        """Sort the newcomers anew, as more is known of their turns."""
+        before, self._new = self._new, _Queue(LONG_WAIT_S)
+        for who in before:
+            self._wait(who)
+
+    def leave(self, conversations: Iterable[Conversation]) -> None:
+        """Keep no room for *conversations*, all those of the run, which is over."""
+        room = self.room
+        for who in conversations:
+            room.running -= who.running
+            room.leave(who)
+        self.running = self.size = 0
+        self._inside, self._new = _Queue(WAIT_S), _Queue(LONG_WAIT_S)
+        room.lines.discard(self)
+        room.waiting.pop(self, None)
+        room.tell()
