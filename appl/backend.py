@@ -242,9 +242,7 @@ class Profile:
     that a schema must describe an object. ``options`` are the further options of ``gen`` that it
     accepts. ``models`` is empty if the backend cannot list them. ``concurrency`` is the number of
     calls that it wants at once, ``None`` for no limit.
-    ``context`` is the largest number of tokens of prompt and answer together, if known. A
-    ``thread_bound`` backend has resources that belong to one thread, and is called on one thread
-    only.
+    ``context`` is the largest number of tokens of prompt and answer together, if known.
     """
 
     name: str
@@ -254,16 +252,14 @@ class Profile:
     default_model: str | None = None
     concurrency: int | None = None
     context: int | None = None
-    thread_bound: bool = False
 
 
 class Backend(Protocol):
     """Answers requests. ``complete`` runs on the I/O loop; cancelling it aborts the work behind it.
 
-    If answers come soon, the waiting thread may run that loop. The profile lists further
-    features. The optional protocols below, ``PrefixCaching``, ``BringsOrder``, ``Connects``,
-    ``Pricing`` and ``CountsTokens``, are found by ``isinstance``, and a backend around a backend
-    passes them on.
+    The profile lists further features. The optional protocols below, ``PrefixCaching``,
+    ``BringsOrder``, ``Connects``, ``Pricing`` and ``CountsTokens``, are found by ``isinstance``,
+    and a backend around a backend passes them on.
     ``complete`` raises a :class:`~appl.errors.BackendError`; any other exception is a bug of the
     backend.
     """

@@ -280,7 +280,6 @@ def _flushed(out: Outbox) -> None:
     done, io = threading.Event(), io_thread()
     io.send(out.flush)
     io.send(done.set)
-    io.recall()
     done.wait()
 
 

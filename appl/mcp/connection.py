@@ -113,8 +113,6 @@ class ServerConnection:
             self._limit.reschedule(self._loop.time())  # nobody waits for its start any more
 
     async def _serve(self, target: object) -> None:
-        # A server may answer at any time, so the I/O loop must keep running on a thread of its own.
-        self._io.workers += 1
         try:
             # The client is opened, used and closed in this one task: its library binds it to the
             # task that opened it. Calls from other tasks go through self._client meanwhile.
@@ -132,7 +130,6 @@ class ServerConnection:
                 self.offered.set_exception(self._error("cannot be started", error, self._timeout))
         finally:
             self._client = None
-            self._io.workers -= 1
 
     async def _call(self, name: str, arguments: dict[str, object]) -> ToolMessage:
         if self._client is None:

@@ -13,7 +13,6 @@ from typing import cast
 from appl.backend import Backend, BringsOrder, Sampling, offers
 from appl.runtime.answers.models import Models
 from appl.runtime.answers.samples import Caches, Samples
-from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.scheduling.accounts import Account, BudgetLedger
 from appl.runtime.scheduling.order import CallQueue, Order, plain_order
 from appl.runtime.scheduling.placing import BackendEndpoint, LegDispatcher, Placing
@@ -53,8 +52,6 @@ class Dispatch:
 
     def add_place(self, name: str, place: BackendEndpoint) -> None:
         """Have calls go to one more backend; from any thread, before a call names it."""
-        if place.backend.profile.thread_bound:
-            io_thread().stop_lending()
         self._placing().add(name, self._scheduler(place, None))
 
     def follow_routes(self) -> None:

@@ -87,9 +87,6 @@ class Run:
             backend, gate, barrier, sequential, models.default.name or "",
             temperature, max_tokens, seed, salt, enter, sampling or {},
         )  # fmt: skip
-        everywhere = (backend, *(place.backend for place in (places or {}).values()))
-        if any(one.profile.thread_bound for one in everywhere):
-            io_thread().stop_lending()
         policy = policy or _USUAL
         self.reporter = Reporter(instruments)
         self.outside = Outside(self, Live() if world is None else world)

@@ -10,7 +10,6 @@ import contextlib
 from concurrent.futures import Future
 
 from appl.backend import Backend
-from appl.runtime.concurrency.fiber import is_in_loop
 from appl.runtime.concurrency.loop_thread import io_thread
 
 _MOST_S = 5.0
@@ -23,22 +22,16 @@ def close_backend(backend: Backend) -> None:
         return
     closing = _Closing(backend)
     io.send(closing.begin)
-    # This thread has to wait. It closes the backend itself if the loop is lent to programs that
-    # wait, and no other thread is woken then. What it cannot finish it leaves to the I/O thread.
-    if is_in_loop():
-        io.recall()
-    else:
-        io.run_while_asleep(closing)
     with contextlib.suppress(TimeoutError):
         closing.result(_MOST_S)
 
 
 class _Closing(Future[None]):
-    """The future end of a backend; ``asleep`` until then."""
+    """The future end of a backend."""
 
     def __init__(self, backend: Backend) -> None:
         super().__init__()
-        self._backend, self.asleep = backend, True
+        self._backend = backend
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
@@ -52,5 +45,3 @@ class _Closing(Future[None]):
             self.set_exception(error)
         else:
             self.set_result(None)
-        finally:
-            self.asleep = False

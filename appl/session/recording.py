@@ -86,7 +86,6 @@ class Recording:
 
     def _let_in(self) -> None:
         io = io_thread()
-        io.workers += 1  # so that the loop is not lent: nobody would look at its actions soon
 
         def let_in() -> None:
             error: Exception | None = None
@@ -99,7 +98,6 @@ class Recording:
         threads.work(let_in)
 
     def _entered(self, error: Exception | None) -> None:
-        io_thread().workers -= 1
         if error is None:
             waiting, self._waiting = self._waiting, []
             for go in waiting:

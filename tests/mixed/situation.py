@@ -43,7 +43,7 @@ def _tasks() -> Iterator[str]:
 
 def _runs() -> Iterator[str]:
     io = io_thread()
-    yield f"I/O loop: {io.workers} at work, queue empty: {io.empty}, lent: {io._lending}"
+    yield f"I/O loop: queue empty: {io.empty}"
     for hub in hubs():
         yield (
             f"hub of {hub.thread.name}, {hub.loop}: {hub.rest()}, asleep {hub.asleep}, {hub.turns} turns, "

@@ -50,14 +50,13 @@ def until_nothing_is_under_way() -> None:
     io, over = io_thread(), threading.Event()
 
     def look() -> None:
-        if io.workers:
+        if asyncio.all_tasks(io.loop):
             io.loop.call_later(0.01, look)
         else:
             over.set()
 
     io.send(look)
-    io.recall()
-    assert over.wait(60), io.workers
+    assert over.wait(60), asyncio.all_tasks(io.loop)
 
 
 def void(_: object) -> None:

@@ -507,7 +507,6 @@ class Hub:
             self.blocking(True)  # a worker that waits makes room for another one
         try:
             if self.loop is None:
-                io_thread().run_while_asleep(self)
                 # It may have been notified during that: then the lock is open already.
                 # A signal just before the main thread sleeps does not wake it: Python looks when
                 # the thread wakes, so that one wakes now and then.
@@ -522,7 +521,6 @@ class Hub:
                 # thread, which notifies nobody: so it sleeps in slices and looks. It is one sleep
                 # all the same: who looks for idleness would take each new one for a move, and
                 # would never have seen long enough that nobody moves.
-                io_thread().recall()
                 while not self.ready and not self._wakeup.acquire(timeout=SLICE):
                     self._check_cancelled()
         finally:
@@ -758,8 +756,6 @@ async def arrive(pending: Promise) -> None:
     hub = hub_here()
     if pending.delivered if pending.home is hub else pending.done:
         return
-    # This thread is going to wait in its own loop, and cannot run the I/O loop meanwhile.
-    io_thread().recall()
     arrived = _Arrived(future := loop_here().create_future())
     if pending.home is hub:
         pending.await_with(arrived)

@@ -117,7 +117,6 @@ class Scheduler(Generic[Way]):
         self._starting = True
         self.workers += 1
         io = io_thread()
-        io.workers += 1  # so that the loop is not lent while a request is under way
         # An empty context: a worker serves the calls of many programs, and must keep none of them.
         task = io.loop.create_task(self._work(io), context=contextvars.Context())
         self._tasks[task] = None
@@ -135,15 +134,13 @@ class Scheduler(Generic[Way]):
                     self.look()
                 since = self._now()
                 if call.outcome is None:  # it may have been cancelled in the queue
-                    await self._attempt(call, io, task)
+                    await self._attempt(call, task)
                 order.over(call, since)
         finally:
             self.workers -= 1
-            io.workers -= 1
             del self._tasks[task]
 
-    async def _attempt(self, call: Call, io: LoopThread, task: asyncio.Task[None]) -> None:
-        began = time.monotonic()
+    async def _attempt(self, call: Call, task: asyncio.Task[None]) -> None:
         call.worker = task
         self._tasks[task] = call
         try:
@@ -154,8 +151,6 @@ class Scheduler(Generic[Way]):
             call.failed(CallCancelled(f"the call {call.address} was cancelled"))
         except BaseException as error:
             call.failed(error)
-        else:
-            io.answered(began)
         finally:
             # From here on a cancellation of the call cannot reach this task any more. Those that
             # came are taken back, or asyncio would hold the next call for a cancelled one.

@@ -67,7 +67,6 @@ class Arrivals:
             return
         self.is_looking, self.is_gathering, self.is_at_rest = True, True, False
         io = io_thread()
-        io.workers += 1  # a look is to come, which ``_look`` counts back when it is the last one
         if self._is_new:
             self._is_new, self.is_connecting = False, True
             self._task = io.loop.create_task(self._connect(), context=contextvars.Context())
@@ -111,5 +110,4 @@ class Arrivals:
             io_thread().loop.call_soon(self._look, looks)
         else:
             self.is_looking, self.is_at_rest = False, True
-            io_thread().workers -= 1
         self._go()

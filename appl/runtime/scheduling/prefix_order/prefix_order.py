@@ -336,10 +336,8 @@ class PrefixOrder:
                 return False
             key = ask.blocks[found.end - 1]
             self._warming[key] = []
-            io = io_thread()
-            io.workers += 1
             work, context = self._warm(ask, found.end), contextvars.Context()
-            task = io.loop.create_task(work, context=context)
+            task = io_thread().loop.create_task(work, context=context)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         self._warming[key].append(ask)
@@ -362,7 +360,6 @@ class PrefixOrder:
                 waiting.ahead = max(waiting.ahead, end)
                 if waiting.call in self._asks:  # its run is not over
                     self._ready.append(waiting)
-            io_thread().workers -= 1
             self._look()
 
     def _looked(self) -> None:
