@@ -55,7 +55,8 @@ class Sampling:
     their tokens, ``token`` by the mean, ``GREEDY`` token by token, ``UNCONDITIONAL`` by the mean
     less that without the prompt. ``choice_end`` says whether the end of the turn is scored behind
     each choice; by default it is where the choice is a turn of its own, and not where it continues
-    one. ``stop_tokens`` end the answer, and are not part of it. ``begun``
+    one. ``prompt_logprobs`` asks for the log-probabilities of the prompt's tokens, with so many
+    alternatives of each. ``stop_tokens`` end the answer, and are not part of it. ``begun``
     is the beginning of the answer, which the end of the prompt already holds: *regex*, *grammar*
     and *schema* apply to it together with the generated text. ``extra`` holds options that the
     backend declares, as sorted pairs. ``salt`` is a name space chosen by the user: after a change,
@@ -78,6 +79,7 @@ class Sampling:
     tool_choice: str | None = None
     stop_tokens: tuple[int, ...] = ()
     begun: str = ""
+    prompt_logprobs: int | None = None
     extra: tuple[tuple[str, Any], ...] = ()
     salt: str = ""
     _canonical: str | None = field(default=None, init=False, repr=False, compare=False)
@@ -193,7 +195,9 @@ class Response:
     the choice was made (``logprob``, ``constrained``, ``asked``). ``cost`` is in millionths of the
     model's currency unit. ``reused`` is the number of samples that came from a cache: usage and
     cost are those of the others. ``shed`` names the fields of the prompt's messages that were not
-    sent, as another provider gave them. ``is_checked`` is set by :mod:`appl.backend_check` alone.
+    sent, as another provider gave them. ``prompt_logprobs`` are those of the prompt's tokens from
+    the second on, as nothing is known before the first. ``is_checked`` is set by
+    :mod:`appl.backend_check` alone.
     """
 
     samples: tuple[Sample, ...]
@@ -204,6 +208,7 @@ class Response:
     cost: int | None = None
     reused: int = 0
     shed: tuple[str, ...] = ()
+    prompt_logprobs: tuple[TokenLogprob, ...] | None = None
     is_checked: bool = field(default=False, init=False, repr=False, compare=False)
 
     @property
@@ -227,7 +232,7 @@ Emit = Callable[[Chunk], None]
 FEATURES = frozenset(
     """
     choices choice_methods regex grammar schema logprobs seed n prefill stream prefix_cache tools
-    images audio reasoning stop_tokens constrained_prefill api_key
+    images audio reasoning stop_tokens constrained_prefill api_key prompt_logprobs
 """.split()
 )
 """The features that a profile may state, besides the restriction ``schema_object``."""

@@ -207,6 +207,8 @@ def _check(response: object) -> None:
         count_in(response.cost, "cost")
     if type(response.reused) is not int:
         raise WrongField("reused must be a whole number")
+    for token in response.prompt_logprobs or ():
+        _logprob(token)
     for score in response.scores or ():
         number_in(score, "scores")
     if response.choice_method is not None:

@@ -26,13 +26,8 @@ WORDS = {
     "response_model": "response_format",
     "max_retries": "max_asks",
 }
-_OF_PROMPT = (
-    'log-probabilities of a prompt are given as sums: write select([text], method="logprob", '
-    "end=False) after the prompt before the text, and read g.scores[0]"
-)
 _REPLACED = {
-    "prompt_logprobs": _OF_PROMPT,
-    "logprob_start_len": _OF_PROMPT,
+    "logprob_start_len": "write gen(prompt_logprobs=0) for those of all tokens of the prompt",
     "tool_format": "tools are always given to the backend with their schema",
     "instructor_patch_mode": "response_format= needs no patch",
     "max_retries": "with response_format= write max_asks=, which counts the first try too",

@@ -26,7 +26,7 @@ _OWN = frozenset(
     {
         *("done", "result", "cancel", "message", "tool_calls", "response_obj", "usage", "cost"),
         *("finish_reason", "logprobs", "reasoning", "call_id", "text_stream", "samples"),
-        "reasoning_stream",
+        *("prompt_logprobs", "reasoning_stream"),
     }
 )  # attributes of a generation itself; those that wait say so
 _SAID = ("gen", "select", "call", "map", "program", "prompt", "message")

@@ -120,12 +120,28 @@ def test_a_tool_that_asks_nothing_is_rehearsed_and_one_that_may_ask_is_not(
     assert found["live"]["most"] is None and found["open"].endswith(": what look does")
 
 
-def test_a_typed_answer_is_not_made_up(project: Project) -> None:
+def test_a_typed_answer_is_made_up_as_a_value_of_its_type(project: Project) -> None:
     judge = """
 @ppl
 def judge(text) -> bool:
     f"Is {text} right?"
     return gen(response_format=bool)
 """
+    # ask('why') is answered from the record, whether it is asked or not.
     found, _ = predicted(project, "    if judge(first):\n        ask('why')", judge)
+    assert found["live"] == {"fewest": 3, "most": 3} and found["open"] is None
+    found, _ = predicted(project, "    if judge(first):\n        ask(f'why {first}')", judge)
+    assert found["live"]["most"] is None
+    lines = project.appl("trace", "rerun", "--dry-run").out
+    assert "rehearsals with made-up answers ask 3 to 4, not the same" in lines
+
+
+def test_an_answer_that_a_regex_describes_is_not_made_up(project: Project) -> None:
+    judge = """
+@ppl
+def judge(text):
+    f"Is {text} right?"
+    return gen(regex="yes|no")
+"""
+    found, _ = predicted(project, "    if str(judge(first)) == 'yes':\n        ask('why')", judge)
     assert found["live"]["most"] is None and found["open"].endswith(": a typed answer")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import appl
-from appl.backend import Chunk, Response, Sample, Sampling, Usage
+from appl.backend import Chunk, Response, Sample, Sampling, TokenLogprob, Usage
 from appl.errors import (
     AuthenticationFailed,
     BackendBusy,
@@ -481,6 +481,19 @@ async def test_logprobs_have_their_alternatives() -> None:
     with says(answer) as server:
         (token,) = (await answered(server)).samples[0].logprobs
     assert (token.token, token.logprob, token.top) == ("a", -0.1, (("b", -2.0),))
+
+
+async def test_tokens_of_a_prompt_have_their_log_probabilities_and_alternatives() -> None:
+    """As vLLM gives them: a map of each token, by id, and the token itself first."""
+    own, likelier = {"decoded_token": "Hi", "logprob": -3.0}, {"decoded_token": "A", "logprob": -1}
+    answer = {**chat(), "prompt_logprobs": [None, {"7": {**own, "rank": 9}, "5": likelier}]}
+    asked = replace(request(), sampling=Sampling(prompt_logprobs=1))
+    with says(answer) as server:
+        found = await answered(server, asked, server="vllm")
+        assert server.asks[0].data["prompt_logprobs"] == 1
+    assert found.prompt_logprobs == (TokenLogprob("Hi", -3.0, (("A", -1.0),)),)
+    with says(chat()) as server, pytest.raises(BackendRefused, match="prompt_logprobs"):
+        await answered(server, asked, server="vllm")
 
 
 async def test_samples_come_in_the_order_of_their_index() -> None:

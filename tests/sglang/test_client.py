@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,36 @@ async def test_choices_are_scored_as_by_the_engine_itself(open_client: Make) -> 
                 assert there.text == here.text
             assert there.text == there.samples[0].text in sampling.choices  # type: ignore[operator]
             assert there.choice_method == "logprob"
+
+
+@pytest.mark.parametrize("most", [0, 2])
+async def test_tokens_of_a_prompt_have_their_log_probabilities(
+    open_client: Make, most: int
+) -> None:
+    question = asked(("user", "Say hello"), sampling=replace(GREEDY, prompt_logprobs=most))
+    found = await open_client().complete(question)
+    plain = await open_client().complete(replace(question, sampling=GREEDY))
+    assert found.text == plain.text and found.samples[0].logprobs is None
+    tokens = found.prompt_logprobs or ()
+    assert len(tokens) == plain.usage.prompt_tokens - 1
+    assert "Say hello" in "".join(token.token for token in tokens)
+    assert all(len(token.top) == most and token.logprob < 0 for token in tokens)
+    streamed = await open_client().complete(question, lambda chunk: None)
+    assert streamed.text == found.text and len(streamed.prompt_logprobs or ()) == len(tokens)
+
+
+async def test_tokens_at_the_end_of_a_prompt_are_worth_what_they_are_as_a_choice(
+    open_client: Make,
+) -> None:
+    user, backend = ("user", "What is the sea like?"), open_client()
+    ways = Sampling(choices=(" cold", " warm"), choice_end=False)
+    scored = await backend.complete(asked(user, ("assistant", "The sea is"), sampling=ways))
+    whole = asked(user, ("assistant", "The sea is cold"), sampling=Sampling(prompt_logprobs=0))
+    tokens = list((await backend.complete(whole)).prompt_logprobs or ())
+    last: list[Any] = []
+    while "".join(token.token for token in last) != " cold":
+        last.insert(0, tokens.pop())
+    assert sum(token.logprob for token in last) == pytest.approx(scored.scores[0], abs=1e-3)  # type: ignore[index]
 
 
 async def test_a_flushed_cache_has_nothing_of_a_prompt(open_client: Make) -> None:

@@ -85,6 +85,8 @@ class StepOptions(CallOptions, OpenAIOptions, total=False):
     """Sample from the most likely tokens that together have this probability, 0 to 1."""
     logprobs: int | None
     """Number of alternatives to report for each token, with log-probabilities."""
+    prompt_logprobs: int | None
+    """Number of alternatives to report for each token of the prompt, with log-probabilities."""
     regex: str | None
     """Regular expression that the answer matches."""
     grammar: str | None
@@ -122,6 +124,7 @@ LIMITS = {
     "top_p": OptionLimits(0, 1),
     "seed": OptionLimits(whole=True),
     "logprobs": OptionLimits(0, whole=True),
+    "prompt_logprobs": OptionLimits(0, whole=True),
     "n": OptionLimits(1, whole=True),
     "timeout": OptionLimits(0),
     "priority": OptionLimits(),

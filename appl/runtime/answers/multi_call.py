@@ -127,7 +127,7 @@ class MultiCall(Promise):
         """Do *action*; its error, if any, is the outcome."""
         try:
             action()
-        except Exception as error:
+        except BaseException as error:  # a panic in a library in Rust too, or the call never ends
             explained(error, self.where())
             self.finish(Error(error))
 

@@ -156,6 +156,11 @@ class RequestOptions:
 
             fields["schema"] = schema_for(self.shape, profile)
         sampling = sampling_of(profile, fields, self.extra)
+        if self.fields["prompt_logprobs"] is not None and self.choices is not None:
+            raise InvalidOption(
+                "gen(prompt_logprobs=..., choices=...): choices are scored in requests of their "
+                "own; ask for the prompt's in a gen(max_tokens=1, prompt_logprobs=...)"
+            )
         if self.max_relay_rounds:
             from appl.runtime.answers import continuation
 

@@ -297,7 +297,7 @@ def joined(responses: list[Response]) -> Response:
 
 
 def total_of(responses: Sequence[Response], samples: Iterable[Sample]) -> Response:
-    """The last of *responses* with *samples*, and with the usage and cost of all."""
+    """The last of *responses* with *samples*, the first's prompt, and usage and cost of all."""
     return dataclasses.replace(
         responses[-1],
         samples=tuple(samples),
@@ -307,6 +307,7 @@ def total_of(responses: Sequence[Response], samples: Iterable[Sample]) -> Respon
             _sum(response.usage.cached_tokens for response in responses),
         ),
         cost=_sum(response.cost for response in responses),
+        prompt_logprobs=responses[0].prompt_logprobs,
         reused=sum(response.reused for response in responses),
     )
 

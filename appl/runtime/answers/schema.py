@@ -54,6 +54,10 @@ class Checker:
             return "it is nested too deeply"
         except (ArithmeticError, ValueError):  # `multipleOf`, of a number such as 1e999
             return "a number in it is too large"
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # of Rust, at Python's recursion limit
+                raise
+            return "it is nested too deeply"
         finally:
             _references_of.found = {}
         return "; ".join(map(_problem, found)) or None

@@ -85,6 +85,11 @@ class Text(Answer):
         return self._sample.finish_reason
 
     @property
+    def prompt_logprobs(self) -> tuple[TokenLogprob, ...] | None:
+        """The prompt's tokens but the first, with their log-probabilities, where asked for."""
+        return self._response.prompt_logprobs
+
+    @property
     def logprobs(self) -> tuple[TokenLogprob, ...] | None:
         """The generated tokens with their log-probabilities, where they were asked for."""
         return self._sample.logprobs

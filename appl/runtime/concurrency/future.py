@@ -334,6 +334,11 @@ class Generation(Deferred, _Text, Generic[A_co]):  # type: ignore[misc]
         return self._text().finish_reason
 
     @property
+    def prompt_logprobs(self) -> tuple[TokenLogprob, ...] | None:
+        """The prompt's tokens but the first, with their log-probabilities, where asked for."""
+        return self._text().prompt_logprobs
+
+    @property
     def logprobs(self) -> tuple[TokenLogprob, ...] | None:
         """The generated tokens with their log-probabilities, where they were asked for."""
         return self._text().logprobs

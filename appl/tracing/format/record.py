@@ -57,6 +57,8 @@ def response_data(response: Response, big: Big | None = None) -> tuple[Any, ...]
         response.choice_method,
         response.cost,
     )
+    if response.prompt_logprobs is not None:
+        return *data, response.reused, response.shed, _tokens(response.prompt_logprobs)
     if response.shed:
         return *data, response.reused, response.shed
     return (*data, response.reused) if response.reused else data
@@ -96,7 +98,7 @@ def _tokens(logprobs: tuple[TokenLogprob, ...]) -> list[object]:
 def response_from(data: Any, big: Read = _passes) -> Response:
     """The response that ``response_data`` described. Raises ``ValueError``, ``TypeError``."""
     samples, used, model, scores, method, cost = data[:6]
-    reused, shed = _padded(data[6:], 0, ())
+    reused, shed, prompt = _padded(data[6:], 0, (), None)
     return Response(
         samples=tuple(_sample(sample, big) for sample in samples),
         usage=Usage(*(optional(int, count) for count in used)),
@@ -106,6 +108,7 @@ def response_from(data: Any, big: Read = _passes) -> Response:
         cost=optional(int, cost),
         reused=checked(int, reused),
         shed=tuple(checked(str, name) for name in shed),
+        prompt_logprobs=None if prompt is None else tuple(_token(*token) for token in prompt),
     )
 
 

@@ -85,7 +85,8 @@ class CacheFile:
         rows: list[tuple[bytes, int, bytes]] = []
         for number, answer in enumerate(answers, first):
             packed = codec.pack(record.response_data(answer))
-            if self._masker.finds(packed):
+            prompt = "".join(token.token for token in answer.prompt_logprobs or ())
+            if self._masker.finds(packed + prompt.encode("utf-8", "surrogatepass")):
                 break
             rows.append((content, number, packed))
         with self._lock:

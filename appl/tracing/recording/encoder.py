@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -549,6 +549,8 @@ class EventEncoder:
             size = len(first.text)
             if first.tool_calls or first.reasoning or first.provider_fields is not None:
                 size += _others(first)
+        if response.prompt_logprobs is not None and self._hides_prompt(response):
+            response = replace(response, prompt_logprobs=None)
         if first is None or size > LONG_TEXT or self.redact is not None:
             self._ended_otherwise(event, response)
             return
@@ -563,6 +565,16 @@ class EventEncoder:
         self._records.append(ended)
         if call is not None and len(text) > _TINY and not self._whole:
             self.written.answers.recent[text] = call
+
+    def _hides_prompt(self, response: Response) -> bool:
+        """True if the tokens of the prompt are left out: a secret may stand in several of them."""
+        text = "".join(token.token for token in response.prompt_logprobs or ())
+        alternatives = (best for token in response.prompt_logprobs or () for best in token.top[:1])
+        likely = "".join(best for best, _ in alternatives)
+        finds = self._masker.finds
+        return self.redact is not None or any(
+            finds(each.encode("utf-8", "surrogatepass")) for each in (text, likely)
+        )
 
     def _ended_otherwise(self, event: CallEnded, response: Response) -> None:
         """An answer that is long, or is redacted."""

@@ -258,7 +258,8 @@ class Veil:
         if end.status != ANSWERED:
             return self._error(value, end)
         samples, usage, model, _, method, *rest = value
-        return [[self._sample(sample) for sample in samples], usage, model, None, method, *rest]
+        shown, rest = [self._sample(sample) for sample in samples], rest[:3]  # no tokens of prompts
+        return [shown, usage, model, None, method, *rest]
 
     def _about(self, about: Any, record: Record) -> object:
         _check_names(record.tag, about, _ABOUT)

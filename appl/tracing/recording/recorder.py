@@ -357,6 +357,8 @@ def _answered(event: CallEnded) -> Held:
         error = record.error_data(event.error or CANCELLED)
         return WithError(event, error), weight + sum(len(chunk.text) for chunk in event.chunks)
     fixed = type(response.samples) is tuple
+    fixed = fixed and type(response.prompt_logprobs) in (tuple, type(None))
+    weight += _TOKEN * len(response.prompt_logprobs or ())
     for sample in response.samples:
         weight += len(sample.text)
         fixed = fixed and type(sample.tool_calls) is tuple

@@ -120,6 +120,7 @@ class OpenAI:
             self._server.check_media(request.messages)
         model = request.model or await self._default_model()
         streamed = emit is not None and "stream" in self._server.features
+        streamed = streamed and request.sampling.prompt_logprobs is None  # these come with a whole
         known = self._connection.chats.get(model)
         who = self._who(model) if known is None else known.who
         body = body_of(request, model, self._server, who, stream=streamed)

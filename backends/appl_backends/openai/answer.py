@@ -108,7 +108,10 @@ class ChatReader(NamedTuple):
             samples = tuple([self._sample(choice, data) for choice in ordered])
             usage, cost = usage_of(data.get("usage"))
             model = data.get("model")
-            return checked(Response(samples, usage, model if type(model) is str else "", cost=cost))
+            said = model if type(model) is str else ""
+            return checked(
+                Response(samples, usage, said, cost=cost, prompt_logprobs=self._prompt(data))
+            )
         except BackendError as error:
             _note_usage(error, data)
             raise
@@ -116,6 +119,18 @@ class ChatReader(NamedTuple):
             malformed = another_form(f"{self.who} answered 200 with", error)
         _note_usage(malformed, data)
         raise malformed
+
+    def _prompt(self, data: dict[str, Any]) -> tuple[TokenLogprob, ...] | None:
+        """The tokens of the prompt but the first, where they were asked for.
+
+        vLLM's "prompt_logprobs": of each token a map, the token itself before its alternatives.
+        """
+        most, found = self.request.sampling.prompt_logprobs, data.get("prompt_logprobs")
+        if most is None:
+            return None
+        if not isinstance(found, list):
+            raise _no_logprobs(self.who, "prompt_logprobs")
+        return tuple([_prompt_token(each, most) for each in found[1:]])
 
     def error(self, payload: Any) -> BackendError:
         """The error that *payload* tells of."""
@@ -410,6 +425,15 @@ def _token(found: dict[str, Any]) -> TokenLogprob:
     return TokenLogprob(*_scored(found, None), tuple(best))
 
 
+def _prompt_token(found: dict[str, Any], most: int) -> TokenLogprob:
+    own, *_ = every = [
+        (text_in(each["decoded_token"] or "", "token"), number_in(each["logprob"], "logprob"))
+        for each in found.values()
+    ]
+    likeliest = sorted(every, key=lambda each: -each[1])
+    return TokenLogprob(*own, tuple(likeliest[:most]))
+
+
 def _scored(found: dict[str, Any], impossible: float | None = -math.inf) -> tuple[str, float]:
     """A token and its log-probability; some servers write ``null`` for that of an *impossible* one.
 
@@ -424,10 +448,10 @@ def _is_absent(logprobs: Any) -> bool:
     return logprobs is None or (isinstance(logprobs, dict) and logprobs.get("content") is None)
 
 
-def _no_logprobs(who: str) -> BackendRefused:
+def _no_logprobs(who: str, option: str = "logprobs") -> BackendRefused:
     return BackendRefused(
-        f"{who} gave no log-probabilities, which gen(logprobs=...) asks for: leave them out, or "
-        'choose a model that has them; without = ["logprobs"] in the settings of the backend has '
+        f"{who} gave no log-probabilities, which gen({option}=...) asks for: leave them out, or "
+        f'choose a model that has them; without = ["{option}"] in the settings of the backend has '
         "them refused before a call",
         status=200,
         worked=True,

@@ -182,6 +182,8 @@ def _given(sampling: Sampling, server: ServerKind) -> Iterator[tuple[str, str]]:
         yield "logprobs", "true"
         if sampling.logprobs:
             yield "top_logprobs", str(sampling.logprobs)
+    if sampling.prompt_logprobs is not None:
+        yield "prompt_logprobs", str(sampling.prompt_logprobs)
     if sampling.stop_tokens:
         yield "stop_token_ids", _json(list(sampling.stop_tokens))
     tools, choice = sampling.tools, sampling.tool_choice

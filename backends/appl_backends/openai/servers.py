@@ -66,7 +66,7 @@ _COMMON = frozenset({"seed", "logprobs", "schema", "stream", "tools", "images", 
 FEATURES: dict[str, frozenset[str]] = {
     "openai": _HOSTED,
     "azure": _HOSTED,
-    "vllm": _LOCAL | {"audio"},
+    "vllm": _LOCAL | {"audio", "prompt_logprobs"},
     "sglang": _LOCAL,
     "llama.cpp": _LOCAL - {"n", "regex", "stop_tokens"},
     "ollama": _COMMON,
@@ -164,6 +164,7 @@ class ServerKind:
         found |= {self.constraint_field(name) for name in self.features & {"regex", "grammar"}}
         if "stop_tokens" in self.features:
             found.add("stop_token_ids")
+        found |= self.features & {"prompt_logprobs"}
         if "prefill" in self.features:
             found |= self.continuing.keys()
         return frozenset(found)

@@ -10,6 +10,7 @@ import contextlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from appl.backend import Sample, TokenLogprob, Usage
@@ -84,7 +85,12 @@ def _are_right(ids: Any, meta: Mapping[str, Any]) -> bool:
 
 _INTEGERS = frozenset({int})
 _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
-_LISTS = ("output_token_logprobs", "output_top_logprobs", "input_token_logprobs")
+_LISTS = (
+    "output_token_logprobs",
+    "output_top_logprobs",
+    "input_token_logprobs",
+    "input_top_logprobs",
+)
 
 
 def _no_answer(answer: Any, who: str) -> Exception:
@@ -105,6 +111,27 @@ def sample(answer: Mapping[str, Any]) -> Sample:
     if logprobs is None:
         return Sample(answer["text"], kind)
     return Sample(answer["text"], kind, _logprobs(logprobs, meta.get("output_top_logprobs")))
+
+
+def prompt_tokens(answer: Mapping[str, Any], most: int, who: str) -> tuple[TokenLogprob, ...]:
+    """The tokens of the prompt but the first, of each at *most* so many alternatives."""
+    meta = answer["meta_info"]
+    found, tops = meta.get("input_token_logprobs"), meta.get("input_top_logprobs")
+    read = _logprobs(found[1:], tops[1:] if tops else None) if found else None
+    if read is None:
+        raise MalformedResponse(f"{who} gave no log-probabilities of the prompt: {_shown(found)}")
+    return _cut(read, most)
+
+
+def _cut(tokens: tuple[TokenLogprob, ...], most: int) -> tuple[TokenLogprob, ...]:
+    return tuple([replace(each, top=each.top[:most]) for each in tokens])
+
+
+def asked_for(sample: Sample, most: int | None) -> Sample:
+    """*sample* with so many alternatives as it was asked with, or without log-probabilities."""
+    if most is None or sample.logprobs is None:
+        return replace(sample, logprobs=None)
+    return replace(sample, logprobs=_cut(sample.logprobs, most))
 
 
 def _logprobs(found: Sequence[Any], tops: Sequence[Any] | None) -> tuple[TokenLogprob, ...] | None:

@@ -68,6 +68,7 @@ FEATURES = frozenset(
         "n",
         "prefill",
         "prefix_cache",
+        "prompt_logprobs",
         "reasoning",
         "regex",
         "schema",
@@ -189,6 +190,8 @@ class SGLang:
             prompt = await self._prompt(ready, request)
         if request.sampling.choices is not None:
             return await self._choose(ready, request, prompt)
+        if request.sampling.prompt_logprobs is not None:
+            emit = None  # they come with a whole answer
         if request.sampling.tools or emit is not None or ready.thinking is not None:
             return await self._read(ready, request, prompt, emit)
         messages = request.messages
@@ -424,7 +427,15 @@ class SGLang:
                 ready.prompts.answered(request.messages, sample.text, ids, cut=is_cut)
         said, model = request.messages, ready.server.model
         shed = said.shed_for(NOBODY) if said is not None and said.provided else ()
-        return Response(tuple(samples), answers.usage(listed), model, cost=0, shed=shed)
+        response = Response(tuple(samples), answers.usage(listed), model, cost=0, shed=shed)
+        if (most := request.sampling.prompt_logprobs) is None:
+            return response
+        wanted = request.sampling.logprobs
+        return replace(
+            response,
+            samples=tuple([answers.asked_for(each, wanted) for each in samples]),
+            prompt_logprobs=answers.prompt_tokens(listed[0], most, self._wire.who),
+        )
 
     async def _choose(self, ready: Ready, request: Request, prompt: TokenRun) -> Response:
         """The most probable choice; its end counts where ``choice_end`` says so."""

@@ -70,7 +70,9 @@ class Heads:
 
     def _made(self, sampling: Sampling, regex: str) -> FixedHead | None:
         text, ends = fixed(regex)
-        if sampling.stop or sampling.stop_tokens or sampling.begun or sampling.logprobs is not None:
+        if sampling.stop or sampling.stop_tokens or sampling.begun:
+            return None
+        if sampling.logprobs is not None or sampling.prompt_logprobs is not None:
             return None
         if not {name for name, _ in sampling.extra} <= _HARMLESS:
             return None  # penalties and the like count what is generated

@@ -91,6 +91,11 @@ class Parameters:
         if sampling.logprobs is not None:
             around |= {"return_logprob": True, "return_text_in_logprobs": True}
             around["top_logprobs_num"] = sampling.logprobs
+        if sampling.prompt_logprobs is not None:
+            around |= {"return_logprob": True, "return_text_in_logprobs": True}
+            around["logprob_start_len"] = 0
+            most = max(sampling.prompt_logprobs, sampling.logprobs or 0)
+            around["top_logprobs_num"] = most  # there is one number for prompt and answer
         return _members(given), _members(around)
 
 

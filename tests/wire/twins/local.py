@@ -94,6 +94,12 @@ def vllm_logprobs(asked: Asked) -> Iterator[str]:
         yield "when using `top_logprobs`, `logprobs` must be set to true."
 
 
+@rule(VLLM, wrong={"prompt_logprobs": 1, "stream": True})
+def vllm_prompt_logprobs(asked: Asked) -> Iterator[str]:
+    if asked.body.get("prompt_logprobs") is not None and asked.body.get("stream"):
+        yield "`prompt_logprobs` are not available when `stream=True`."
+
+
 @rule(VLLM, wrong={"structured_outputs": {"regex": "a", "json": {}}})
 def vllm_constraints(asked: Asked) -> Iterator[str]:
     given = asked.body.get("structured_outputs") or {}
@@ -124,7 +130,7 @@ class VLLM_(ChatTwin):
     reasoning_field = "reasoning"
     rules: tuple[Rule, ...] = (
         vllm_arguments, vllm_continuation, vllm_choice, vllm_stream_options, vllm_logprobs,
-        vllm_constraints, vllm_roles, empty_tools,
+        vllm_prompt_logprobs, vllm_constraints, vllm_roles, empty_tools,
     )  # fmt: skip
 
     def refuse(self, refusal: Any) -> Fault:
