@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from appl.config import Config
     from appl.session.session import Tell
 
+RUN = "run"
+"""The kind of the observation that a run of its own began; its value is where its trace is."""
 _ASKED = (*RECORDED, "seed")
 
 
@@ -82,7 +84,9 @@ def _same_settings(head: Mapping[str, object], config: Config) -> bool:
 
 
 def _goes_on(trace: Trace) -> bool:
-    if trace.state == "running" or not any(call.outcome == "answered" for call in trace.calls):
+    answered = any(call.outcome == "answered" for call in trace.calls)
+    # A run of its own inside may have answers in its own trace.
+    if trace.state == "running" or not (answered or any(o.kind == RUN for o in trace.observations)):
         return False
     if trace.state == "crashed" or trace.reason in ("interrupted", "cancelled"):
         return True

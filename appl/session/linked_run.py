@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -21,6 +21,7 @@ from appl.runtime.run import Run
 from appl.runtime.world import Moment
 from appl.session.blocks import RunBlock, block, settled
 from appl.session.entry import script
+from appl.session.interrupted_run import RUN
 from appl.session.ownership import is_own, require_own
 from appl.session.replaying import checked, replay_session
 from appl.session.rerunning import prediction_session, rerun_session
@@ -41,10 +42,10 @@ if TYPE_CHECKING:
     from appl.runtime.frame import Frame
     from appl.tracing.recording.privacy import Redact
 
-KIND = "run"
-"""The kind of the observation in the outer trace; its value is where the inner trace lies."""
 OUTER = "outer"
 """The fact in the inner header: the name of the outer run, and the address where this one began."""
+_SET = "set"
+"""In that fact: the names of the settings that were given to the block."""
 
 
 class _Link:
@@ -54,7 +55,7 @@ class _Link:
         self.outer, self.world = outer, outer.outside.world
         self.frame: Frame = frame_in(outer, lambda: "record")
         ordinal = outer.outside.next_observation(self.frame)
-        self.moment = Moment(self.frame.address, KIND, ordinal)
+        self.moment = Moment(self.frame.address, RUN, ordinal)
 
     def recorded(self) -> Trace | None:
         """The inner run that was recorded here, if the outer one goes by a record; else ``None``.
@@ -92,7 +93,7 @@ class _Link:
         beside = outer.parent if outer is not None else Path()
         name = os.path.relpath(path, beside) if path is not None else None
         at = time.monotonic_ns()
-        self.outer.reporter.emit(Observed(address, ordinal, KIND, name, at))
+        self.outer.reporter.emit(Observed(address, ordinal, RUN, name, at))
 
     def never(self) -> NoReturn:
         """Refuse a run that the record of the outer one does not have."""
@@ -124,7 +125,7 @@ def linked(
     world = link.world
     if outer.is_isolated and isinstance(world, Sequencer):
         trace = link.recorded()
-        return _repeated(link.never() if trace is None else trace, world, link.moment.address)
+        return _repeated(link.never() if trace is None else trace, world, link, overrides)
     if isinstance(world, Resumer) and (trace := link.recorded()) is not None:
         if trace.path.exists():
             return _resumed(trace, overrides)
@@ -152,7 +153,7 @@ def _recorded(
     noted: bool = True,
 ) -> Iterator[tuple[Run, Session]]:
     session = make_session(settings.load(overrides), entry=script("api"), path=path, redact=redact)
-    _begin(session, link)
+    _begin(session, link, overrides)
     if noted:
         link.note(path)
     try:
@@ -161,11 +162,18 @@ def _recorded(
         session.end()
 
 
-def _begin(session: Session, link: _Link) -> None:
-    """Have the header of *session*'s trace name the outer run."""
+def _begin(session: Session, link: _Link, overrides: Mapping[str, object]) -> None:
+    """Have the header of *session*'s trace name the outer run, and what was set for this one."""
     outer = link.outer.trace_path()
     place = {"run": outer.stem if outer is not None else None, "address": link.moment.address}
-    session.origin = {**session.origin, OUTER: place}
+    session.origin = {**session.origin, OUTER: {**place, _SET: sorted(overrides)}}
+
+
+def _set_then(trace: Trace) -> Collection[str]:
+    """The settings that the block of *trace* had of its own: in a rerun it has those of now."""
+    outer = trace.header.get(OUTER)
+    names = outer.get(_SET) if isinstance(outer, Mapping) else None
+    return names if isinstance(names, list) else ()
 
 
 @block
@@ -191,8 +199,9 @@ def _rerun(
     if rerunner is None:
         session = make_session(settings.load(overrides), entry=script("api"), path=path)
     else:
-        session = rerun_session(rerunner, overrides, path=path)
-    _begin(session, link)
+        present = _set_then(trace)
+        session = rerun_session(rerunner, overrides, path=path, present=present)
+    _begin(session, link, overrides)
     link.note(path)
     with settled(session.run.outside.world):
         try:
@@ -203,12 +212,14 @@ def _rerun(
                 outer.inner.append(rerunner)
 
 
-def _repeated(trace: Trace, outer: Sequencer, address: str) -> RunBlock[Session]:
-    """The inner run at *address*, answered by its own trace as the outer one is by its."""
+def _repeated(
+    trace: Trace, outer: Sequencer, link: _Link, overrides: Mapping[str, object]
+) -> RunBlock[Session]:
+    """The inner run, answered by its own trace as the outer one is by its."""
     if isinstance(outer, Predictor):
-        return _predicted(trace, outer)
+        return _predicted(trace, outer, overrides)
     if isinstance(outer, Fuzzer):
-        return _fuzzed(trace, outer, address)
+        return _fuzzed(trace, outer, link.moment.address)
     return _replayed(trace)
 
 
@@ -221,10 +232,12 @@ def _replayed(trace: Trace) -> Iterator[tuple[Run, Session]]:
 
 
 @block
-def _predicted(trace: Trace, outer: Predictor) -> Iterator[tuple[Run, Session]]:
+def _predicted(
+    trace: Trace, outer: Predictor, overrides: Mapping[str, object]
+) -> Iterator[tuple[Run, Session]]:
     predictor = outer.for_inner(trace)
     try:
-        session = prediction_session(predictor)
+        session = prediction_session(predictor, overrides, present=_set_then(trace))
         yield session.run, session
     finally:
         outer.inner.append(predictor)

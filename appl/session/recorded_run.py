@@ -6,7 +6,7 @@ Invariant: keys, limits and budgets are always the present ones.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,24 +56,26 @@ def opened(
     return Trace.open(trace, home=settings.load(overrides).home)
 
 
-def recorded_config(trace: Trace, overrides: Mapping[str, object] | None = None) -> Config:
+def recorded_config(
+    trace: Trace, overrides: Mapping[str, object] | None = None, present: Collection[str] = ()
+) -> Config:
     """The present settings, with the recorded values of those that affect requests.
 
-    *overrides* win over both. Keys, limits and budgets are the present ones. A run that continues a
-    private one is private too.
+    *overrides* win over both; the settings in *present* are not those that were recorded. Keys,
+    limits and budgets are the present ones. A run that continues a private one is private too.
     """
     given = {name: value for name, value in (overrides or {}).items() if value is not None}
-    config, head = settings.load(given), trace.header
+    config, head, fixed = settings.load(given), trace.header, {*given, *present}
     table = head.get("settings")
     recorded = table if isinstance(table, Mapping) else {}
     kept: dict[str, Any] = {
-        name: _value(recorded[name]) for name in RECORDED if name not in given and name in recorded
+        name: _value(recorded[name]) for name in RECORDED if name not in fixed and name in recorded
     }
-    if "model" in given and "backend" not in given:
+    if "model" in fixed and "backend" not in fixed:
         kept.pop("backend", None)
-    elif "model" not in given and (understood := _understood(head, config)) is not None:
+    elif "model" not in fixed and (understood := _understood(head, config)) is not None:
         kept["model"] = understood
-    if "seed" not in given and isinstance(head.get("seed"), int):
+    if "seed" not in fixed and isinstance(head.get("seed"), int):
         kept["seed"] = head["seed"]
     if trace.private and "privacy" not in given and config.privacy == "full":
         kept["privacy"] = "redacted"

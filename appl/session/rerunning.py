@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from appl.config import Config
@@ -91,10 +91,14 @@ def rerun_session(
     path: Path | None = None,
     instruments: Iterable[Instrument] = (),
     say: Tell = tell,
+    present: Collection[str] = (),
 ) -> Session:
-    """A session with a trace of its own, which *rerunner* answers first; not entered."""
+    """A session with a trace of its own, which *rerunner* answers first; not entered.
+
+    It has the recorded settings, but for *overrides* and those in *present*.
+    """
     session = make_session(
-        recorded_config(rerunner.trace, overrides),
+        recorded_config(rerunner.trace, overrides, present),
         entry=entry or script("api"),
         path=path,
         instruments=instruments,
@@ -194,10 +198,11 @@ def prediction_session(
     overrides: Mapping[str, object] | None = None,
     *,
     instruments: Iterable[Instrument] = (),
+    present: Collection[str] = (),
 ) -> Session:
-    """A run that only *predictor* answers; nothing is recorded."""
+    """A run that only *predictor* answers; nothing is recorded. It has the settings of a rerun."""
     trace = predictor.trace
-    config: Config = recorded_config(trace, overrides)
+    config: Config = recorded_config(trace, overrides, present)
     nobody = Nobody(profile_from(trace.header.get("profile")))
     models: Models | None = models_in(trace, nobody.profile, predicted_find(trace, config))
     run = Run(

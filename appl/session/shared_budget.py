@@ -79,7 +79,7 @@ class _BudgetFile:
 
     def add(self, spent: Amounts, reserved: Amounts) -> None:
         """Add to the amounts of this process."""
-        more = (*(each or 0 for each in (*spent, *reserved)), int(spent.cost is None))
+        more = (*(each or 0 for each in (*spent, *reserved)), 1 if spent.cost is None else 0)
         self._own = [a + b for a, b in zip(self._own, more, strict=True)]
         self._write(self._row, self._own)
 

@@ -62,6 +62,12 @@ def own():
         named = str(ask("named"))
     return [first, inner, named, str(ask("last"))]
 
+def own_first():
+    return [appl.run(three, own=True), str(ask("last"))]
+
+def three():
+    return [part(str(i)) for i in range(3)]
+
 def only_own():
     return appl.run(part, "alone", own=True)
 
@@ -210,6 +216,32 @@ def test_what_an_edit_changes_in_an_own_run_is_predicted_and_reported(
     assert [len(each["asked"]) for each in found["inner"]] == [1, 1, 0]
     again = project.appl("trace", "rerun", "--json").data["run"]
     assert [each["live"] for each in again["inner"]] == [1, 1, 0] and bill() == before + 2
+
+
+@pytest.mark.parametrize("edited", ["temperature=0.8", "own=True"])
+def test_an_edited_setting_of_an_own_run_is_predicted_and_asked(
+    project: Project, bill: Bill, edited: str
+) -> None:
+    program = PROGRAM.replace("appl.record(max_tokens=9)", "appl.record(temperature=0.9)")
+    project.write("runs.py", program)
+    project.appl("run", "runs.py:own")
+    project.write("runs.py", program.replace("temperature=0.9", edited))
+    project.write("appl.toml", "temperature = 0.5\n")  # other runs have what was recorded
+    before = bill()
+    found = project.appl("trace", "rerun", "--dry-run", "--json").data
+    assert [len(each["asked"]) for each in found["inner"]] == [0, 0, 1] and bill() == before
+    again = project.appl("trace", "rerun", "--json").data["run"]
+    assert [each["live"] for each in again["inner"]] == [0, 0, 1] and bill() == before + 1
+
+
+def test_a_killed_run_goes_on_in_a_run_of_its_own_that_came_first(
+    project: Project, bill: Bill
+) -> None:
+    project.write("runs.py", PROGRAM)
+    words = ("-m", "appl", "run", "runs.py:own_first")
+    assert project.python(*words, APPL_TEST_KILL="3").code == -9
+    assert project.python(*words).code == 0
+    assert bill() == 3 + 4 - 2
 
 
 # -- budgets of blocks
