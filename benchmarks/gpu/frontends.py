@@ -1,4 +1,4 @@
-"""Seven programs on one SGLang server: appl, SGLang's own frontend, asyncio with the openai SDK.
+"""Eight programs on one SGLang server: appl, SGLang's own frontend, asyncio with the openai SDK.
 
 Run: python benchmarks/gpu/frontends.py URL --tokenizer FOLDER --model NAME [--rounds 3]
      [--sides appl,sglang,openai,appl-never,appl-always] [--sglang-python PYTHON] [--scale 1]
@@ -32,7 +32,7 @@ ROOT = HERE.parents[1]
 SIDES = ("appl", "sglang", "openai", "appl-never", "appl-always")
 PROGRAMS = {
     "self-consistency": 24, "tree of thoughts": 16, "agents": 48, "two-agent chat": 24,
-    "skeleton": 24, "extraction": 128, "small beginnings": 64,
+    "skeleton": 24, "extraction": 128, "small beginnings": 64, "judge": 48,
 }  # fmt: skip
 LETTERS = random.Random(7)
 WORDS = ["".join(LETTERS.choice("abdegiklmnoprstu") for _ in range(4)) for _ in range(800)]
@@ -153,10 +153,23 @@ def appl_side(
             said = step(number, said)
         return said
 
+    @ppl(ctx="copy")
+    def view(way: int) -> Any:
+        f"Judge it in way {way}."
+        return gen(max_tokens=32, temperature=0, **exact)
+
+    @ppl
+    def judge(i: int) -> Any:
+        f"{text(400, f'j{i}')}"
+        for each in [view(way) for way in range(5)]:
+            f"View: {each}"
+        "Overall:"
+        return gen(max_tokens=48, temperature=0, **exact)
+
     programs = {
         "self-consistency": self_consistency, "tree of thoughts": tree, "agents": agent,
         "two-agent chat": chat, "skeleton": skeleton, "extraction": extraction,
-        "small beginnings": chain,
+        "small beginnings": chain, "judge": judge,
     }  # fmt: skip
     backend = SGLang(url=url, tokenizer=tokenizer, template=template, advise=lambda _: None)
 
@@ -244,10 +257,22 @@ def sglang_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], N
             said = one["said"]
         s["said"] = said
 
+    @sgl.function
+    def judge(s: Any, i: int) -> None:
+        s += f"{text(400, f'j{i}')}\n"
+        views = s.fork(5)
+        for way, each in enumerate(views):
+            each += f"Judge it in way {way}.\n"
+            each += sgl.gen("view", max_tokens=32, temperature=0, **exact)
+        for each in views:
+            s += f"View: {each['view']}\n"
+        s += "Overall:\n"
+        s += sgl.gen("answer", max_tokens=48, temperature=0, **exact)
+
     programs = {
         "self-consistency": self_consistency, "tree of thoughts": tree, "agents": agent,
         "two-agent chat": chat, "skeleton": skeleton, "extraction": extraction,
-        "small beginnings": chain,
+        "small beginnings": chain, "judge": judge,
     }  # fmt: skip
 
     def run(name: str, number: int) -> None:
@@ -331,10 +356,17 @@ def openai_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], N
         for template in TEMPLATES:
             answer = await ask(client, [user(f"{template}\n{answer}")], 32, 0)
 
+    async def judge(client: Any, i: int) -> None:
+        essay = text(400, f"j{i}")
+        asked = [user(f"{essay}\nJudge it in way {way}.") for way in range(5)]
+        views = await asyncio.gather(*(ask(client, [each], 32, 0) for each in asked))
+        shown = "\n".join(f"View: {each}" for each in views)
+        await ask(client, [user(f"{essay}\n{shown}\nOverall:")], 48, 0)
+
     programs = {
         "self-consistency": self_consistency, "tree of thoughts": tree, "agents": agent,
         "two-agent chat": chat, "skeleton": skeleton, "extraction": extraction,
-        "small beginnings": chain,
+        "small beginnings": chain, "judge": judge,
     }  # fmt: skip
 
     def run(name: str, number: int) -> None:
