@@ -57,10 +57,9 @@ PARTS: Final[Mapping[str, str]] = {
 
 
 def require(name: str) -> None:
-    """Refuse the module *name*, which was not found, if it is of a part. Raises ``MissingPart``."""
-    part = max((part for part in PARTS if f"{name}.".startswith(f"{part}.")), key=len, default=None)
-    if part is not None:
+    """Refuse the module *name*, which was not found, if it is a part. Raises ``MissingPart``."""
+    if name in PARTS:
         raise MissingPart(
-            f"this installation of appl lacks a part, {part} ({PARTS[part]}); to have all parts, "
+            f"this installation of appl lacks a part, {name} ({PARTS[name]}); to have all parts, "
             "run `pip install --force-reinstall appl`"
         )  # without its name, as `from package import module` passes over an error that has it

@@ -24,9 +24,9 @@ from appl.runtime.event import CallEnded
 from appl.runtime.scheduling.accounts import Account, Amounts
 from appl.testing import Allowance, Late, Policy, VirtualClock, running
 from appl.tracing import Trace
-from appl.tracing.explaining import tally
 from appl.tracing.explaining.costs import UsageSum, of
 from appl.tracing.format.totals import Totals
+from appl.tracing.replaying import tally
 from tests.wire.servers import FaultServer
 
 costs = st.lists(st.none() | st.integers(0, 10**9), max_size=20)
