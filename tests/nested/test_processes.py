@@ -131,9 +131,7 @@ class Parent:
         return self.project.python("-m", "appl", *words, cold=True)
 
 
-@pytest.mark.parametrize(
-    ("kind", "is_observed"), [("subprocess", False), ("fork", True), ("forkserver", True)]
-)
+@pytest.mark.parametrize(("kind", "is_observed"), [("subprocess", False), ("fork", True)])
 def test_processes_ask_nobody_while_their_parent_is_answered(
     project: Project, bill: Bill, kind: str, is_observed: bool
 ) -> None:
