@@ -19,7 +19,7 @@ from appl.session import predicted, replayed, rerun
 from .paying import answers
 from .programs import OWN, VARYING, Program
 
-PROGRAMS, LONG, CHUNKS = 32, 1_000, 4
+PROGRAMS, LONG, CHUNKS = 20, 1_000, 4
 
 
 def unsaid(line: str) -> None:

@@ -10,7 +10,7 @@ from .conftest import Bill
 from .paying import BACKEND
 from .programs import VARYING, Program
 
-PROGRAMS, LONG = 10, 300
+PROGRAMS, LONG = 6, 300
 
 RACES = """\
 from pathlib import Path

@@ -131,9 +131,7 @@ class Parent:
         return self.project.python("-m", "appl", *words, cold=True)
 
 
-@pytest.mark.parametrize(
-    ("kind", "is_observed"), [("subprocess", False), ("fork", True), ("forkserver", True)]
-)
+@pytest.mark.parametrize(("kind", "is_observed"), [("subprocess", False), ("fork", True)])
 def test_processes_ask_nobody_while_their_parent_is_answered(
     project: Project, bill: Bill, kind: str, is_observed: bool
 ) -> None:
@@ -167,7 +165,7 @@ def seen(_=None):
 def main():
     str(ask("open the run"))
     found = [seen()]
-    for kind in ("spawn", "fork", "forkserver"):
+    for kind in ("fork", "forkserver"):
         with ProcessPoolExecutor(1, get_context(kind)) as pool:
             found.append(pool.submit(seen).result())
     code = "import keys; print(len(keys.seen()))"
@@ -180,4 +178,4 @@ def test_a_process_gets_no_key_of_the_settings(project: Project, bill: Bill) -> 
     project.write("keys.py", KEYS)
     done = project.python("-m", "appl", "run", "keys.py:main", "--json", cold=True)
     assert done.code == 0, done.err
-    assert done.data["value"] == [[], [], [], [], "0"]
+    assert done.data["value"] == [[], [], [], "0"]
