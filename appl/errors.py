@@ -12,6 +12,7 @@ ApplError
 ├── ToolError                (TypeError)     the value cannot be a tool
 ├── ExportError              (OSError)       spans of a run could not be sent
 ├── MissingExtra             (ImportError)   a library that an extra installs is missing
+├── MissingPart              (ModuleNotFoundError)  a part of this package is not installed
 ├── RunError                                 the runtime refuses a call, or a run failed
 │   ├── DeadlockError                        a program waits for itself
 │   ├── CallCancelled                        the call was cancelled before it had an answer

@@ -155,7 +155,8 @@ LISTED = {
     },
     "appl/tracing/recording/secret.py": {"_is_any decode": ENCODED},
     "appl/tracing/replaying/fuzzer.py": {"Fuzzer._drawn uuid": NUMBER},
-    "appl/tracing/replaying/made_up.py": {"_guess float": NUMBER},
+    "appl/tracing/replaying/made_up.py": {"_guess float": NUMBER, "_typed json": OWN},
+    "appl/tracing/replaying/made_up_values.py": {"_number int": NUMBER},
     "appl/tracing/replaying/recall.py": {"natural int": OWN},
     "appl/tracing/tape/lines.py": {
         "loaded json": "it raises RecursionError too, as it says", "loaded decode": SAYS, "_whole int": SAYS,

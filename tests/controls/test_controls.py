@@ -235,12 +235,6 @@ CONTROLS = {
         "        size = len(self._held)\n",
         "canaries/test_shapes.py::test_a_known_secret_that_comes_in_pieces_is_not_shown",
     ),
-    "the key of a run goes after its trace": Control(
-        "tracing/keeping/removal.py",
-        "        first()\n        overwrite_file(fd)\n",
-        "        overwrite_file(fd)\n        first()\n",
-        "privacy/test_modes.py::test_the_key_is_gone_before_its_trace_is_overwritten",
-    ),
     "no look across the seam of a message": Control(
         "prompt/key_masking.py",
         "    return size >= SHORTEST\n",

@@ -215,8 +215,8 @@ MUTANTS = (
     Mutant(
         "a function's compositor is around what it says on its caller's prompt only",
         "function.py",
-        "        if frame.block is not None:\n            frame.block.begin(frame)",
-        "        if frame.block is not None and frame.shares:\n            frame.block.begin(frame)",
+        "        if frame.block is not None:\n            before",
+        "        if frame.block is not None and frame.shares:\n            before",
     ),
     Mutant(
         "speakers of one role are one speaker",

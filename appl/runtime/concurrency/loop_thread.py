@@ -20,9 +20,10 @@ from contextvars import Context
 from threading import get_ident
 
 from appl import threads
+from appl.threads import process_lock
 
 _HELPERS = 8
-_START = threading.Lock()
+_START = process_lock()
 
 Ready = list[tuple[selectors.SelectorKey, int]]
 
