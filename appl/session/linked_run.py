@@ -86,14 +86,18 @@ class _Link:
     def note(self, path: Path | None) -> None:
         """Record in the outer trace that the run begins here, whose trace is at *path*."""
         address, ordinal = self.moment.address, self.moment.ordinal
-        gate = self.outer.services.gate
-        if gate is not None:  # the outer run has a trace, even if it asks nothing itself
-            gate()
-        outer = self.outer.trace_path()
+        outer = self.outer_path()
         beside = outer.parent if outer is not None else Path()
         name = os.path.relpath(path, beside) if path is not None else None
         at = time.monotonic_ns()
         self.outer.reporter.emit(Observed(address, ordinal, RUN, name, at))
+
+    def outer_path(self) -> Path | None:
+        """The trace of the outer run, which it has even if it asks nothing itself."""
+        gate = self.outer.services.gate
+        if gate is not None:
+            gate()
+        return self.outer.trace_path()
 
     def never(self) -> NoReturn:
         """Refuse a run that the record of the outer one does not have."""
@@ -164,7 +168,7 @@ def _recorded(
 
 def _begin(session: Session, link: _Link, overrides: Mapping[str, object]) -> None:
     """Have the header of *session*'s trace name the outer run, and what was set for this one."""
-    outer = link.outer.trace_path()
+    outer = link.outer_path()
     place = {"run": outer.stem if outer is not None else None, "address": link.moment.address}
     session.origin = {**session.origin, OUTER: {**place, _SET: sorted(overrides)}}
 

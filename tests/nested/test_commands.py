@@ -110,7 +110,9 @@ def test_no_repetition_pays(project: Project, bill: Bill, function: str) -> None
     value = run(project, function)
     before = bill()
     assert before == (PARTS | OWN)[function]
-    assert project.appl("trace", "replay", "--json").data["value"] == value
+    replay = project.appl("trace", "replay", "--json")
+    assert replay.code == 0, replay.err
+    assert replay.data["value"] == value
     assert project.appl("trace", "rerun", "--dry-run", "--json").data["asked"] == []
     assert bill() == before
     again = project.appl("trace", "rerun", "--json").data
@@ -292,7 +294,9 @@ def test_what_a_block_has_spent_is_not_spent_again(
     project.write("spend.py", SPENDING)
     value = project.appl("run", f"spend.py:{function}", "--json").data["value"]
     assert bill() == calls
-    assert project.appl("trace", "replay", "--json").data["value"] == value
+    replay = project.appl("trace", "replay", "--json")
+    assert replay.code == 0, replay.err
+    assert replay.data["value"] == value
     assert project.appl("trace", "rerun", "--dry-run", "--json").data["asked"] == []
     again = project.appl("trace", "rerun", "--json").data
     assert again["value"] == value and again["run"]["live"] == [] and bill() == calls

@@ -115,8 +115,12 @@ class LoopThread:
         # queue before, where the loop below finds it. One that sends later wakes the loop again.
         self._wakeup_sent = False
         actions = self._actions
-        while actions:
-            actions.popleft()()
+        try:
+            while actions:
+                actions.popleft()()
+        finally:
+            if actions:  # one raised an error, which the loop reports: the others are not lost
+                self.loop.call_soon(self._run_actions)
 
     def _poll(self, timeout: float | None) -> Ready:
         if self._to_release:
