@@ -140,8 +140,7 @@ appl.errors: ApplError AuthenticationFailed BackendBusy BackendError BackendNotF
     BackendRefused BackendTimeout BackendUnavailable BudgetExceeded CallCancelled ChoiceError
     ConfigError DeadlockError DivergenceError InDoubtEffect InvalidOption
     MalformedResponse MissingPart ModelNotFound NotATrace OutputError ProgramChanged
-    PromptSyntaxError
-    PromptTooLong PromptTypeError ReplayStuck RunClosed RunError SecretInRecord
+    PromptSyntaxError PromptTooLong PromptTypeError ReplayStuck RunClosed RunError SecretInRecord
     SourceUnavailable ToolError ToolLoopError ToolServerError TraceCorrupt TraceError
     TraceLocked TraceTooNew TraceWriteError UnknownOption Unsupported UntrustedTrace
     UnusedRecords
@@ -151,8 +150,8 @@ _MODULES = ("config", "errors", "mcp", "session", "testing")
 _ENTRIES = (entry.split(": ") for entry in _PUBLIC.replace("\n    ", " ").split("\n") if entry)
 _WHERE = {name: module for module, names in _ENTRIES for name in names.split()}
 
-_OWN_MODULES = frozenset({"threads", "tracebacks", "price_table"})
-"""Modules that this package imports by name: no other name makes the names of APPL 0.2 load."""
+_INNER_MODULES = ("price_table", "threads", "tracebacks")
+"""Modules that this package itself imports by ``from appl import``, besides ``_MODULES``."""
 
 _OTHERS = ("input", "iter", "map", "mcp", "random", "uuid")
 """Names that ``from appl import *`` leaves out: Python's own, and modules of others."""
@@ -185,7 +184,7 @@ def __getattr__(name: str) -> Any:
     """The public names are imported at their first use."""
     if name in _WHERE:
         value = getattr(importlib.import_module(_WHERE[name]), name)
-    elif name in _MODULES:
+    elif name in _MODULES or name in _INNER_MODULES:
         value = importlib.import_module(f"appl.{name}")
     elif name == "__version__":
         value = importlib.import_module("appl.version").version()
@@ -196,9 +195,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _of_appl_0_2(name: str) -> object:
-    """The module *name*, or the value of a name that programs for APPL 0.2 import."""
-    if name in _OWN_MODULES:
-        return importlib.import_module(f"appl.{name}")
+    """The value of *name*, which programs for APPL 0.2 import."""
     compat = importlib.import_module("appl.compat")
     if name in compat.MODULES:
         return importlib.import_module(f"appl.{name}")

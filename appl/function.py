@@ -372,7 +372,7 @@ def ppl(
         _ROLES.get(docstring_as or ""),
         parallel,
         auto_prime,
-        new_ctx_func if _is_special(new_ctx_func) else None,
+        _context_maker(new_ctx_func),
     )
     return lambda f: _decorate(f, told)
 
@@ -386,13 +386,13 @@ def _compositor(value: object, where: str) -> Compositor | None:
     return compositor_of(value, where)
 
 
-def _is_special(new_ctx_func: object) -> bool:
-    """True if contexts are made by a function of the user's; ``PromptContext`` is the usual one."""
-    if new_ctx_func is None:
-        return False
+def _context_maker(given: Any) -> Callable[[], PromptContext] | None:
+    """The user's function that makes contexts; ``None`` for the usual ones, as of the class."""
+    if given is None:
+        return None
     from appl.runtime.prompts.prompt_context import PromptContext
 
-    return new_ctx_func is not PromptContext
+    return None if given is PromptContext else given
 
 
 def _check_told(

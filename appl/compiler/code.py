@@ -5,12 +5,9 @@ own code object; of the hooks it holds a constant, so that nothing enters global
 """
 
 from __future__ import annotations
-import __future__
 
 import ast
-import functools
 import inspect
-import operator
 import warnings
 from collections.abc import Iterable
 from types import CodeType, FunctionType
@@ -19,11 +16,8 @@ from appl.compiler.hooks import HOOK_NAMES, PLACEHOLDER, Hooks
 from appl.compiler.lower import Lowered
 from appl.compiler.nodes import at, copied
 from appl.compiler.source import Def, FunctionSource, first_line, is_remembered, remember, stale
+from appl.compiler.trees import FUTURES
 
-FUTURES: int = functools.reduce(
-    operator.or_,
-    (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names),
-)  # the flags of code that say what its module imported from __future__
 _FACTORY = "⟨factory⟩"
 _TOO_NESTED = (
     "too many nested blocks: inside @ppl a try takes two of Python's twenty; "

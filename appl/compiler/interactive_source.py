@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 from types import CodeType
 
-from appl.compiler.code import FUTURES
+from appl.compiler.trees import FUTURES
 
 _WITH_VALUE = "WX"  # options of the interpreter that take the next argument
 _LONGEST = 400  # lines of history to look at

@@ -6,13 +6,20 @@ when a collection lets another thread build one meanwhile; compiling to code is 
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
+import functools
+import operator
 import threading
 from typing import Any
 
 from appl.threads import process_lock
 
+FUTURES: int = functools.reduce(
+    operator.or_,
+    (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names),
+)  # the flags of code that say what its module imported from __future__
 _PARSING = process_lock(threading.RLock)  # a finalizer may parse on the thread that is just parsing
 _TRIES = 5
 

@@ -59,7 +59,7 @@ def _catching() -> Region | None:
 
 
 class Ops(CompiledMark):
-    """See :class:`appl.compiler.ir.Hooks` for what each operation means."""
+    """See :class:`appl.compiler.hooks.Hooks` for what each operation means."""
 
     __slots__ = ()
 

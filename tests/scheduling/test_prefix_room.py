@@ -17,10 +17,10 @@ from appl.runtime.scheduling.prefix_order.room import (
     BLOCK,
     LONG_WAIT_S,
     WAIT_S,
-    Ask,
-    Conversation,
+    CachedConversation,
     Kind,
     Line,
+    OrderedCall,
     Room,
 )
 from tests.drawn import examples
@@ -33,22 +33,22 @@ class Fleet:
         self.room, self.kind, self.now = Room(tokens), Kind(), 0.0
         self.lines = [Line(self.room, lambda: True) for _ in range(lines)]
         self.numbers = count()
-        self.first = dict[Conversation, int]()
+        self.first = dict[CachedConversation, int]()
 
-    def agent(self, **known: Any) -> Conversation:
-        who = Conversation(f"/{next(self.numbers)}", self.kind, **known)
+    def agent(self, **known: Any) -> CachedConversation:
+        who = CachedConversation(f"/{next(self.numbers)}", self.kind, **known)
         self.first[who] = next(self.numbers) << 20
         return who
 
-    def ask(self, who: Conversation, blocks: int, line: int = 0, **call: Any) -> Ask:
+    def ask(self, who: CachedConversation, blocks: int, line: int = 0, **call: Any) -> OrderedCall:
         first = self.first[who]
         asked = SimpleNamespace(**{"priority": 0, "outcome": None, **call})
         ids = range(first, first + blocks)
-        ask = Ask(asked, who, ids, ids, BLOCK * blocks + 8, self.now)
+        ask = OrderedCall(asked, who, ids, ids, BLOCK * blocks + 8, self.now)
         self.lines[line].add(ask)
         return ask
 
-    def sent(self, line: int = 0) -> list[Ask]:
+    def sent(self, line: int = 0) -> list[OrderedCall]:
         """All that go now."""
         return list(iter(lambda: self.lines[line].next(self.now), None))
 
@@ -68,9 +68,13 @@ def test_an_account_agrees_with_one_made_anew_and_is_empty_in_the_end(seed: int)
     dice = random.Random(seed)
     fleet = Fleet(BLOCK * dice.choice([10, 40, 200, 1000]), lines=2)
     agents = {fleet.agent(): (dice.randrange(2), dice.randint(1, 6)) for _ in range(12)}
-    waiting, running, sizes = dict[int, Ask](), dict[int, Ask](), dict[Conversation, int]()
+    waiting, running, sizes = (
+        dict[int, OrderedCall](),
+        dict[int, OrderedCall](),
+        dict[CachedConversation, int](),
+    )
 
-    def asks(who: Conversation) -> None:
+    def asks(who: CachedConversation) -> None:
         sizes[who] = sizes.get(who, 0) + dice.randint(1, 9)
         ask = fleet.ask(who, sizes[who], agents[who][0], priority=dice.choice([0, 0, 1]))
         waiting[id(ask)] = ask

@@ -10,7 +10,7 @@ import pytest
 from appl import gen, ppl
 from appl.backend import Request
 from appl.runtime.run import Run
-from appl.runtime.scheduling.prefix_order.beginnings import Beginning
+from appl.runtime.scheduling.prefix_order.beginnings import SharedBeginning
 from appl.testing import Policy, VirtualClock
 from appl.testing.radix import RadixServer
 
@@ -97,8 +97,8 @@ def test_never_and_always_are_its_twins() -> None:
 
 def test_the_decision_can_be_checked_by_hand() -> None:
     # Each of four calls waits for 1,500 tokens, and each of all four is spared three times 2,000.
-    assert Beginning(end=63, tokens=2000, calls=4).pays(everybody=4)
-    assert not Beginning(end=15, tokens=480, calls=4).pays(everybody=4)
+    assert SharedBeginning(end=63, tokens=2000, calls=4).pays(everybody=4)
+    assert not SharedBeginning(end=15, tokens=480, calls=4).pays(everybody=4)
     # Beside 12 others, which are spared them, too.
-    assert Beginning(end=15, tokens=480, calls=4).pays(everybody=16)
-    assert not Beginning(end=63, tokens=2000, calls=1).pays(everybody=1000)
+    assert SharedBeginning(end=15, tokens=480, calls=4).pays(everybody=16)
+    assert not SharedBeginning(end=63, tokens=2000, calls=1).pays(everybody=1000)

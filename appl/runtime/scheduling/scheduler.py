@@ -17,7 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from appl.errors import CallCancelled
-from appl.runtime.concurrency.loop_thread import LoopThread, io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, on_finish, source_of
 from appl.runtime.scheduling.admission import nobody_waits
 from appl.runtime.scheduling.call_status import CallStatus, Load, Why
@@ -116,18 +116,17 @@ class Scheduler(Generic[Way]):
             return False
         self._starting = True
         self.workers += 1
-        io = io_thread()
         # An empty context: a worker serves the calls of many programs, and must keep none of them.
-        task = io.loop.create_task(self._work(io), context=contextvars.Context())
+        task = io_thread().loop.create_task(self._work(), context=contextvars.Context())
         self._tasks[task] = None
         return True
 
     def _has_room(self) -> None:
         self.look()
 
-    async def _work(self, io: LoopThread) -> None:
+    async def _work(self) -> None:
         self._starting, order = False, self.order
-        task = cast("asyncio.Task[None]", asyncio.current_task(io.loop))
+        task = cast("asyncio.Task[None]", asyncio.current_task())
         try:
             while not self.paused and order.size and (call := order.take()) is not None:
                 if order.size:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from appl.backend import Request
-from appl.runtime.scheduling.prefix_order.room import BLOCK, Ask, KnownBlocks, less
+from appl.runtime.scheduling.prefix_order.room import BLOCK, KnownBlocks, OrderedCall, less
 
 REQUEST = 1500
 """The tokens of prompts that a server computes in the time of one request more."""
@@ -26,7 +26,7 @@ LEAST = 96
 """The least tokens of a beginning that is sent alone."""
 
 
-class Beginning(NamedTuple):
+class SharedBeginning(NamedTuple):
     """``calls`` that wait share the first ``end`` blocks; ``tokens`` of them are to be computed."""
 
     end: int
@@ -45,15 +45,15 @@ class Beginnings:
         self._known = known
         self._waiting = Counter[int]()
 
-    def add(self, ask: Ask) -> None:
+    def add(self, ask: OrderedCall) -> None:
         """Note that *ask* waits."""
         self._waiting.update(ask.blocks)
 
-    def remove(self, ask: Ask) -> None:
+    def remove(self, ask: OrderedCall) -> None:
         """Note that *ask* waits no longer: it is sent, or given up."""
         less(self._waiting, ask.blocks)
 
-    def of(self, ask: Ask) -> Beginning | None:
+    def of(self, ask: OrderedCall) -> SharedBeginning | None:
         """The beginning of *ask* that others share and the cache has not; ``None`` if too short.
 
         If some of the others have more in common, that is another beginning, after this one.
@@ -65,10 +65,10 @@ class Beginnings:
             return None
         end = bisect_left(blocks, True, lo=cold, key=lambda block: waiting[block] < calls)
         tokens = (end - cold) * BLOCK
-        return Beginning(end, tokens, calls) if tokens >= LEAST else None
+        return SharedBeginning(end, tokens, calls) if tokens >= LEAST else None
 
 
-def shared_tokens(ask: Ask, end: int, others: Iterable[Ask]) -> int:
+def shared_tokens(ask: OrderedCall, end: int, others: Iterable[OrderedCall]) -> int:
     """The number of tokens in the first *end* blocks, and of shared ones right behind them."""
     key, tokens = ask.blocks[end - 1], end * BLOCK
     for other in others:

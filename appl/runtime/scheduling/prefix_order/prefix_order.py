@@ -39,10 +39,10 @@ from appl.runtime.scheduling.prefix_order.room import (
     BLOCK,
     FIRST_TURNS,
     LONG_WAIT_S,
-    Ask,
-    Conversation,
+    CachedConversation,
     Kind,
     Line,
+    OrderedCall,
     Room,
 )
 from appl.runtime.scheduling.timers import LoopClock, Timer
@@ -73,12 +73,12 @@ class PrefixOrder:
         self._line = Line(self.room, self._look)
         self._beginnings = Beginnings(self.room.known)
         self._arrivals = Arrivals(queue, self._see, self._looked)
-        self._asks: dict[Call, Ask] = {}
-        self._conversations: dict[str, Conversation] = {}
-        self._ended: list[Conversation] = []
-        self._warming: dict[int, list[Ask]] = {}
+        self._asks: dict[Call, OrderedCall] = {}
+        self._conversations: dict[str, CachedConversation] = {}
+        self._ended: list[CachedConversation] = []
+        self._warming: dict[int, list[OrderedCall]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ready: deque[Ask] = deque()
+        self._ready: deque[OrderedCall] = deque()
         # A call that has the server to itself is not compared with others, unless some come while
         # it waits or is with the server. Of the latest one the prompt is known afterwards.
         self._alone: Call | None = None
@@ -147,7 +147,7 @@ class PrefixOrder:
         self._look_later()
         return None
 
-    def _next(self) -> Ask | None:
+    def _next(self) -> OrderedCall | None:
         if self._ready:
             return self._ready.popleft()
         tokens, now = self._caching.cache_tokens, self._clock.now()
@@ -166,7 +166,7 @@ class PrefixOrder:
                 self.room.known.add(ask.blocks, self.room.tokens)
             self._end(ask)
 
-    def _end(self, ask: Ask) -> None:
+    def _end(self, ask: OrderedCall) -> None:
         """Give back what *ask* holds."""
         del self._asks[ask.call]
         if not ask.is_sent:
@@ -228,7 +228,7 @@ class PrefixOrder:
             return 0
         return len(ask.ids) - BLOCK * self.room.known.count(ask.blocks)
 
-    def _ask(self, call: Call) -> Ask | None:
+    def _ask(self, call: Call) -> OrderedCall | None:
         """What is counted of *call*."""
         request, frame = call.request, call.frame()
         if request is None:
@@ -237,7 +237,7 @@ class PrefixOrder:
         who = self._conversation(call, root)
         ids, blocks = self._encoded(request)
         tokens = len(ids) + (request.sampling.max_tokens or EXPECTED_ANSWER) * request.n
-        ask = self._asks[call] = Ask(call, who, ids, blocks, tokens, self._clock.now())
+        ask = self._asks[call] = OrderedCall(call, who, ids, blocks, tokens, self._clock.now())
         body = who.body
         is_own = body is not None and _body_of(frame) is body
         who.made = max(who.made + 1, is_own * (call.identity.ordinal + 1))
@@ -246,7 +246,7 @@ class PrefixOrder:
         self._foresee(who)
         return ask
 
-    def _foresee(self, who: Conversation) -> None:
+    def _foresee(self, who: CachedConversation) -> None:
         """Note what is known of the turns of *who* that are to come."""
         counts = None
         if self._reads_graphs and who.body is not None:
@@ -272,7 +272,7 @@ class PrefixOrder:
         except Exception:  # it cannot be encoded, as the attempt will say
             return (), ()
 
-    def _conversation(self, call: Call, root: CallFrame | None) -> Conversation:
+    def _conversation(self, call: Call, root: CallFrame | None) -> CachedConversation:
         """The conversation of *root*, the activation whose prompt *call* goes on with."""
         address = call.address.rpartition("/")[0] if root is None else root.address
         found = self._conversations.get(address)
@@ -282,7 +282,7 @@ class PrefixOrder:
         names = [part.rpartition(".")[0] for part in address.split("/")]
         function = (call.file, "") if body is None else (body.file, body.qualname)
         kind = self.room.kinds.setdefault((*names, *function), Kind())
-        found = Conversation(address, kind, self._rank(address), body)
+        found = CachedConversation(address, kind, self._rank(address), body)
         self._conversations[address] = found
         if root is not None:
             # On its program's thread: what it notes is done on the I/O loop.
@@ -298,7 +298,7 @@ class PrefixOrder:
                 return around.rank
         return None
 
-    def _note_end(self, who: Conversation) -> None:
+    def _note_end(self, who: CachedConversation) -> None:
         """Note that the activation of *who* has ended."""
         if self._arrivals.is_looking:  # perhaps at a call of it
             self._ended.append(who)
@@ -308,7 +308,7 @@ class PrefixOrder:
             self._end_if_last(who)
             self.room.tell()
 
-    def _end_if_last(self, who: Conversation) -> None:
+    def _end_if_last(self, who: CachedConversation) -> None:
         if who.is_last and not who.open:
             del self._conversations[who.address]
             self.room.end(who)
@@ -323,7 +323,7 @@ class PrefixOrder:
 
     # -- what goes
 
-    def _waits_for_beginning(self, ask: Ask) -> bool:
+    def _waits_for_beginning(self, ask: OrderedCall) -> bool:
         """True if the beginning of *ask* is being computed, or should be before it is sent."""
         # A prompt may begin with several beginnings that are being computed. It waits for one of
         # them at a time, and comes here again when that is there.
@@ -343,7 +343,7 @@ class PrefixOrder:
         self._warming[key].append(ask)
         return True
 
-    async def _warm(self, ask: Ask, end: int) -> None:
+    async def _warm(self, ask: OrderedCall, end: int) -> None:
         """Have the first *end* blocks of *ask* computed, then release the calls that wait."""
         try:
             tokens = shared_tokens(ask, end, self._asks.values())

@@ -45,14 +45,14 @@ MOST_KNOWN = 2_000_000
 
 
 @dataclass(eq=False, slots=True)
-class Ask:
+class OrderedCall:
     """A call that is ready: its prompt as *blocks*, and the *tokens* of prompt and answers.
 
     It waits ``since`` a time. The first ``ahead`` blocks were sent ahead of it.
     """
 
     call: Any
-    conversation: Conversation
+    conversation: CachedConversation
     ids: Sequence[int]
     blocks: Sequence[int]
     tokens: int
@@ -82,7 +82,7 @@ class Kind:
 
 
 @dataclass(eq=False, slots=True)
-class Conversation:
+class CachedConversation:
     """The calls of one activation that go on from each other.
 
     ``body`` is its function. So many calls were ``made`` ready, the latest in ``line`` of it. It
@@ -111,7 +111,7 @@ class Conversation:
     to_come: float = 0.0
     open: int = 0
     running: int = 0
-    waiting: deque[Ask] = field(default_factory=deque)
+    waiting: deque[OrderedCall] = field(default_factory=deque)
     prompts: list[Sequence[int]] = field(default_factory=list)
 
     def turns_to_come(self) -> float:
@@ -157,8 +157,8 @@ class Room:
         self._shared_by = shared_by  # which lives as long as this does
         self.known = KnownBlocks()
         self.held = Counter[int]()
-        self.inside: dict[Conversation, None] = {}
-        self.resting: dict[Conversation, float] = {}
+        self.inside: dict[CachedConversation, None] = {}
+        self.resting: dict[CachedConversation, float] = {}
         self.kinds: dict[object, Kind] = {}
         self.numbers = count()
         self.tails = self.running = 0
@@ -194,7 +194,7 @@ class Room:
         """The time of the next lapse."""
         return next(iter(self.resting.values()), inf) + self.tokens / PREFILL
 
-    def own_tokens(self, ask: Ask) -> int:
+    def own_tokens(self, ask: OrderedCall) -> int:
         """The tokens of *ask* that no other conversation holds, nor another call of its turn."""
         # A block stands for all before it: whoever holds one holds those before it, too.
         mine = () if ask.conversation.running else ask.conversation.prompts
@@ -207,7 +207,7 @@ class Room:
 
         return ask.tokens - BLOCK * bisect_left(range(len(ask.blocks)), True, key=is_own)
 
-    def admits(self, ask: Ask) -> bool:
+    def admits(self, ask: OrderedCall) -> bool:
         """True if the newcomer of *ask* fits, as long as all go on as is expected of them."""
         if self.is_stale:
             self.is_stale = False
@@ -216,19 +216,19 @@ class Room:
         more = self.own_tokens(ask) + _to_come(ask.conversation, ask.tokens)
         return not self.inside or self.used + self.to_come + more <= self.tokens
 
-    def continues(self, ask: Ask) -> bool:
+    def continues(self, ask: OrderedCall) -> bool:
         """True if *ask* fits beside those that run, and those before it that hold room."""
         own, who = self.own_tokens(ask), ask.conversation
         most = FULL * self.tokens
         if not self.running or self.used + own <= most:
             return True
 
-        def goes_before(each: Conversation) -> bool:
+        def goes_before(each: CachedConversation) -> bool:
             return each.running > 0 or (each is not who and _rank(each) < _rank(who))
 
         return own + sum(each.own for each in filter(goes_before, self.inside)) <= most
 
-    def enter(self, ask: Ask) -> None:
+    def enter(self, ask: OrderedCall) -> None:
         """Take room for *ask*, which goes now."""
         who, own = ask.conversation, self.own_tokens(ask)
         ask.is_let_in = True
@@ -244,7 +244,7 @@ class Room:
         self.inside[who] = None
         self._expect(who)
 
-    def _begin_turn(self, who: Conversation, ask: Ask) -> None:
+    def _begin_turn(self, who: CachedConversation, ask: OrderedCall) -> None:
         kind = who.kind
         self._release(who)
         if who.turn:
@@ -263,7 +263,7 @@ class Room:
         if abs(expected - kind.assumed) > NEWS * kind.assumed:
             kind.assumed, self.is_stale = expected, True
 
-    def end(self, who: Conversation) -> None:
+    def end(self, who: CachedConversation) -> None:
         """Count *who* among those of its kind that have ended."""
         if who.turn:
             who.kind.ended += 1
@@ -271,7 +271,7 @@ class Room:
             self._check(who.kind)
         self.leave(who)
 
-    def leave(self, who: Conversation) -> None:
+    def leave(self, who: CachedConversation) -> None:
         """Keep no room for *who*."""
         self._release(who)
         self.to_come -= who.to_come
@@ -279,26 +279,26 @@ class Room:
         self.inside.pop(who, None)
         self.resting.pop(who, None)
 
-    def _release(self, who: Conversation) -> None:
+    def _release(self, who: CachedConversation) -> None:
         for blocks in who.prompts:
             less(self.held, blocks)
         who.prompts.clear()
         self.tails -= who.tail
         who.own = who.tail = 0
 
-    def _expect(self, who: Conversation) -> None:
+    def _expect(self, who: CachedConversation) -> None:
         tokens = _to_come(who, who.size)
         self.to_come += tokens - who.to_come
         who.to_come = tokens
 
 
-def _to_come(who: Conversation, size: int) -> float:
+def _to_come(who: CachedConversation, size: int) -> float:
     """The tokens to come for which room is kept, if the latest turn of *who* has *size* tokens."""
     growth = size if who.kind.growth is None else who.kind.growth
     return PART * growth * who.turns_to_come()
 
 
-def _rank(who: Conversation) -> float:
+def _rank(who: CachedConversation) -> float:
     return inf if who.rank is None else who.rank
 
 
@@ -316,31 +316,31 @@ class _Queue:
 
     def __init__(self, wait_s: float) -> None:
         self._wait_s = wait_s
-        self.since: dict[Conversation, float] = {}
-        self._by_rank: list[tuple[tuple[float, ...], Conversation]] = []
-        self._by_time: list[tuple[float, int, Conversation]] = []
+        self.since: dict[CachedConversation, float] = {}
+        self._by_rank: list[tuple[tuple[float, ...], CachedConversation]] = []
+        self._by_time: list[tuple[float, int, CachedConversation]] = []
         self._numbers = count()
 
-    def __iter__(self) -> Iterator[Conversation]:
+    def __iter__(self) -> Iterator[CachedConversation]:
         """All of them, by rank."""
         ranked = dict.fromkeys(who for _, who in sorted(self._by_rank, key=itemgetter(0)))
         return (who for who in ranked if who in self.since)
 
-    def add(self, who: Conversation, rank: tuple[float, ...]) -> None:
+    def add(self, who: CachedConversation, rank: tuple[float, ...]) -> None:
         """Add *who*, which waits as long as its first call does; a smaller *rank* is first."""
         number, since = next(self._numbers), who.waiting[0].since
         self.since[who] = since
         heappush(self._by_rank, ((*rank, number), who))
         heappush(self._by_time, (since, number, who))
 
-    def first(self) -> Conversation | None:
+    def first(self) -> CachedConversation | None:
         """The first by rank."""
         heap = self._by_rank
         while heap and heap[0][-1] not in self.since:
             heappop(heap)
         return heap[0][-1] if heap else None
 
-    def overdue(self, now: float) -> Conversation | None:
+    def overdue(self, now: float) -> CachedConversation | None:
         """The one that waits longest, if that is too long *now*."""
         heap = self._by_time
         while heap and self.since.get(heap[0][-1]) != heap[0][0]:
@@ -352,7 +352,7 @@ class _Queue:
         self.overdue(-inf)
         return self._by_time[0][0] + self._wait_s if self._by_time else inf
 
-    def remove(self, who: Conversation) -> None:
+    def remove(self, who: CachedConversation) -> None:
         """Remove *who*, if it is there."""
         self.since.pop(who, None)
 
@@ -370,12 +370,12 @@ class Line:
         self.running = self.size = 0
         room.lines.add(self)
 
-    def __iter__(self) -> Iterator[Ask]:
+    def __iter__(self) -> Iterator[OrderedCall]:
         """The calls that wait, in the order in which they would go now."""
         for who in (*self._inside, *self._new):
             yield from who.waiting
 
-    def add(self, ask: Ask) -> None:
+    def add(self, ask: OrderedCall) -> None:
         """Note that *ask* waits."""
         who = ask.conversation
         who.open += 1
@@ -385,7 +385,7 @@ class Line:
         if len(who.waiting) == 1:
             self._wait(who)
 
-    def _wait(self, who: Conversation) -> None:
+    def _wait(self, who: CachedConversation) -> None:
         """Have *who* stand in line by its next call."""
         priority = who.waiting[0].call.priority
         if who.rank is not None:
@@ -393,19 +393,19 @@ class Line:
         else:  # the shortest first, where their graphs tell how long they are
             self._new.add(who, (-priority, who.length))
 
-    def let_in(self, ask: Ask) -> None:
+    def let_in(self, ask: OrderedCall) -> None:
         """Count *ask*, which was sent before it was known that others come."""
         who = ask.conversation
         who.open += 1
         self._enter(ask)
 
-    def _enter(self, ask: Ask) -> None:
+    def _enter(self, ask: OrderedCall) -> None:
         if ask.conversation.rank is None:
             ask.conversation.rank = next(self.room.numbers)
         self.running += 1
         self.room.enter(ask)
 
-    def next(self, now: float) -> Ask | None:
+    def next(self, now: float) -> OrderedCall | None:
         """The next call that goes; ``None`` if none waits, or there is no room for it.
 
         One that has ended while it waited takes no room.
@@ -429,7 +429,7 @@ class Line:
             self._wait(who)
         return ask
 
-    def _overdue(self, now: float) -> Conversation | None:
+    def _overdue(self, now: float) -> CachedConversation | None:
         """One that has waited for too long, and goes whether or not it fits."""
         who, room = self._inside.overdue(now), self.room
         if who is None and room.overdue_let_in + LONG_WAIT_S <= now:
@@ -438,14 +438,14 @@ class Line:
                 room.overdue_let_in = now
         return who
 
-    def _next_inside(self) -> Conversation | None:
+    def _next_inside(self) -> CachedConversation | None:
         """The next one of those that were let in, if it fits."""
         who = self._inside.first()
         if who is None or who.waiting[0].call.outcome is not None:
             return who
         return who if self.room.continues(who.waiting[0]) else None
 
-    def _next_newcomer(self) -> Conversation | None:
+    def _next_newcomer(self) -> CachedConversation | None:
         """The next newcomer, if it fits."""
         who = self._new.first()
         if who is None or who.waiting[0].call.outcome is not None:
@@ -458,7 +458,7 @@ class Line:
             return False
         return any(line.look() for line in [*self.room.waiting] if not line.running)
 
-    def over(self, ask: Ask, now: float) -> None:
+    def over(self, ask: OrderedCall, now: float) -> None:
         """Note that *ask*, which was returned by ``next``, is over: answered, or not to be."""
         who, room = ask.conversation, self.room
         who.open -= 1
@@ -481,7 +481,7 @@ class Line:
         for who in before:
             self._wait(who)
 
-    def leave(self, conversations: Iterable[Conversation]) -> None:
+    def leave(self, conversations: Iterable[CachedConversation]) -> None:
         """Keep no room for *conversations*, all those of the run, which is over."""
         room = self.room
         for who in conversations:
