@@ -99,6 +99,7 @@ def modules(package: ModuleType) -> Iterator[str]:
 def pytest_configure(config: pytest.Config) -> None:
     """Give the session, its workers and their processes a state folder, and trust in its tests."""
     if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Reports(config))
         config.option.loadscopereorder = False  # xdist would begin with the files of most tests
         folders = (tempfile.gettempdir(), ROOT, config.option.basetemp or ROOT)
         os.environ["APPL_TRUST"] = os.pathsep.join(str(Path(each).absolute()) for each in folders)
@@ -184,8 +185,17 @@ def part_of(path: str) -> str:
     return PARTS.get(Path(path).parts[1] if len(Path(path).parts) > 1 else "", "unit")
 
 
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    _seconds[part_of(report.nodeid.split("::")[0])] += report.duration
+class Reports:
+    """Adds up the time of tests, and names each that fails at once: a run may be ended before its end."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        _seconds[part_of(report.nodeid.split("::")[0])] += report.duration
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and terminal is not None and "CI_SECONDS" in os.environ:
+            terminal.write_line(f" {report.nodeid} {report.when}\n{report.longreprtext[-1500:]}")
 
 
 def pytest_terminal_summary(
