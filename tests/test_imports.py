@@ -36,7 +36,7 @@ MAY = {
     "parts": ["errors"],
     "version": ["late"],
     "status_line": ["late"],
-    "prompt": ["errors", "fallback"],
+    "prompt": ["errors", "fallback", "late"],
     "backend": ["prompt", "errors", "late"],
     "backend_check": ["prompt", "backend", "errors", "late"],
     "backend_http": ["prompt", "backend_check", "errors"],

@@ -88,9 +88,9 @@ LISTED = {
     "appl/cli/terminal.py": {"bytes_shown float": NUMBER},
     "appl/cli/trace/run_names.py": {"need_trace decode": OWN},
     "appl/compiler/trees.py": {"_tree literal": HERE},
-    "appl/config/files.py": {
+    "appl/config/parsing.py": {
         "_json json": HERE, "_toml toml": HERE, "_table decode": HERE, "_yaml yaml": HERE,
-        "_read decode": "_table has decoded it before",
+        "read_file decode": "_table has decoded it before",
     },
     "appl/config/readers.py": {"whole int": FEW},
     "appl/control/client.py": {"live_runs float": "_described lets only moments through"},

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 from appl.errors import CallCancelled
 from appl.runtime.concurrency.loop_thread import io_thread
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from appl.runtime.scheduling.dispatcher import Dispatcher
     from appl.runtime.scheduling.policy import Policy
 
-Way = TypeVar("Way", bound="Dispatcher")
 
-
-class Scheduler(Generic[Way]):
+class Scheduler:
     """One backend's queue of ready calls, and the workers that empty it.
 
     *bring* makes the order of the calls, for which this is the ``CallQueue``. All runs that ask the
@@ -41,7 +39,7 @@ class Scheduler(Generic[Way]):
 
     def __init__(
         self,
-        make: Callable[[], Way],
+        make: Callable[[], Dispatcher],
         policy: Policy,
         bring: Callable[[CallQueue], Order],
         server: object = None,
@@ -57,7 +55,7 @@ class Scheduler(Generic[Way]):
         self._tasks: dict[asyncio.Task[None], Call | None] = {}
 
     @cached_property
-    def dispatcher(self) -> Way:
+    def dispatcher(self) -> Dispatcher:
         """Sends the calls; made with the first of them, as a replay sends none."""
         made = self._make()
         made.admission.on_room = self._has_room
