@@ -79,6 +79,14 @@ LONGEST = (
 )  # fmt: skip
 """The folders and files whose tests take longest, and are begun first: so no process is left alone
 with one of them in the end."""
+WIDE = (
+    "compiler/test_call_counts", "compiler/test_random_functions", "language/test_compositors_random",
+    "rerun/test_reading_on", "rerun/test_rerun_programs", "resume/test_resume_programs",
+    "runtime/test_call_path", "runtime/test_continuation", "runtime/test_hostile_answers",
+    "runtime/test_idle_detection", "runtime/test_kept_calls", "runtime/test_random_output",
+    "runtime/test_recursion", "tapes/test_tape.py", "tapes/test_tape_programs",
+)  # fmt: skip
+"""Files of the quick suite's folders that are not in it: random suites, and what takes seconds."""
 REWRITTEN = ("anyio", "appl", "hypothesis")
 OPTIONAL = frozenset(["hypothesis.extra"])  # each of its parts loads another library
 _seconds: dict[str, float] = defaultdict(float)
@@ -146,14 +154,18 @@ def _forgotten_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
             del sys.modules[name]
 
 
+@pytest.hookimpl(tryfirst=True)  # marks are looked at behind it
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest."""
+    """Begin with the longest, and mark what is not in the quick suite."""
 
     def rank(item: pytest.Item) -> int:
         name = item.nodeid.removeprefix("tests/")
         return next((at for at, each in enumerate(LONGEST) if name.startswith(each)), len(LONGEST))
 
     items.sort(key=rank)
+    for item in items:
+        if item.nodeid.removeprefix("tests/").startswith(WIDE):
+            item.add_marker(pytest.mark.wide)
 
 
 def pytest_collection_finish() -> None:
