@@ -138,6 +138,7 @@ MAY = {
         "threads",
     ],
     "tracing.reading": [
+        "collecting",
         "tracing.format",
         "prompt",
         "backend",

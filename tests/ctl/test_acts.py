@@ -16,7 +16,7 @@ from appl.control import words
 from appl.errors import ControlError
 from appl.session import replayed
 from appl.tracing import Trace
-from appl.tracing.explaining.run_summary import summary_of
+from appl.tracing.explaining.run_summary import Summary
 from appl.tracing.exporting.markdown import lines
 from appl.tracing.keeping.row import row_of
 from appl.tracing.viewer.rows import OUTCOMES, Rows
@@ -122,7 +122,7 @@ def test_whoever_looks_at_the_run_is_told_that_the_call_was_cancelled(
         assert made.over()[1] == "cancelled"
     trace = Trace.open(path)
     assert trace.by_address[at].outcome == "failed"
-    for totals in (trace.totals().as_data(), row_of(path).totals, summary_of(path, 9).totals):
+    for totals in (trace.totals().as_data(), row_of(path).totals, Summary.of(trace, 9).totals):
         told = totals if isinstance(totals, dict) else totals.as_data()
         assert (told["answered"], told["failed"], told["cancelled"]) == (2, 0, 1)
     assert row_of(path).failed == 0

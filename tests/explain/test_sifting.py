@@ -9,8 +9,7 @@ import pytest
 
 from appl.tracing import Trace
 from appl.tracing.explaining.diff import compare
-from appl.tracing.explaining.difference_filter import sifted
-from appl.tracing.reading.lazy import opened_lazily
+from appl.tracing.explaining.difference_filter import sifted, unsifted
 
 from .support import recorded
 from .test_diff import chat, echo, loud, tree
@@ -19,9 +18,9 @@ TRACES = sorted((Path(__file__).parents[1] / "traces" / "1").glob("*.trace"))
 
 
 def is_compared_alike(a: Path, b: Path) -> None:
-    whole = compare(Trace.open(a), Trace.open(b))
-    with opened_lazily(a) as first, opened_lazily(b) as second:
-        found = compare(first, second)
+    first, second = Trace.open(a), Trace.open(b)
+    whole = compare(first, second, reduced=unsifted)
+    found = compare(first, second)
     assert found.as_data(whole=True) == whole.as_data(whole=True)
     assert found.calls == whole.calls
 
@@ -48,8 +47,7 @@ def test_what_is_the_same_is_not_held(tmp_path: Path) -> None:
     a, b = tmp_path / "a.trace", tmp_path / "b.trace"
     recorded(a, tree, echo, ["one", "two", "three"])
     recorded(b, tree, echo, ["one", "2", "three"])
-    with opened_lazily(a) as first, opened_lazily(b) as second:
-        found = sifted(first, second)
+    found = sifted(Trace.open(a), Trace.open(b))
     held = ["/tree.0/leaf.1/gen.0", "/tree.0/gen.0"]
     assert sorted(call.address for call in found.a.calls) == sorted(held)
     assert sorted(call.address for call in found.b.calls) == sorted(held)

@@ -12,7 +12,7 @@ from appl.errors import TraceError
 from appl.prompt import Message
 from appl.runtime.event import ToolEnded, ToolStarted
 from appl.tracing import Recorder, Trace
-from appl.tracing.explaining.run_summary import summary_of
+from appl.tracing.explaining.run_summary import Summary
 from appl.tracing.format import block, block_file, codec
 from tests.drawn import counts
 from tests.tracing.made import now, small_trace
@@ -24,13 +24,12 @@ GOLDEN = sorted((Path(__file__).parents[1] / "traces").rglob("*.trace"))
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_a_summary_adds_up_to_the_whole(path: Path) -> None:
-    whole, found = Trace.open(path, salvage=True), summary_of(path, 1000, salvage=True)
+    whole = Trace.open(path, salvage=True)
+    found = Summary.of(whole, 1000)
     assert found.totals.as_data() == whole.totals().as_data()
     assert {call.address for call in found.rows} == {*whole.by_address, *whole.tools}
-    assert (found.trace.state, found.trace.reason) == (whole.state, whole.reason)
     open_calls = {call.address for call in whole.calls if call.outcome is None}
     assert {call.address for call in found.waiting.values()} >= open_calls
-    assert found.trace.torn == whole.torn
 
 
 def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path) -> None:
@@ -45,9 +44,9 @@ def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path) -> None:
 
     path = tmp_path / "a.trace"
     recorded(path, many, lambda _: "yes", 300)
-    found = summary_of(path, 10)
+    found = Summary.of(Trace.open(path), 10)
     assert (len(found.rows), found.more, found.totals.calls) == (10, 290, 300)
-    assert not found.waiting and not found.trace.calls and len(found.scopes) <= 40
+    assert not found.waiting and len(found.scopes) <= 40
     assert found.functions["/many/leaf/gen"].calls == 300
     assert found.sums["/many.0"].calls == 300
 
@@ -56,7 +55,8 @@ def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path) -> None:
 def test_what_a_resumed_run_has_begun_again_is_counted_once(tmp_path: Path, most: int) -> None:
     path = small_trace(tmp_path / "a.trace", calls=3, close=False)
     small_trace(path, calls=5, append=True, reason="resumed")
-    whole, found = Trace.open(path), summary_of(path, most)
+    whole = Trace.open(path)
+    found = Summary.of(whole, most)
     assert len(whole.earlier) == 3
     assert found.totals == whole.totals()
     assert (found.count, len(found.rows)) == (5, min(most, 5))
@@ -77,7 +77,7 @@ def test_a_tool_that_was_running_at_a_crash_is_counted_once_too(tmp_path: Path, 
                 recorder.on_event(ToolEnded(address, Message("tool", "seen"), None, now()))
         recorder.barrier()
         recorder.writer.abandon()
-    found = summary_of(path, most)
+    found = Summary.of(Trace.open(path), most)
     assert found.count == 1 + len(Trace.open(path).tools) == 4
     assert (found.tools, found.functions["/small/look"].tools) == (3, 3)
 
@@ -110,7 +110,7 @@ def test_a_forged_record_is_read_or_named(tmp_path: Path, count: int) -> None:
     for number in range(count):
         path = forged(dice.choice(GOLDEN), dice, tmp_path / "forged.trace")
         try:
-            found = summary_of(path, 50)
+            found = Summary.of(Trace.open(path), 50)
             tree.lines(found, outcome)
         except TraceError:
             continue

@@ -19,9 +19,8 @@ from appl.errors import BackendUnavailable
 from appl.runtime.run import Run
 from appl.testing import Fake, Policy, Retries, calling
 from appl.tracing import Recorder, Rerunner, Trace, profile_data
-from appl.tracing.explaining.run_summary import summary_of
+from appl.tracing.explaining.run_summary import Summary
 from appl.tracing.keeping.row import row_of
-from appl.tracing.reading.lazy import opened_lazily
 from appl.tracing.viewer.rows import OUTCOMES
 from appl.tracing.viewer.view import View
 
@@ -215,8 +214,7 @@ def test_all_readers_find_the_same_failures(tmp_path: Path) -> None:
     path = tmp_path / "a.trace"
     recorded(path, lambda: appl.map(number, ["x", "1"], on_error="collect"), Fake(words_as_answers))
     whole = Trace.open(path)
-    with opened_lazily(path) as lazy:
-        assert [*lazy.failures] == [*whole.failures] == [*summary_of(path, 5).trace.failures]
+    assert [*whole.failures] == [*Summary.of(whole, 5).trace.failures]
     assert row_of(path).failures == whole.failure_counts()
 
 

@@ -24,8 +24,6 @@ from appl.testing import Echo, Scripted, Seeded, Streamed
 from appl.tracing import Recorder, Replayer, Trace, profile_data, tape
 from appl.tracing.tape import places
 
-FORMAT_1 = Path(__file__).parent / "format-1"
-
 
 @ppl
 def chat(*questions: str) -> list[str]:
@@ -331,33 +329,6 @@ def bad(tmp_path: Path, text: str | bytes) -> TraceError:
     return found.value
 
 
-OLD_HEAD = '{"format": 1, "tape": "appl"}\n'
-OLD_CALL = '{"call": "/a.0", "kind": "gen", "model": "m", "options": {}, "ordinal": 0}\n'
-OLD = [
-    OLD_HEAD + "[1]\n",
-    OLD_HEAD + OLD_CALL + OLD_CALL,
-    OLD_HEAD + '{"text": "nothing goes on"}\n',
-    OLD_HEAD + '{"message": "user", "text": "in no call"}\n',
-    OLD_HEAD + OLD_CALL + '{"arguments": "{}", "calls": "t", "id": "i"}\n',
-    OLD_HEAD + OLD_CALL + '{"message": "boss", "text": ""}\n',
-    OLD_HEAD + OLD_CALL + '{"message": "user", "text": 1}\n',
-    OLD_HEAD + OLD_CALL + '{"usage": [1, 2]}\n{"answer": "stop"}\n',
-    OLD_HEAD + OLD_CALL + '{"answer": "stop", "text": "", "call": "/b"}\n',
-    OLD_HEAD + OLD_CALL.replace("/a.0", "/b.0").replace('"kind"', '"after": "/x", "kind"'),
-    OLD_HEAD + OLD_CALL + '{"goes_on": "/a.0", "message": "user", "text": ""}\n',
-    OLD_HEAD + OLD_CALL + '{"answer": "stop", "text": "a"}\n{"chunks": [0], "usage": [1, 1, 1]}\n',
-    OLD_HEAD + OLD_CALL + '{"media": [[0, "b2:00"]], "message": "user", "text": ""}\n',
-    OLD_HEAD + '{"then": "/nobody"}\n',
-    OLD_HEAD + '{"kind": "now", "ordinal": 0, "saw": "/a", "value": 1}\n',
-    OLD_HEAD + '{"header": "x", "value": NaN}\n',
-    OLD_HEAD + '{"header": "x", "value": {"$nothing": 1}}\n',
-    OLD_HEAD + '{"header": "x", "value": ' + "[" * 100_000 + "]" * 100_000 + "}\n",
-    OLD_HEAD + '{"header": "x", "value": ' + "9" * 10_000 + "}\n",
-    OLD_HEAD + OLD_CALL.replace("{}", '{"a": ' * 3000 + "1" + "}" * 3000),
-    OLD_HEAD + '{"error": 1, "outcome": "answered"}\n',
-    OLD_HEAD + OLD_CALL + '{"error": ["a.B", "ValueError", "m", 3], "outcome": "failed"}\n',
-]
-
 HEAD = '{"tape": "appl", "format": 2}\n'
 OPTIONS = '{"record": "parameters", "id": "o", "model": "m", "options": {}}\n'
 CALL = (
@@ -377,7 +348,6 @@ END = '{"record": "end", "call": "/a.0", "value": [[["a", "stop", null]], [1, 1,
 @pytest.mark.parametrize(
     "text",
     [
-        *OLD,
         "{}",
         "{" + CALL,
         HEAD + "[1]\n",
@@ -445,10 +415,12 @@ def test_the_line_that_is_named_is_the_one_that_is_wrong(tmp_path: Path) -> None
     nobody = '{"record": "delivery", "call": "/nobody"}\n'
     error = bad(tmp_path, HEAD + ASKED + CALL + nobody + END)
     assert "line 6: there is no '/nobody'" in str(error)
-    old = OLD_HEAD + OLD_CALL + '{"message": "user", "text": "q"}\n'
-    assert "line 4: " in str(bad(tmp_path, old + "<<<<<<< HEAD\n"))
-    assert "line 4: " in str(bad(tmp_path, old + '{"answer": "stop", "text": 1}\n'))
-    assert "line 4: " in str(bad(tmp_path, old + '{"then": "/nobody"}\n'))
+
+
+def test_a_tape_of_another_format_is_named(tmp_path: Path) -> None:
+    before = bad(tmp_path, HEAD.replace("2", "1"))
+    assert "a tape of format 1, which no release has written; record it again" in str(before)
+    assert "reads format 2" in str(bad(tmp_path, HEAD.replace("2", "3")))
 
 
 def test_a_misspelt_field_and_one_that_is_missing_are_named(tmp_path: Path) -> None:
@@ -496,42 +468,6 @@ def test_addresses_nested_without_end_and_long_texts_that_go_on_take_no_memory(
     assert int(done.stdout) < 50  # MiB
     short = grows.replace(f", {digest}", "")
     assert "digest" in str(bad(tmp_path, short))
-
-
-# -- what earlier versions wrote
-
-
-@pytest.mark.parametrize("path", sorted(FORMAT_1.glob("*.jsonl")), ids=lambda path: path.stem)
-def test_a_tape_of_format_1_is_read_as_ever_and_is_written_in_the_format_of_today(
-    tmp_path: Path, path: Path
-) -> None:
-    known = json.loads(path.with_suffix(".json").read_text("utf-8"))
-    read = tape.read(path)
-    assert facts(read) == known
-    tape.save(read, tmp_path / "new.jsonl", full=True)
-    assert lines(tmp_path / "new.jsonl")[0]["format"] == 2
-    assert facts(tape.read(tmp_path / "new.jsonl")) == known
-
-
-def facts(trace: Trace) -> Any:
-    """All that a tape keeps, as JSON: what was said, in which order, and what was masked."""
-    data = trace.as_data()
-    data["calls"].sort(key=lambda call: call["address"])
-    del data["path"]
-    events = [*trace.calls, *trace.tools.values()]
-    told = [(e.delivered, e.address, 0) for e in events if e.delivered is not None]
-    told += [(at, call.address, count) for call in trace.calls for at, count in call.shown]
-    told += [(seen.position, seen.address, seen.ordinal) for seen in trace.observations]
-    silent = [event for event in events if event.delivered is None and event.outcome]
-    made = {
-        "data": data,
-        "order": [[address, number] for _, address, number in sorted(told)],
-        "silent": [e.address for e in sorted(silent, key=lambda event: event.end_position)],
-        "moments": trace.moments,
-        "masked": [call.address for call in trace.calls if call.masked],
-        "lost": [call.address for call in trace.calls if call.lost],
-    }
-    return json.loads(json.dumps(made))
 
 
 @settings(max_examples=300, deadline=None)

@@ -183,7 +183,7 @@ def test_a_hostile_file_is_named_as_corrupt(tmp_path: Path, name: str) -> None:
     path = tmp_path / "a.trace"
     path.write_bytes(HOSTILE[name])
     with pytest.raises(TraceCorrupt):
-        Trace.open(path)
+        Trace.open(path, check=True)
     row_of(path)
 
 

@@ -153,7 +153,7 @@ def test_a_damaged_record_is_a_trace_error(fields: tuple[object, ...], tmp_path:
     recorder.writer.append(codec.pack(fields))
     recorder.close()
     with pytest.raises(TraceCorrupt, match="is not valid"):
-        Trace.open(tmp_path / "a.trace")
+        Trace.open(tmp_path / "a.trace", check=True)
 
 
 def test_very_many_lengths_of_a_long_text_do_not_take_its_room_each(tmp_path: Path) -> None:

@@ -245,4 +245,4 @@ def test_a_damaged_record_is_a_trace_error(fields: tuple[object, ...], tmp_path:
     recorder.writer.append(codec.pack(fields))
     recorder.close()
     with pytest.raises(TraceCorrupt, match="is not valid"):
-        Trace.open(tmp_path / "a.trace")
+        Trace.open(tmp_path / "a.trace", check=True)

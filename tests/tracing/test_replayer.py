@@ -145,7 +145,7 @@ def test_lengths_that_do_not_add_up_make_the_trace_corrupt(path: Path, lengths: 
     recorder.writer.append(codec.pack(ended))
     recorder.close()
     with pytest.raises(TraceCorrupt):
-        Trace.open(path)
+        Trace.open(path, check=True)
 
 
 def test_the_replayed_backend_has_the_recorded_profile_without_its_limits(path: Path) -> None:

@@ -16,7 +16,6 @@ from appl.prompt import Message, Messages
 from appl.tracing import Recorder, Trace, records
 from appl.tracing.format import codec
 from appl.tracing.keeping.shared_copy import share
-from appl.tracing.reading.lazy import opened_lazily
 
 LONG = "one thing follows from another, " * 10
 BOOK = "chapter after chapter, " * 1_000
@@ -57,10 +56,8 @@ def test_an_answer_is_stored_once_however_long(path: Path) -> None:
     assert [call.messages and call.messages.digest for call in trace.calls] == [
         each.digest for each in prompts
     ]
-    with opened_lazily(path) as run:
-        assert [c.as_data() for c in run.calls] == [c.as_data() for c in trace.calls]
-        answers = [c.response and c.response.text for c in run.calls]
-        assert answers == [LONG + "a", BOOK, "short", "last"]
+    answers = [c.response and c.response.text for c in trace.calls]
+    assert answers == [LONG + "a", BOOK, "short", "last"]
 
 
 def test_one_answer_said_in_many_prompts_is_one_message(path: Path) -> None:
@@ -95,8 +92,6 @@ def test_a_secret_in_an_answer_is_one_in_the_prompts_that_say_it_again(path: Pat
     assert [call.masked for call in trace.calls] == [("NAME",)] * 3
     shown = [m.content for m in trace.calls[1].messages or ()]
     assert shown == ["question 0", f"{LONG}: [secret NAME]", "question 1"]
-    with opened_lazily(path) as run:
-        assert [c.as_data() for c in run.calls] == [c.as_data() for c in trace.calls]
 
 
 def test_an_answer_that_cannot_be_stored_is_told_where_it_is_said_again(path: Path) -> None:
@@ -177,8 +172,4 @@ def test_a_reference_to_no_answer_is_a_trace_error(fields: Any, path: Path) -> N
         recorder.writer.append(codec.pack(each))
     recorder.close()
     with pytest.raises(TraceCorrupt, match="is not valid"):
-        Trace.open(path)
-    with opened_lazily(path) as run:
-        call = run.by_address["/z.0/gen.0"]
-        with pytest.raises(TraceCorrupt, match="is not valid"):
-            _ = call.messages
+        _ = Trace.open(path).by_address["/z.0/gen.0"].messages

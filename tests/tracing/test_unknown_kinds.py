@@ -13,8 +13,7 @@ from appl.errors import TraceCorrupt, TraceWriteError
 from appl.tracing import Recorder, Trace
 from appl.tracing.format import block, block_file, codec
 from appl.tracing.format.keys import RunKey
-from appl.tracing.format.sealing import REDACTED
-from appl.tracing.format.table import MASKED
+from appl.tracing.format.table import MASKED, REDACTED
 from appl.tracing.keeping.shared_copy import share
 from appl.tracing.recording.privacy import SHARED, Veil
 from tests.canaries.cage import asked

@@ -16,7 +16,6 @@ from appl.cli.trace.run_names import run_path
 from appl.price import total
 from appl.tracing import RecordedCall
 from appl.tracing.explaining.costs import KINDS, Costs, Terms, UsageSum, terms_of
-from appl.tracing.reading.lazy import opened_lazily
 from appl.tracing.reading.trace import Trace
 
 _MOST, _GROUPS, _OTHERS = 20, 10_000, "(others)"
@@ -42,9 +41,9 @@ def command(given: Options) -> None:
     report their use). A + after a number of tokens means that some calls do not report theirs. An
     unknown cost is shown as unknown, and a sum that lacks one as 'at least' the rest.
     """
-    with opened_lazily(run_path(given.run)) as run:
-        whole, groups = _spent(run, given.by)
-        failures = run.failure_counts()
+    run = Trace.open(run_path(given.run))
+    whole, groups = _spent(run, given.by)
+    failures = run.failure_counts()
     order = sorted(groups, key=lambda key: _weight(groups[key]), reverse=True)
     kept = order if given.all else order[:_MOST]
     rows = [{given.by: key, **groups[key].as_data()} for key in kept]

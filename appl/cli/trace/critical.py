@@ -15,7 +15,6 @@ from appl.cli.trace.run_names import run_path
 from appl.tracing import Trace
 from appl.tracing.explaining import critical
 from appl.tracing.explaining.critical import Critical
-from appl.tracing.reading.lazy import opened_lazily
 
 _MOST = 20
 _MEANS = {
@@ -45,8 +44,8 @@ def command(given: Options) -> None:
     prompt does not hold, and how long the run would have taken if both had been asked at once. The
     program may still need that answer, to decide what to do.
     """
-    with opened_lazily(run_path(given.run)) as run:
-        found: Critical = critical.critical(run)
+    run = Trace.open(run_path(given.run))
+    found: Critical = critical.critical(run)
     most = None if given.all else _MOST
     print_found(given.json, found.as_data(most), _lines(run, found, most))
 

@@ -18,7 +18,6 @@ from appl.cli.trace.run_names import run_path
 from appl.tracing import Trace
 from appl.tracing.explaining import diff as differ
 from appl.tracing.explaining.diff import Diff, Difference
-from appl.tracing.reading.lazy import opened_lazily
 
 SAME, DIFFERENT = 0, 1
 _MOST, _PARTS = 5, 4
@@ -61,8 +60,8 @@ def command(given: Options) -> int:
         if unknown:
             known = ", ".join(differ.ASPECTS)
             raise UsageError(f"--ignore takes no {unknown[0]!r}; write one or more of {known}")
-        with opened_lazily(run_path(given.a)) as a, opened_lazily(run_path(given.b)) as b:
-            found: Diff = differ.compare(a, b, ignore)
+        a, b = Trace.open(run_path(given.a)), Trace.open(run_path(given.b))
+        found: Diff = differ.compare(a, b, ignore)
         most = None if given.all else _MOST
         print_found(given.json, found.as_data(most, given.all), _lines(found, most))
         return DIFFERENT if found.differences else SAME

@@ -15,8 +15,8 @@ from appl.prompt import Message
 from appl.tracing import RecordedCall, Trace
 from appl.tracing.format.allowance import Written
 from appl.tracing.format.totals import Totals
-from appl.tracing.reading.lazy import opened_lazily
-from appl.tracing.reading.trace import Elapsed, observation_data, scope_data
+from appl.tracing.reading.documents import call_facts, of_observation, of_scope, run_facts
+from appl.tracing.reading.trace import Elapsed
 
 _PIECE, _KEPT = 1 << 16, 1 << 24  # characters: of what is written at once, and of texts at hand
 
@@ -27,15 +27,15 @@ def write(path: Path, salvage: bool, begins: Callable[[], None], most: int = 0) 
     *most* is the largest number of characters; the default is 4 GiB or 1,000 times the file. Raises
     ``TraceError``.
     """
-    with opened_lazily(path, salvage=salvage) as run:
-        for text in gathered(_document(run), Written(path.stat().st_size, most)):
-            begins()
-            out(text, end="")
+    run = Trace.open(path, salvage=salvage)
+    for text in gathered(_document(run), Written(path.stat().st_size, most)):
+        begins()
+        out(text, end="")
 
 
 def of_call(run: Trace, call: RecordedCall) -> Iterator[str]:
     """The JSON of *call* with the origins of its prompt, indented, in pieces."""
-    yield as_json(run.call_facts(call), indent=2).removesuffix("\n}")
+    yield as_json(call_facts(run, call), indent=2).removesuffix("\n}")
     yield from _indented("messages", (message.as_dict() for message in call.messages or ()))
     spans = ([span._asdict() for span in spans] for spans in call.spans())
     yield from _indented("spans", spans)
@@ -68,12 +68,12 @@ def gathered(pieces: Iterable[str], written: Written) -> Iterator[str]:
 def _document(run: Trace) -> Iterator[str]:
     totals, elapsed, texts = Totals(), Elapsed(), _Texts()
     yield "{\n"
-    for name, value in run.facts().items():
+    for name, value in run_facts(run).items():
         yield f'  "{name}": {as_json(value)},\n'
     yield from _list("calls", _calls(run, totals, elapsed, texts))
-    yield from _list("scopes", ([as_json(scope_data(scope))] for scope in run.scopes))
+    yield from _list("scopes", ([as_json(of_scope(scope))] for scope in run.scopes))
     yield from _list("tools", ([as_json(used.as_data())] for used in run.tools.values()))
-    yield from _list("observations", ([as_json(observation_data(o))] for o in run.observations))
+    yield from _list("observations", ([as_json(of_observation(o))] for o in run.observations))
     warnings = ({"address": address, "message": said} for address, said in run.warnings)
     yield from _list("warnings", ([as_json(warning)] for warning in warnings))
     yield f'  "seconds": {as_json(elapsed.seconds)},\n'
@@ -103,7 +103,7 @@ def _calls(run: Trace, totals: Totals, elapsed: Elapsed, texts: _Texts) -> Itera
 
 
 def _call(run: Trace, call: RecordedCall, texts: _Texts) -> Iterator[str]:
-    yield f'{as_json(run.call_facts(call))[:-1]}, "messages": ['
+    yield f'{as_json(call_facts(run, call))[:-1]}, "messages": ['
     links = call.messages.links() if call.messages is not None else []
     for i, link in enumerate(links):
         yield ", " + texts.of(link.message) if i else texts.of(link.message)

@@ -26,18 +26,17 @@ from appl.prompt import Message
 from appl.runtime.prompts.rendering import options_shown
 from appl.session.first_run import after_show
 from appl.tracing import Attempt, RecordedCall, ToolUse, Trace
-from appl.tracing.explaining import run_summary as summary, steps
+from appl.tracing.explaining import steps
+from appl.tracing.explaining.run_summary import Summary
 from appl.tracing.format import sampling
 from appl.tracing.format.allowance import Written
-from appl.tracing.reading.lazy import opened_lazily
-from appl.tracing.reading.trace import jsonable
+from appl.tracing.reading.documents import jsonable
 
 if TYPE_CHECKING:
-    from appl.tracing.explaining.run_summary import Summary
     from appl.tracing.reading.spans import Span
 
 _WIDTH, _ORIGIN = 60, 40
-_MOST, _HINTED, _FAILURES = 200, 10_000, 10
+_MOST, _HINTED, _FAILURES, _WARNINGS = 200, 10_000, 10, 100
 _TOKENS = (
     ("prompt_tokens", "prompt tokens"),
     ("cached_tokens", "of them cached"),
@@ -75,22 +74,22 @@ def command(given: Options) -> None:
         document.write(run_path(run), given.salvage, begun)
     else:
         most = sys.maxsize if given.all else _MOST
-        found = summary.summary_of(run_path(run), most, salvage=given.salvage)
+        found = Summary.of(Trace.open(run_path(run), salvage=given.salvage), most)
         out("\n".join(_run_lines(found)))
         first = next((row.address for row in found.rows if isinstance(row, RecordedCall)), None)
         say_next(after_show(found.trace.path, load().home, first))
 
 
 def _show_call(given: Options, path: Path, address: str) -> None:
-    with opened_lazily(path, salvage=given.salvage) as run:
-        call, written = _call(run, address), Written(path.stat().st_size)
-        if isinstance(call, RecordedCall):
-            lines = (f"{line}\n" for line in _whole(run, call, given.plain))
-            parts = document.of_call(run, call) if given.json else lines
-            for text in document.gathered(parts, written):
-                out(text, end="")
-        else:
-            out(as_json(call.as_data(), indent=2) if given.json else "\n".join(_whole_tool(call)))
+    run = Trace.open(path, salvage=given.salvage)
+    call, written = _call(run, address), Written(path.stat().st_size)
+    if isinstance(call, RecordedCall):
+        lines = (f"{line}\n" for line in _whole(run, call, given.plain))
+        parts = document.of_call(run, call) if given.json else lines
+        for text in document.gathered(parts, written):
+            out(text, end="")
+    else:
+        out(as_json(call.as_data(), indent=2) if given.json else "\n".join(_whole_tool(call)))
 
 
 def _names(names: list[str]) -> tuple[str, str | None]:
@@ -139,7 +138,7 @@ def _run_lines(found: Summary) -> Iterator[str]:
         yield f"  error    {one_line(f'{type(trace.error).__name__}: {trace.error}', 200)}"
     if trace.torn:
         yield "  note     the end of the file was torn; what is shown is all that was committed"
-    for address, message in trace.warnings:
+    for address, message in trace.warnings[:_WARNINGS]:
         where = f"{address}: " if address else ""
         yield f"  warning  {one_line(where + message, 200)}"
     yield ""

@@ -14,8 +14,7 @@ from appl.cli.commands import Options, appl_command, switch
 from appl.cli.terminal import counted, one_line, print_found
 from appl.cli.trace.places import place, seconds
 from appl.cli.trace.run_names import run_path
-from appl.tracing import RecordedCall, ToolUse
-from appl.tracing.explaining import run_summary as summary
+from appl.tracing import RecordedCall, ToolUse, Trace
 from appl.tracing.explaining.run_summary import Summary
 
 _MOST, _WIDTH = 20, 100
@@ -33,7 +32,7 @@ def command(given: Options) -> None:
     in progress then. `appl ctl` contacts a live run itself.
     """
     now = time.time_ns()
-    found: Summary = summary.summary_of(run_path(given.run), 0)
+    found = Summary.of(Trace.open(run_path(given.run)), 0)
     data = _data(found, now)
     print_found(given.json, data, _lines(data, None if given.all else _MOST))
 
@@ -41,8 +40,7 @@ def command(given: Options) -> None:
 def _data(found: Summary, now: int) -> dict[str, object]:
     trace = found.trace
     live = trace.state == "running"
-    number = max(len(trace.incarnations) - 1, 0)
-    last = trace.wall(found.last_us, number)
+    last = found.last
     at = now if live else last
     waiting = sorted(found.waiting.values(), key=lambda item: item.started or 0)
     return {

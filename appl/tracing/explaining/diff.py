@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Literal
@@ -138,17 +138,22 @@ class Diff:
         }
 
 
-def compare(a: Trace, b: Trace, ignore: Collection[str] = ()) -> Diff:
+def compare(
+    a: Trace,
+    b: Trace,
+    ignore: Collection[str] = (),
+    reduced: Callable[[Trace, Trace], Sifted] = sifted,
+) -> Diff:
     """The differences between *a* and *b*, without the aspects to *ignore* (of ``ASPECTS``).
 
-    With answers ignored, differences that follow from an answer alone are ignored as well. Of two
-    runs that are read lazily, only the parts that differ are held. Raises ``ValueError`` for an
-    unknown aspect, and ``TraceError``.
+    With answers ignored, differences that follow from an answer alone are ignored as well. The
+    runs are *reduced* to their differing parts before. Raises ``ValueError`` for an unknown aspect,
+    and ``TraceError``.
     """
     unknown = set(ignore) - set(ASPECTS)
     if unknown:
         raise ValueError(f"there is no aspect {min(unknown)!r}; known are {', '.join(ASPECTS)}")
-    return _Comparison(sifted(a, b), frozenset(ignore)).diff()
+    return _Comparison(reduced(a, b), frozenset(ignore)).diff()
 
 
 class _Comparison:

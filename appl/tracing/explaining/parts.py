@@ -12,8 +12,9 @@ from itertools import zip_longest
 
 from appl.prompt import Message
 from appl.tracing.format import sampling
+from appl.tracing.reading.documents import jsonable
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Observation, RecordedCall, Trace, jsonable
+from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 from appl.tracing.text_diff import one_sided, text_diff
 
 

@@ -18,8 +18,9 @@ from appl.tracing.exporting import conventions as names, openinference
 from appl.tracing.exporting.texts import output_data, said_data
 from appl.tracing.format import sampling
 from appl.tracing.keeping import side_files
+from appl.tracing.reading.documents import jsonable
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import RecordedCall, Scope, Trace, jsonable
+from appl.tracing.reading.trace import RecordedCall, Scope, Trace
 from appl.tracing.recording.secret import Masker
 
 Value = str | bool | int | float | Sequence[str]

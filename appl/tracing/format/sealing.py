@@ -14,8 +14,6 @@ from appl.extras import library
 if TYPE_CHECKING:
     from appl.tracing.format.keys import RunKey
 
-REDACTED = "redacted"
-"""The name of what a private trace takes out of a record."""
 _NONCE = 12
 
 

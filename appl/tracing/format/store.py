@@ -168,7 +168,7 @@ class TraceScan:
     """
 
     def __init__(self, file: BinaryIO, *, salvage: bool = False, limit: int = 0) -> None:
-        self._file, self._salvage, self._limit = file, salvage, limit
+        self.file, self._salvage, self._limit = file, salvage, limit
         self._found = block.Scan()
         self._running = False
 
@@ -187,9 +187,9 @@ class TraceScan:
 
         Raises ``TraceError``.
         """
-        self._running = locked(self._file)  # before reading: what ended then is read whole
+        self._running = locked(self.file)  # before reading: what ended then is read whole
         found = self._found
-        for raw in block.scan(self._file, found, salvage=self._salvage, limit=self._limit):
+        for raw in block.scan(self.file, found, salvage=self._salvage, limit=self._limit):
             take_in(raw, found.blocks)
             yield
 
@@ -202,13 +202,6 @@ class TraceScan:
     def position(self) -> tuple[int, int]:
         """The end of the last block that was read, in the file, and its checksum."""
         return self._found.good, self._found.last
-
-    def block_again(self, number: int, start: int, previous: int, end: int) -> bytes:
-        """Block *number*, which stands from *start* to *end*, after one of checksum *previous*.
-
-        Raises ``TraceCorrupt`` if it is no longer what it was.
-        """
-        return block.payload(self._file, block.Scan(start, number, previous), end)
 
     @property
     def damage(self) -> str:

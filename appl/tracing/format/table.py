@@ -332,6 +332,8 @@ MASKED = "!"
 SEALED = "$"
 """The tag around a record of a private trace: sealed bytes, names of what was taken out of it, and
 what is shown in its place."""
+REDACTED = "redacted"
+"""The name of what a private trace takes out of a record."""
 
 
 def tag_of(kind: Kind) -> str:

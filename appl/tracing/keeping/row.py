@@ -15,7 +15,8 @@ from appl.tracing.explaining import costs
 from appl.tracing.format.failures import FailureCounts
 from appl.tracing.keeping.keep_marks import is_kept
 from appl.tracing.reading import runs
-from appl.tracing.reading.trace import Trace, jsonable
+from appl.tracing.reading.documents import jsonable
+from appl.tracing.reading.trace import Trace
 
 WHOLE_BYTES = 64 << 20
 """Larger traces of finished runs are always known by the sums that they end with."""

@@ -21,18 +21,18 @@ from appl.prompt.key_masking import without_likely_keys
 from appl.tracing.format import block, block_file, codec, record, store, table
 from appl.tracing.format.allowance import DecodingAllowance, of_file
 from appl.tracing.format.keys import RunKey
-from appl.tracing.format.sealing import REDACTED
 from appl.tracing.format.store import regular_file
 from appl.tracing.format.table import (
     MASKED,
+    REDACTED,
     SEALED,
     Content,
     LineRecord,
     MessageRecord,
     PieceRecord,
 )
-from appl.tracing.reading.lazy import opened_lazily
-from appl.tracing.reading.trace import BAD
+from appl.tracing.reading.stored_records import BAD
+from appl.tracing.reading.trace import Trace
 from appl.tracing.recording.privacy import SHARED, Redact, Veil
 from appl.tracing.recording.secret import Masker
 
@@ -59,10 +59,7 @@ def share(
         try:
             with os.fdopen(fd, "wb") as file:
                 _copy(reading, file, veil, content)
-            with opened_lazily(target) as run:
-                for call in run.calls:
-                    _ = call.messages  # they can be read
-                return len(run.calls)
+            return len(Trace.open(target, check=True).calls)  # it can be read
         except BaseException:
             target.unlink()
             raise

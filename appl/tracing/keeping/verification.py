@@ -131,7 +131,7 @@ def _judge_file(file: BinaryIO, verdict: Verdict, home: Path | None) -> None:
     """Judge the blocks and records of *file*. Raises ``TraceError`` for one that cannot be read."""
     scan = TraceScan(file, salvage=True)
     try:
-        trace = Trace(verdict.path).filled(scan, home)
+        trace = Trace(verdict.path).filled(scan, home, check=True)
     finally:
         verdict.blocks, verdict.torn = scan.blocks, scan.torn
     if scan.damage:

@@ -9,13 +9,14 @@ import math
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 from appl.tracing.format import table
 from appl.tracing.format.allowance import DecodingAllowance
 from appl.tracing.format.store import TraceScan, is_tape, regular_file
-from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import Builder, RecordedCall, Trace
+from appl.tracing.reading.process_records import StoredCall, StoredToolUse
+from appl.tracing.reading.reader import Reader
+from appl.tracing.reading.stored_records import Source
+from appl.tracing.reading.trace import Home, Trace
 
 
 class Following:
@@ -32,9 +33,9 @@ class Following:
         self.trace = Trace.open(path) if self._tape else Trace(Path(path))
         self.behind = False
         self._scan = TraceScan(self._file, salvage=salvage)
-        self._builder = _TouchedAddresses(self.trace, self._scan.allowance)
+        self._reader = _TouchedAddresses.of_blocks(self.trace, self._scan)
         if self._tape:
-            self._builder.touched = dict.fromkeys((*self.trace.by_address, *self.trace.tools))
+            self._reader.touched = dict.fromkeys((*self.trace.by_address, *self.trace.tools))
 
     def poll(self, patience: float = math.inf) -> list[str]:
         """Read what was written since; the addresses of calls and tool calls that it touched.
@@ -45,20 +46,16 @@ class Following:
             return self._take()
         until = time.monotonic() + patience
         self.behind = False
-        for _ in self._scan.blocks_to(self._builder.block):
+        for _ in self._scan.blocks_to(self._reader.block):
             if time.monotonic() > until:
                 self.behind = True
                 break
-        touched, trace = self._take(), self.trace
-        trace.moments = self._builder.deliveries
-        if touched:
-            trace.calls = list(trace.by_address.values())
-        trace.torn, trace.state = self._scan.torn, self._scan.state(self._builder.closed)
-        return touched
+        self._reader.finish(self._scan)
+        return self._take()
 
     def _take(self) -> list[str]:
-        self._builder.touch_failed()
-        touched, self._builder.touched = list(self._builder.touched), {}
+        self._reader.touch_failed()
+        touched, self._reader.touched = list(self._reader.touched), {}
         return touched
 
     @property
@@ -77,26 +74,34 @@ class Following:
         self.close()
 
 
-class _TouchedAddresses(Builder):
+class _TouchedAddresses(Reader):
     """Notes the addresses that records are about, each once, in their order."""
 
-    def __init__(self, trace: Trace, allowance: DecodingAllowance) -> None:
+    def __init__(
+        self, trace: Trace, source: Source, allowance: DecodingAllowance, home: Home
+    ) -> None:
+        super().__init__(trace, source, allowance, home)
         self.touched: dict[str, None] = {}
         self._failed: set[str] = set()
-        super().__init__(trace, allowance)
 
-    def _add(self, call: RecordedCall) -> None:
+    def _add(self, call: StoredCall) -> None:
         super()._add(call)
         self.touched[call.address] = None
 
-    def _call(self, reference: object) -> RecordedCall:
+    def _call(self, reference: object) -> StoredCall:
         found = super()._call(reference)
         self.touched[found.address] = None
         return found
 
-    def _tool(self, *fields: Any) -> None:
-        super()._tool(*fields)
+    def _tool(self, tool: table.ToolStartRecord) -> None:
+        super()._tool(tool)
         self.touched[next(reversed(self._tools))] = None
+
+    def _use(self, reference: object) -> StoredToolUse | None:
+        found = super()._use(reference)
+        if found is not None:
+            self.touched[found.address] = None
+        return found
 
     def _failure(self, failed: table.FailureRecord) -> None:
         super()._failure(failed)
@@ -112,9 +117,3 @@ class _TouchedAddresses(Builder):
         while address and address not in self._failed:
             address = address.rpartition("/")[0]
         return bool(address)
-
-    def _use(self, reference: object) -> ToolUse | None:
-        found = super()._use(reference)
-        if found is not None:
-            self.touched[found.address] = None
-        return found

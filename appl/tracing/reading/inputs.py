@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
 
-from appl.tracing.reading.trace import jsonable
+from appl.tracing.reading.documents import jsonable
 
 _UNRELATED = frozenset(
     {"home", "trace", "durability", "on_trace_error", "stream", "concurrency", "model", "backend"}

@@ -24,11 +24,12 @@ from appl.tracing.format import codec
 from appl.tracing.format.allowance import unlimited
 from appl.tracing.format.keys import RunKey
 from appl.tracing.format.record import ANSWERED, FACTS
-from appl.tracing.format.sealing import REDACTED, Sealer
+from appl.tracing.format.sealing import Sealer
 from appl.tracing.format.table import (
     EVERY,
     KINDS,
     MASKED,
+    REDACTED,
     SEALED,
     CloseRecord,
     Content,

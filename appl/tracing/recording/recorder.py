@@ -36,7 +36,7 @@ from appl.runtime.event import (
     ToolEnded,
     ToolStarted,
 )
-from appl.tracing.format import codec, folders, keys, record, table
+from appl.tracing.format import codec, folders, record, table
 from appl.tracing.format.allowance import unlimited
 from appl.tracing.format.block_file import Fault
 from appl.tracing.format.failures import short_error
@@ -144,10 +144,14 @@ class Recorder:
         self, append: bool, privacy: Mode, home: Path, redact: Redact | None
     ) -> Veil | None:
         """The veil of a private trace, else ``None``; a continued trace keeps its own privacy."""
-        head = (keys.first_record(self.path) or {}) if append else {}
-        if ("privacy" not in head) if append else privacy == "full":
+        if not append and privacy == "full":
             return None
-        from appl.tracing.recording.privacy import Veil  # most runs keep their texts
+        from appl.tracing.format import keys  # most runs keep their texts
+
+        head = (keys.first_record(self.path) or {}) if append else {}
+        if append and "privacy" not in head:
+            return None
+        from appl.tracing.recording.privacy import Veil
 
         if not append:
             return Veil(privacy, keys.make(home), redact)

@@ -35,7 +35,6 @@ from appl.tracing.replaying.sequencer import (
     Verdict,
     charge,
 )
-from appl.tracing.replaying.tool_matching import tool_difference
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
@@ -140,6 +139,8 @@ class Replayer(Sequencer):
 
     def of_tool(self, address: str, wanted: ToolRequest) -> Verdict:
         """The recorded end. Raises ``DivergenceError``."""
+        from appl.tracing.replaying.tool_matching import tool_difference  # only tools need it
+
         used = self.trace.tools.get(address)
         if used is None:
             raise self.other_tool(address, "it was never called there")

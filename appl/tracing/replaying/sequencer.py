@@ -31,11 +31,11 @@ from appl.runtime.world import (
 from appl.tracing.format.folders import home
 from appl.tracing.reading.tooluse import ToolUse, within
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
-from appl.tracing.replaying.amending import HEADER, Amendments
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
     from appl.runtime.scheduling.call_status import Why
+    from appl.tracing.replaying.amending import Amendments
 
 _FIRST, DELIVERED = 0, 1
 _MOMENTS = ("sleep", "timeout", "deadline", "cancelled", LOOP_LIMIT, LOOP_TIMER)
@@ -209,7 +209,9 @@ class Sequencer(Live):
 
             raise SecretInRecord(explain.locked(self.trace))
         self.amendments: Amendments | None = None
-        if self.trace.header.get(HEADER):
+        if self.trace.header.get("sets"):
+            from appl.tracing.replaying.amending import Amendments  # few runs set options
+
             self.amendments = Amendments.of(self.trace)
         self.error: TraceError | None = None
         self.claimed: set[str] = set()
@@ -481,6 +483,8 @@ class Sequencer(Live):
         self.claimed.add(found.address)
         self.programs.moved()
         call, show = expected.call, self._shows(expected, found)
+        # Read here: where it is not valid, this call fails, and not the thread that lets it go.
+        outcome = found.error if found.error is not None else found.response
         self._coming[call] = None
 
         def answer() -> None:
@@ -488,7 +492,7 @@ class Sequencer(Live):
             if call.outcome is None:
                 show(None)
                 self.reuses(call, found, kind)
-                expected.tell(found.error if found.error is not None else found.response)
+                expected.tell(outcome)
 
         self.park(turn, answer)
 
@@ -516,10 +520,11 @@ class Sequencer(Live):
         assert expected.tool is not None
         self.check_usable(used)
         self.whole.add(used.address)
+        ended = used.end()
         if expected.tool.at_once:
-            expected.tell(used.end())
+            expected.tell(ended)
         else:
-            self.park(turn_of(self.trace, used), lambda: expected.tell(used.end()))
+            self.park(turn_of(self.trace, used), lambda: expected.tell(ended))
 
     def check_usable(self, record: Record) -> None:
         """Raise ``SecretInRecord`` when what came of it was not recorded as it was."""

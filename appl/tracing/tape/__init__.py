@@ -22,8 +22,6 @@ A tape is UTF-8, one JSON object a line. The first line has the ``format``. Each
 What was asked and answered comes first, in the order of the addresses, each call after those whose
 answers it holds. The order in which the program was told of it, and what ended without being told,
 come after that. With ``full=True`` calls stand as they began, with all records of how it went.
-
-Tapes of format 1 are read too; the next time that they are recorded they get today's format.
 """
 
 from appl.tracing.tape.naming import BESIDE, beside

@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from appl.errors import NotATrace, TraceCorrupt, TraceError, TraceTooNew
-from appl.prompt import Messages, digest_of
+from appl.prompt import digest_of
 from appl.prompt.message import LONG
 from appl.tracing.format import codec, table
 from appl.tracing.format.allowance import RECORD, DecodingAllowance, of_file
-from appl.tracing.format.chunks import KINDS, Texts
-from appl.tracing.format.record import ANSWERED, checked, optional
+from appl.tracing.format.chunks import KINDS, Texts, texts_of
+from appl.tracing.format.record import ANSWERED, checked, optional, response_from
 from appl.tracing.format.store import regular_file
-from appl.tracing.reading.trace import BAD, Builder, RecordedCall, Scope, Trace
-from appl.tracing.tape import first_format
+from appl.tracing.reading.process_records import StoredCall
+from appl.tracing.reading.reader import HANDLERS, Reader
+from appl.tracing.reading.stored_records import BAD, ListSource
+from appl.tracing.reading.trace import Scope, Trace
 from appl.tracing.tape.lines import (
     BLOB,
     FORMAT,
@@ -49,13 +51,13 @@ def read_from(file: BinaryIO, path: Path, limit: int = 0) -> Trace:
     """As ``read``, of an open *file*."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
-    builder = _TapeBuilder(Trace(path), DecodingAllowance(limit or of_file(size)))
+    reader = _TapeReader(Trace(path), DecodingAllowance(limit or of_file(size)))
     try:
-        return builder.read(file)
+        return reader.read(file)
     except TraceError:
         raise
     except BAD as error:
-        raise TraceCorrupt(f"{path}, line {builder.at}: {_said(error)}") from None
+        raise TraceCorrupt(f"{path}, line {reader.at}: {_said(error)}") from None
 
 
 def _said(error: BaseException) -> str:
@@ -64,24 +66,24 @@ def _said(error: BaseException) -> str:
     return f"{error}" if type(error) is ValueError else f"{type(error).__name__}: {error}"
 
 
-class _TapeBuilder(Builder):
-    """Puts the records of a tape together: names stand for numbers, calls go by their addresses,
-    and digests are computed where they are not given; ``at`` is the line that is read.
+class _TapeReader(Reader):
+    """Reads the records of a tape: names stand for numbers, calls go by their addresses, and
+    digests are computed where they are not given. ``at`` is the line that is read.
     """
 
     def __init__(self, trace: Trace, allowance: DecodingAllowance) -> None:
-        super().__init__(trace, allowance)
+        self._records = ListSource()
+        super().__init__(trace, self._records, allowance)
+        self.stored.edited = True
         self._names: dict[str, int] = {}
-        self._below: dict[object, list[str]] = {}
-        self._incarnation = self._message_above = self.at = 0
+        self._said = self.at = 0
 
     def read(self, file: BinaryIO) -> Trace:
         """The trace of *file*. Raises ``TraceError``, ``ValueError`` and others."""
         lines, trace = self._lines(file), self._trace
-        if self._format(next(lines, None)) == 1:
-            lines = first_format.converted(lines)
-        for self.at, line, self._below in _with_texts(lines):
-            self._take(line)
+        self._check_format(next(lines, None))
+        for self.at, line, below in _with_texts(lines):
+            self._take(line, below)
         self.at = 0
         trace.moments, trace.calls = self.deliveries, list(trace.by_address.values())
         trace.state = "finished" if self.closed else "crashed"
@@ -96,26 +98,32 @@ class _TapeBuilder(Builder):
             if line.strip():
                 yield number, loaded(line, self._allowance)
 
-    def _format(self, first: tuple[int, Line] | None) -> int:
+    def _check_format(self, first: tuple[int, Line] | None) -> None:
         path, line = self._trace.path, first[1] if first else {}
         if line.get("tape") != "appl":
             raise NotATrace(f'{path} is no tape: it does not begin with {{"tape": "appl", …}}')
         found = checked(int, line["format"])
         if found > FORMAT:
             raise TraceTooNew(
-                f"{path} is a tape of format {found}; this version of appl reads up to {FORMAT}"
+                f"{path} is a tape of format {found}; this version of appl reads format {FORMAT}"
             )
-        return found
+        if found < FORMAT:
+            raise TraceCorrupt(
+                f"{path} is a tape of format {found}, which no release has written; record it again"
+            )
 
-    def _take(self, line: Line) -> None:
-        """Take in the record of *line*."""
+    def _take(self, line: Line, below: dict[object, list[str]]) -> None:
+        """Take in the record of *line*, whose long texts stand *below*."""
         self._allowance.spend(_RECORD)
         self._masks = tuple(checked(str, name) for name in line.pop("masked", ()))
-        self._incarnation = checked(int, line.pop("incarnation", 0))
-        record = record_of(line, self._number)
-        self._handlers[record.tag](record)
-        if self._below:
+        self.incarnation = checked(int, line.pop("incarnation", 0))
+        record = self._whole(_with_long(record_of(line, self._number), below))
+        if below:
             raise ValueError("no text of the record above goes on here")
+        self._place = len(self._records)
+        self._records.append(record)
+        getattr(self, HANDLERS[type(record)])(record)
+        self._check(record)  # here, so that an error names the line
         self.closed = isinstance(record, table.CloseRecord)
         self._trace.records += 1
         self._trace.masked += bool(self._masks)
@@ -124,11 +132,62 @@ class _TapeBuilder(Builder):
         """The number of what *name* stands for, which may be *defined* here."""
         return self._names.setdefault(name, len(self._names) + 1) if defined else self._names[name]
 
+    def _whole(self, record: Any) -> Any:
+        """The *record* with what a tape leaves out, as far as it can be computed."""
+        kind = type(record)
+        if kind in (table.MessageRecord, table.LongerRecord):
+            self._said = record.id
+            more = record.more or {}
+            if more.get("media"):
+                media = [[at, self._number(name)] for at, name in more["media"]]
+                record = record._replace(more={**more, "media": media})
+        elif kind is table.PromptRecord:  # it has the name of its message, the one above
+            message = record.message or self._said
+            digest = None if record.digest is None else _digest(record.digest)
+            record = record._replace(message=message, id=record.id or message, digest=digest)
+        elif kind is table.ParametersRecord:
+            record = record._replace(options=canonical_text(record.options))
+        elif kind is table.StartRecord:
+            record = record._replace(content=self._content(record))
+        elif kind is table.ToolEndRecord and record.status == ANSWERED:
+            record = record._replace(value=self._number(record.value))
+        elif kind is table.EndRecord and record.lengths is not None:
+            record = record._replace(lengths=self._fitted(record))
+        return record
+
+    def _content(self, start: table.StartRecord) -> bytes:
+        given: Any = start.content
+        if given is not None:
+            return _digest(given)
+        process, prompt = self.process, start.prompt
+        said = process.prompt(prompt).digest if prompt is not None else b""
+        return digest_of(said, *process.parameters[start.parameters][:2])
+
+    def _fitted(self, end: table.EndRecord) -> list[object]:
+        """The lengths of chunks, of texts that may have been edited since."""
+        call = self._by_address.get(checked(str, end.call))
+        whole: Texts = {}
+        if end.texts is not None:
+            texts: Any = end.texts
+            whole = {(sample, kind): checked(str, text) for sample, kind, text in texts}
+        elif end.status == ANSWERED:
+            whole = texts_of(response_from(end.value), call.sample if call else 0)
+        return _fitted(checked(list, end.lengths), whole)
+
+    def _check(self, made: Any) -> None:
+        super()._check(made)
+        if isinstance(made, table.PromptRecord) and made.digest is None:
+            rope = self.process.rope_before(self._place, made.message)
+            if rope is not None and rope[1].size > LONG:
+                raise ValueError("a long message that goes on needs its digest")
+
     # -- what is otherwise than in a trace
 
-    @property
-    def _incarnations(self) -> int:
-        return self._incarnation
+    def _process(self, process: table.ProcessRecord) -> None:
+        """Names are those of the whole tape, whichever process wrote them."""
+        known = self.process, self._calls, self._uses, self.incarnation
+        super()._process(process)
+        self.process, self._calls, self._uses, self.incarnation = known
 
     def _by_clock_of(self, call: object, at: int) -> int:
         return at
@@ -136,84 +195,45 @@ class _TapeBuilder(Builder):
     def _file(self, number: Any) -> str | None:
         return optional(str, number)
 
-    def _long(self, value: object) -> Any:
-        """The text that *value* is, or that stands below its line; bytes are base64."""
-        if not isinstance(value, dict):
-            return value
-        if isinstance(value[BLOB], str):
-            return base64.b64decode(value[BLOB], validate=True)
-        return "".join(self._below.pop(value[BLOB]))
-
     def _error(self, data: Any) -> BaseException:
         checked(list, data[3])
         return super()._error(data)
 
     def _header(self, header: table.HeaderRecord) -> None:
-        self._trace.header |= checked(dict, codec.revive(header.facts, self._long))
+        self._trace.header |= checked(dict, codec.revive(header.facts, self.process.long))
 
-    def _made(self, role: Any, text: str, more: Any) -> Any:
-        media = [[at, self._number(name)] for at, name in (more or {}).get("media", ())]
-        return super()._made(role, text, {**more, "media": media} if media else more)
-
-    def _prompt(self, prompt: table.PromptRecord) -> None:
-        """A prompt has the name of its message, which is the one above, if none is given."""
-        message = prompt.message or self._message_above
-        rope = self._numbered.ropes.get(message)
-        if prompt.digest is None and rope is not None and rope[1].size > LONG:
-            raise ValueError("a long message that goes on needs its digest")
-        super()._prompt(prompt._replace(message=message, id=prompt.id or message))
-
-    def _message(self, message: table.MessageRecord) -> None:
-        super()._message(message)
-        self._message_above = message.id
-
-    def _longer(self, longer: table.LongerRecord) -> None:
-        super()._longer(longer)
-        self._message_above = longer.id
-
-    def _check_digest(self, link: Messages, digest: Any, known: bool) -> None:
-        if digest is not None:
-            link.has_digest(_digest(digest))
-
-    def _params(self, params: table.ParametersRecord) -> None:
-        model, options = checked(str, params.model), canonical_text(params.options)
-        self._numbered.parameters[params.id] = model, options, self._masks
-
-    def _start(self, start: table.StartRecord) -> None:
-        content: Any = start.content
-        if content is None:
-            prompt, parameters = start.prompt, self._numbered.parameters[start.parameters]
-            said = self._numbered.nodes[prompt][0].digest if prompt is not None else b""
-            content = digest_of(said, *parameters[:2])
-        else:
-            content = _digest(content)
-        super()._start(start._replace(content=content))
-
-    def _add(self, call: RecordedCall) -> None:
-        if call.address in self._trace.by_address:
+    def _add(self, call: StoredCall) -> None:
+        if call.address in self._by_address:
             raise ValueError(f"{call.address:.200} stands here twice")
         super()._add(call)
 
-    def _call(self, reference: object) -> RecordedCall:
-        return self._trace.by_address[checked(str, reference)]
+    def _call(self, reference: object) -> StoredCall:
+        return self._by_address[checked(str, reference)]
 
     def _end(self, end: table.EndRecord) -> None:
-        if end.call not in self._trace.by_address:  # it ended before it was asked
-            self._add(RecordedCall(checked(str, end.call)))
+        if end.call not in self._by_address:  # it ended before it was asked
+            super()._call(end.call)
         super()._end(end)
 
-    def _cuts(self, call: RecordedCall, lengths: list[Any]) -> list[object]:
-        return _fitted(lengths, call._whole())
-
     def _tool(self, tool: table.ToolStartRecord) -> None:
-        if f"{tool.scope}/{tool.leaf}" in self._trace.tools:
+        if f"{tool.scope}/{tool.leaf}" in self._tools:
             raise ValueError(f"{tool.scope:.200}/{tool.leaf:.200} stands here twice")
         super()._tool(tool)
 
-    def _result(self, result: table.ToolEndRecord) -> None:
-        if result.status == ANSWERED:
-            result = result._replace(value=self._number(result.value))
-        super()._result(result)
+
+def _with_long(value: Any, below: dict[object, list[str]]) -> Any:
+    """The *value* with its long texts, which stand *below* its line and are taken from there."""
+    if isinstance(value, dict):
+        if BLOB not in value:
+            return {key: _with_long(each, below) for key, each in value.items()}
+        if isinstance(value[BLOB], str):
+            return base64.b64decode(value[BLOB], validate=True)
+        return "".join(below.pop(value[BLOB]))
+    if isinstance(value, list):
+        return [_with_long(each, below) for each in value]
+    if isinstance(value, tuple) and hasattr(value, "_make"):
+        return type(value)._make(_with_long(each, below) for each in value)
+    return value
 
 
 def _with_texts(
@@ -253,7 +273,7 @@ def _fitted(cuts: list[Any], whole: Texts) -> list[object]:
         length = left[key] if last[key] == at else min(length, left[key])
         left[key] -= length
         if length:
-            found.append(length if key == (0, 0) else (sample, kind, length))
+            found.append(length if key == (0, 0) else [sample, kind, length])
     return found if not any(left.values()) else []
 
 

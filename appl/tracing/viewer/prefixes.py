@@ -40,7 +40,7 @@ class PrefixTree:
         self._rows, self._short = rows, short
         self._nodes: list[_PrefixNode] = [_PrefixNode("", -1)]
         self._ends: list[int] = []
-        self._known: dict[str, dict[int, int]] = {}
+        self._known: dict[str, dict[bytes, int]] = {}
 
     def taken(self) -> Callable[[], dict[str, object]]:
         """Note the run's present calls; the function returned makes ``data`` of them later."""
@@ -72,14 +72,16 @@ class PrefixTree:
         known = self._known.setdefault(model, {})
         new: list[Message] = []
         link: Messages | None = messages
-        while link is not None and id(link) not in known:
+        while link is not None and link.digest not in known:
             new.append(link.message)
             link = link.parent
         text = "".join(map(_marked, reversed(new)))
         at = (
-            self._walk(0, f"{model}\n{text}") if link is None else self._walk(known[id(link)], text)
+            self._walk(0, f"{model}\n{text}")
+            if link is None
+            else self._walk(known[link.digest], text)
         )
-        known[id(messages)] = at  # the run keeps the messages, and so their ids, alive
+        known[messages.digest] = at
         return at
 
     def _walk(self, at: int, text: str) -> int:

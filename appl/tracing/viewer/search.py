@@ -20,7 +20,7 @@ class Search:
     def __init__(self, rows: Rows, text: str) -> None:
         self.text = text
         self._rows, self._wanted = rows, text.lower()
-        self._seen: dict[int, bool] = {}
+        self._seen: dict[bytes, bool] = {}
 
     def page(self, start: int, most: int = PAGE) -> dict[str, object]:
         """Rows from *start* on that match, and where (a sum of 1 address or name, 2 prompt or
@@ -61,8 +61,7 @@ class Search:
         return call.messages is not None and any(map(self._message, call.messages.links()))
 
     def _message(self, link: Messages) -> bool:
-        held: object = link.kept or link
-        known = self._seen.get(id(held))
+        known = self._seen.get(link.digest)
         if known is None:
-            known = self._seen[id(held)] = self._in(link.message.shown)
+            known = self._seen[link.digest] = self._in(link.message.shown)
         return known

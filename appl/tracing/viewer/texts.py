@@ -24,7 +24,7 @@ class Texts:
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
-        self._numbers: dict[int, int] = {}
+        self._numbers: dict[Message | bytes, int] = {}
         self._links: list[Messages] = []
 
     def __len__(self) -> int:
@@ -32,11 +32,11 @@ class Texts:
 
     def number(self, link: Messages) -> int:
         """The number of the last message of *link*."""
-        held: object = link.kept or link
-        number = self._numbers.get(id(held))
+        said = link.kept or link.digest
+        number = self._numbers.get(said)
         if number is None:
-            number = self._numbers[id(held)] = len(self._links)
-            self._links.append(link)  # which keeps the message, and so its id, alive
+            number = self._numbers[said] = len(self._links)
+            self._links.append(link)
         return number
 
     def messages(self, numbers: Iterable[int]) -> list[dict[str, object]]:

@@ -17,8 +17,8 @@ from appl.collecting import no_collection
 from appl.errors import TraceError
 from appl.tracing.explaining import costs
 from appl.tracing.explaining.steps import Steps
+from appl.tracing.reading.documents import jsonable
 from appl.tracing.reading.following import Following
-from appl.tracing.reading.trace import jsonable
 from appl.tracing.recording.secret import Masker
 from appl.tracing.viewer.comparison import comparison
 from appl.tracing.viewer.critical import critical
