@@ -15,8 +15,14 @@ from appl.prompt import Message
 from appl.tracing import RecordedCall, Trace
 from appl.tracing.format.allowance import Written
 from appl.tracing.format.totals import Totals
-from appl.tracing.reading.documents import call_facts, of_observation, of_scope, run_facts
-from appl.tracing.reading.trace import Elapsed
+from appl.tracing.reading.documents import (
+    Elapsed,
+    add,
+    call_facts,
+    of_observation,
+    of_scope,
+    run_facts,
+)
 
 _PIECE, _KEPT = 1 << 16, 1 << 24  # characters: of what is written at once, and of texts at hand
 
@@ -94,10 +100,10 @@ def _list(name: str, items: Iterable[Iterable[str]]) -> Iterator[str]:
 
 def _calls(run: Trace, totals: Totals, elapsed: Elapsed, texts: _Texts) -> Iterator[Iterator[str]]:
     for call in run.earlier:
-        totals.add(call, earlier=True)
+        add(totals, call, earlier=True)
         elapsed.add(call)
     for call in run.calls:
-        totals.add(call)
+        add(totals, call)
         elapsed.add(call)
         yield _call(run, call, texts)
 

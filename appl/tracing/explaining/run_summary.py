@@ -11,6 +11,7 @@ from operator import attrgetter
 
 from appl.tracing.explaining import costs
 from appl.tracing.format.totals import Totals
+from appl.tracing.reading.documents import add
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Scope, Trace
 
@@ -131,7 +132,7 @@ class Summary:
             self.tools += 1
             self.tools_failed += call.has_failed
         else:
-            self.totals.add(call, earlier)
+            add(self.totals, call, earlier)
             self.costs.add(call)
             self.undelivered += call.outcome == "answered" and call.delivered is None
         if call.outcome is None and call.incarnation == max(len(trace.incarnations) - 1, 0):

@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 from appl.backend import Response
 from appl.tracing.format.record import checked
 
 _MODELS = 1000
 _TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")
-
-
-class EndedCall(Protocol):
-    """The facts of a call that are summed up."""
-
-    @property
-    def model(self) -> str:
-        """The model that was asked for; empty if that was left to the backend."""
-
-    @property
-    def ended_as(self) -> str | None:
-        """``answered``, ``failed`` or ``cancelled``; ``None`` while it is in flight."""
-
-    @property
-    def attempts(self) -> Sequence[Any]:
-        """Its attempts, each with its ``error``."""
-
-    @property
-    def response(self) -> Response | None:
-        """Its answer."""
-
-    @property
-    def source(self) -> str | None:
-        """The way in which another run answered for it, if one did."""
 
 
 def _no_tokens() -> dict[str, int]:
@@ -69,40 +44,21 @@ class Totals:
         """The number of calls that have not ended."""
         return self.calls - self.answered - self.failed - self.cancelled
 
-    def add(self, call: EndedCall, earlier: bool = False) -> None:
-        """Count *call*. Of an *earlier* record, which a later process began again, only its cost
-        counts.
-        """
-        if earlier:
-            self.in_doubt += call.ended_as is None and bool(call.attempts)
-        else:
-            self.calls += 1
-            self._ends(call, 1)
-        if not earlier and call.source is not None:
-            self._recall(call.response)
-            return
-        self.attempts += len(call.attempts)
-        self.attempts_failed += sum(1 for attempt in call.attempts if attempt.error is not None)
-        if call.response is not None:
-            self.spend(call.response)
-
-    def _ends(self, call: EndedCall, by: int) -> None:
-        if call.ended_as is not None:
-            setattr(self, call.ended_as, getattr(self, call.ended_as) + by)
-
-    def forget(self, call: EndedCall) -> None:
-        """Note that *call* is begun again: its cost stays, and how it ended does not count."""
+    def forget(self, ended_as: str | None, was_sent: bool) -> None:
+        """Note that a call is begun again: its cost stays, and how it ended does not count."""
         self.calls -= 1
-        self._ends(call, -1)
-        self.in_doubt += call.ended_as is None and bool(call.attempts)
+        if ended_as is not None:
+            setattr(self, ended_as, getattr(self, ended_as) - 1)
+        self.in_doubt += ended_as is None and was_sent
 
     def recall(self, response: Response | None) -> None:
         """Note that an earlier run answers a call, or lets it fail."""
         self.answered += response is not None
         self.failed += response is None
-        self._recall(response)
+        self.save(response)
 
-    def _recall(self, response: Response | None) -> None:
+    def save(self, response: Response | None) -> None:
+        """Note that an earlier run gave an answer, and what that saved."""
         self.recalled += 1
         self.saved += (response.cost or 0) if response is not None else 0
 
@@ -145,15 +101,6 @@ class Totals:
         """The totals as JSON-ready data; an unknown cost is null, not 0."""
         data = {name: getattr(self, name) for name in self.__slots__}
         return with_known_cost({**data, "in_flight": self.in_flight})
-
-
-def by_model(calls: Iterable[EndedCall], earlier: Iterable[EndedCall]) -> dict[str, Totals]:
-    """The totals by model, over *calls* and the *earlier* records of calls begun again."""
-    found: dict[str, Totals] = {}
-    for is_earlier, every in ((False, calls), (True, earlier)):
-        for call in every:
-            found.setdefault(call.model, Totals()).add(call, is_earlier)
-    return found
 
 
 def combined(every: Iterable[Totals]) -> Totals:

@@ -1,21 +1,79 @@
-"""A recorded run and its parts as JSON-ready data, and a run as a notebook shows it.
+"""A recorded run as a whole: its sums, JSON-ready data, and the table that a notebook shows.
 
 Invariant: in a notebook, the text of a model is shortened and escaped.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 from appl.prompt import tagged
 from appl.prompt.notebook import Bundle, table
+from appl.tracing.format.totals import Totals
 from appl.tracing.reading.trace import Observation, RecordedCall, Scope, Trace
 
 _MOST = 200
 _WIDTH = 120
 _DECIMAL = 2_000
 """Bits of an integer that is written in decimal digits."""
+
+
+# -- sums
+
+
+def add(totals: Totals, call: RecordedCall, earlier: bool = False) -> None:
+    """Count *call* in *totals*. Of an *earlier* record, which a later process began again, only its
+    cost counts.
+    """
+    if earlier:
+        totals.in_doubt += call.ended_as is None and bool(call.attempts)
+    else:
+        totals.calls += 1
+        if (ended_as := call.ended_as) is not None:
+            setattr(totals, ended_as, getattr(totals, ended_as) + 1)
+        if call.source is not None:
+            totals.save(call.response)
+            return
+    totals.attempts += len(call.attempts)
+    totals.attempts_failed += sum(attempt.error is not None for attempt in call.attempts)
+    if call.response is not None:
+        totals.spend(call.response)
+
+
+def by_model(calls: Iterable[RecordedCall], earlier: Iterable[RecordedCall]) -> dict[str, Totals]:
+    """The totals by model, over *calls* and the *earlier* records of calls begun again."""
+    found: dict[str, Totals] = {}
+    for is_earlier, every in ((False, calls), (True, earlier)):
+        for call in every:
+            add(found.setdefault(call.model, Totals()), call, is_earlier)
+    return found
+
+
+class Elapsed:
+    """The time from the first start to the last end of calls, of each process by itself."""
+
+    def __init__(self) -> None:
+        self._first: dict[int, int] = {}
+        self._last: dict[int, int] = {}
+
+    def add(self, call: RecordedCall) -> None:
+        """Take in the times of one more call."""
+        number = call.incarnation
+        if call.started is not None:
+            self._first[number] = min(self._first.get(number, call.started), call.started)
+        if call.ended is not None:
+            self._last[number] = max(self._last.get(number, call.ended), call.ended)
+
+    @property
+    def seconds(self) -> float:
+        """The sum over the processes."""
+        both = self._first.keys() & self._last.keys()
+        return sum(self._last[number] - self._first[number] for number in both) / 1e6
+
+
+# -- JSON-ready data
 
 
 def of_trace(trace: Trace) -> dict[str, Any]:

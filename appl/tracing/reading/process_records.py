@@ -25,7 +25,6 @@ from appl.prompt import (
 from appl.tracing.format import codec, record, table
 from appl.tracing.format.chunks import Texts, check, texts_of
 from appl.tracing.format.record import checked, optional, word
-from appl.tracing.reading.spans import cut
 from appl.tracing.reading.stored_records import Places, StoredRecords
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall
@@ -229,7 +228,7 @@ class ProcessRecords:
         if total == length:
             return NOWHERE, spans
         if rope is not None and rope.base is None and total == rope.size + length:
-            return cut(spans, rope.size)
+            return _cut(spans, rope.size)
         return NOWHERE, NOWHERE
 
     def _origin(self, reference: object) -> Origin:
@@ -304,6 +303,17 @@ class ProcessRecords:
         if type(cuts) is list and not call.lost:
             check(cuts, begun or (texts_of(response, call.sample) if response else {}))
         return cuts
+
+
+def _cut(spans: Spans, at: int) -> tuple[Spans, Spans]:
+    """*spans* in two, of the first *at* characters and of the rest."""
+    before, after = list[object](), list[object]()
+    for length, origin in zip(spans[::2], spans[1::2], strict=True):
+        left = min(length, at)
+        at -= left
+        before += (left, origin) if left else ()
+        after += (length - left, origin) if length > left else ()
+    return tuple(before), tuple(after)
 
 
 class StoredCall(RecordedCall):

@@ -48,14 +48,3 @@ def spans_in(spans: Spans) -> list[Span]:
             found.append(Span(start, end, file, line))
         start = end
     return found
-
-
-def cut(spans: Spans, at: int) -> tuple[Spans, Spans]:
-    """*spans* in two, of the first *at* characters and of the rest."""
-    before, after = list[object](), list[object]()
-    for length, origin in zip(spans[::2], spans[1::2], strict=True):
-        left = min(length, at)
-        at -= left
-        before += (left, origin) if left else ()
-        after += (length - left, origin) if length > left else ()
-    return tuple(before), tuple(after)

@@ -162,18 +162,6 @@ class BlockSource:
         return f"record {place & ((1 << WITHIN) - 1)} of block {(place >> WITHIN) + 1}"
 
 
-class ListSource(list[Any]):
-    """Records that are held in memory; their places are their indexes."""
-
-    def fields(self, place: int, allowance: DecodingAllowance) -> Any:
-        """The record at *place*."""
-        return self[place]
-
-    def name(self, place: int) -> str:
-        """The record at *place* for an error."""
-        return f"record {place}"
-
-
 class StoredRecords:
     """The records of *source*, and the values that were made of them last.
 

@@ -25,13 +25,13 @@ from appl.tracing.format.chunks import Texts, rebuilt, texts_of
 from appl.tracing.format.failures import FailureCounts, Failures
 from appl.tracing.format.store import State, TraceScan, is_tape, regular_file
 from appl.tracing.format.table import REDACTED
-from appl.tracing.format.totals import Totals, by_model, combined
-from appl.tracing.reading.spans import Span, spans_of
+from appl.tracing.format.totals import Totals, combined
 from appl.tracing.reading.tooluse import RecordedStep, ToolUse
 
 if TYPE_CHECKING:
     from appl.prompt.notebook import Bundle
     from appl.tracing.format.keys import RunKey
+    from appl.tracing.reading.spans import Span
 
 Home = Path | Callable[[], Path] | None
 """The folder with the keys of private traces, or a function that tells it if it is needed."""
@@ -97,6 +97,8 @@ class RecordedCall(RecordedStep):
 
     def spans(self) -> list[list[Span]]:
         """For each message of the prompt where its text comes from; empty lists where unknown."""
+        from appl.tracing.reading.spans import spans_of  # a replay shows no prompt
+
         return spans_of(self.messages)
 
     def chunks(self) -> Iterator[Chunk]:
@@ -151,28 +153,6 @@ class Incarnation:
     reason: str
     wall: int
     monotonic: int
-
-
-class Elapsed:
-    """The time from the first start to the last end of calls, of each process by itself."""
-
-    def __init__(self) -> None:
-        self._first: dict[int, int] = {}
-        self._last: dict[int, int] = {}
-
-    def add(self, call: RecordedCall) -> None:
-        """Take in the times of one more call."""
-        number = call.incarnation
-        if call.started is not None:
-            self._first[number] = min(self._first.get(number, call.started), call.started)
-        if call.ended is not None:
-            self._last[number] = max(self._last.get(number, call.ended), call.ended)
-
-    @property
-    def seconds(self) -> float:
-        """The sum over the processes."""
-        both = self._first.keys() & self._last.keys()
-        return sum(self._last[number] - self._first[number] for number in both) / 1e6
 
 
 @dataclass(slots=True)
@@ -289,7 +269,9 @@ class Trace:
 
     def totals_by_model(self) -> dict[str, Totals]:
         """The sums over the calls, by the model that they asked for."""
-        return by_model(self.calls, self.earlier)
+        from appl.tracing.reading import documents  # a replay needs no sums
+
+        return documents.by_model(self.calls, self.earlier)
 
     def began(self) -> datetime | None:
         """When the run began, in UTC."""
@@ -302,6 +284,8 @@ class Trace:
 
     def seconds(self) -> float:
         """From the first start to the last end, as far as recorded; of each process by itself."""
+        from appl.tracing.reading.documents import Elapsed
+
         elapsed = Elapsed()
         for call in self.every_call():
             elapsed.add(call)

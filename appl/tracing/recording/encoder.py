@@ -708,7 +708,8 @@ class EventEncoder:
     def _begun(self, item: Begun) -> None:
         self.failures.known.begun_again(item.call.address)
         if item.call.started is not None:
-            self.totals.models[item.call.model].forget(item.call)
+            call = item.call
+        self.totals.models[call.model].forget(call.ended_as, bool(call.attempts))
 
     def _closing(self, item: Closing) -> None:
         at, totals = self._at(item.at), self.totals.whole.as_data()

@@ -22,7 +22,7 @@ from appl.tracing.format.record import ANSWERED, checked, optional, response_fro
 from appl.tracing.format.store import regular_file
 from appl.tracing.reading.process_records import StoredCall
 from appl.tracing.reading.reader import HANDLERS, Reader
-from appl.tracing.reading.stored_records import BAD, ListSource
+from appl.tracing.reading.stored_records import BAD
 from appl.tracing.reading.trace import Scope, Trace
 from appl.tracing.tape.lines import (
     BLOB,
@@ -66,13 +66,25 @@ def _said(error: BaseException) -> str:
     return f"{error}" if type(error) is ValueError else f"{type(error).__name__}: {error}"
 
 
+class _HeldRecords(list[Any]):
+    """Records that are held in memory; their places are their indexes."""
+
+    def fields(self, place: int, allowance: DecodingAllowance) -> Any:
+        """The record at *place*."""
+        return self[place]
+
+    def name(self, place: int) -> str:
+        """The record at *place* for an error."""
+        return f"record {place}"
+
+
 class _TapeReader(Reader):
     """Reads the records of a tape: names stand for numbers, calls go by their addresses, and
     digests are computed where they are not given. ``at`` is the line that is read.
     """
 
     def __init__(self, trace: Trace, allowance: DecodingAllowance) -> None:
-        self._records = ListSource()
+        self._records = _HeldRecords()
         super().__init__(trace, self._records, allowance)
         self.stored.edited = True
         self._names: dict[str, int] = {}
