@@ -1,8 +1,9 @@
 """A trace of a million events, and what each command of ``appl trace`` takes to read it.
 
 Run: python benchmarks/large.py [--events 1000000] [--keep FILE] [--only WORD …] [--write]
-Bar: 10 s for ``show``. ``ls`` reads two blocks of a finished run. All others hold the calls of a run,
-about 1.3 KB each, and not their texts; ``critical`` also the times of all calls, ``diff`` what differs.
+Bar: 10 s for ``show``. ``ls`` reads two blocks of a finished run. All others hold the calls of a
+run, about 1.3 KB each, and not their texts; ``critical`` also the times of all calls, ``diff`` what
+differs.
 ``--write`` keeps the table in ``benchmarks/results/large.txt``.
 """
 
