@@ -96,6 +96,16 @@ def test_a_beginning_that_comes_again_after_minutes_is_kept_for_an_hour() -> Non
     assert reuse.needs_an_hour
 
 
+def test_a_slow_chat_is_kept_for_an_hour_as_a_whole() -> None:
+    reuse = Reuse((border(0, 5000),), True, gap=900.0, begun=1)
+    first = request(LONG, reuse=Reuse((), True))
+    claude_body(first)
+    assert first.messages is not None
+    grown = Messages(Messages(first.messages, Message("assistant", "b")), Message("user", "c"))
+    found = str(claude_body(Request("/a.0/gen.1", 1, "", grown, Sampling(), reuse=reuse)))
+    assert found.count("cache_control") == found.count("'ttl': '1h'") == 2
+
+
 def test_no_more_is_marked_than_a_provider_takes() -> None:
     borders = tuple(border(0, 5000 + at) for at in range(10))
     for reuse in (Reuse(borders, True), Reuse(borders, False), Reuse(borders, None, None, 0)):

@@ -36,13 +36,15 @@ class Placement:
 
     With ``automatic`` the end of the prompt is kept, too. ``mode`` is that of
     ``prompt_cache_options`` for OpenAI, ``None`` where nothing is to be said. ``begun`` is true
-    if the end of the earlier request of the conversation is to be marked.
+    if the end of the earlier request of the conversation is to be marked. With ``hour`` all of it
+    is kept for an hour.
     """
 
     borders: tuple[Border, ...] = ()
     automatic: bool = False
     mode: str | None = None
     begun: bool = False
+    hour: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,8 @@ class CachePlan:
 
     ``key`` is that of requests with the same beginning. ``cuts`` are the places, in characters, at
     which the text of a message is cut into parts, by the message's number. A part that ends at one
-    of the ``marks`` is marked. ``automatic`` and ``mode`` are those of :class:`Placement`.
+    of the ``marks`` is marked. ``automatic`` and ``mode`` are those of :class:`Placement`, and
+    ``ttl`` is that of the automatic mark.
     """
 
     key: str
@@ -78,6 +81,7 @@ class CachePlan:
     marks: tuple[Mark, ...] = ()
     automatic: bool = False
     mode: str | None = None
+    ttl: str = ""
 
     def marks_of(self, message: int) -> dict[int | None, Mark]:
         """The marks in message number *message*, by their offsets."""
@@ -106,9 +110,11 @@ def plan_for(request: Request, rule: CacheRule | None) -> CachePlan:
     if placed.automatic:
         messages.cache[_KEPT] = True
     if placed.begun:
-        marks.append(Mark(reuse.begun - 1, None, _ttl(reuse.gap)))
+        marks.append(Mark(reuse.begun - 1, None, ""))
+    hour = "1h" if placed.hour else ""
+    marks = [Mark(mark.message, mark.offset, hour or mark.ttl) for mark in marks]
     ordered = sorted(set(marks), key=lambda mark: (mark.message, mark.offset is None, mark.offset))
-    return CachePlan(key, cuts, tuple(ordered), placed.automatic, placed.mode)
+    return CachePlan(key, cuts, tuple(ordered), placed.automatic, placed.mode, hour)
 
 
 _CUTS, _KEPT = "prompt_cache.cuts", "prompt_cache.kept"
