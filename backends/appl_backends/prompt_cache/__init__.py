@@ -35,8 +35,8 @@ class Placement:
     """The decision of a rule: the ``borders`` to mark, and how the rest of the prompt is kept.
 
     With ``automatic`` the end of the prompt is kept, too. ``mode`` is that of
-    ``prompt_cache_options`` for OpenAI, ``None`` where nothing is to be said. ``begun`` is true if the end of the earlier
-    request of the conversation is to be marked.
+    ``prompt_cache_options`` for OpenAI, ``None`` where nothing is to be said. ``begun`` is true
+    if the end of the earlier request of the conversation is to be marked.
     """
 
     borders: tuple[Border, ...] = ()
