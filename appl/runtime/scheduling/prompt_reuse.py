@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from appl.backend import Border, Request, Reuse
@@ -36,6 +37,8 @@ _BYTES = 4
 """The bytes of a token, about."""
 _SAVED = 1000
 """The least tokens that must be saved for others to wait until the first call's answer begins."""
+_LOOKED_AT = 256
+"""The most calls that wait for parts of their prompts which are looked at."""
 _LOOKS = 20
 """The most times that calls wait for others which come one after the other."""
 _SENT = "reuse.sent"
@@ -324,10 +327,11 @@ class ReuseOrder:
 
     def _goes_on(self, call: Call) -> bool | None:
         """Whether a later call will begin with the whole prompt of *call*."""
+        if any(_continues(each, call) for each in islice(self._queue.incomplete, _LOOKED_AT)):
+            return True
         frame = call.frame()
-        if frame is None:  # the prompt has gone with it, but for calls that wait for their parts
-            address = call.address.rpartition("/")[0]
-            return True if self._queue.coming[address] else None if call.away else False
+        if frame is None:  # the prompt has gone with it
+            return None if call.away else False
         root = frame.root_of_prompt()
         made, line = self._made(call, frame, root)
         if self._queue.coming[root.address]:
@@ -354,6 +358,16 @@ class ReuseOrder:
         made = max(self._memory.made.get(root.address, 0) + 1, is_own * (call.identity.ordinal + 1))
         _put(self._memory.made, root.address, made)
         return made, call.line if is_own and body is not None and call.file == body.file else None
+
+
+def _continues(other: Call, call: Call) -> bool:
+    """True if the prompt of *other* goes on from that of *call*."""
+    node, end = other.node, call.node
+    if end is None:
+        return False
+    while node is not None and node.length > end.length:
+        node = node.parent
+    return node is end
 
 
 def _is_short(messages: Messages, size: int) -> bool:
