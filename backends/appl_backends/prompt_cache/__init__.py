@@ -52,7 +52,8 @@ class CacheRule:
     Beginnings of fewer than ``least`` tokens are not kept, others for ``ttl`` seconds. ``place``
     decides by the use of a prompt, and by whether the end of the earlier request of its
     conversation was kept. ``leads`` is true if an entry can be read only when the answer
-    of the request that wrote it has begun. Prices are relative to that of a token of the prompt.
+    of the request that wrote it has begun. A request takes so many ``marks``; without any, there is
+    no use in cutting its prompt.
     """
 
     name: str
@@ -60,8 +61,7 @@ class CacheRule:
     ttl: float
     place: Callable[[Reuse, bool], Placement]
     leads: bool = True
-    written: float = 1.25
-    read: float = 0.1
+    marks: int = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def plan_for(request: Request, rule: CacheRule | None) -> CachePlan:
     cuts: dict[int, tuple[int, ...]] = {}
     for number, link in enumerate(links):
         found = link.cache.get(_CUTS)
-        if found is None:
+        if found is None and rule.marks:
             found = _cuts_of(link, sorted(at for message, at in known if message == number))
             link.cache[_CUTS] = found
         if found:

@@ -46,7 +46,7 @@ def place(reuse: Reuse, kept: bool) -> Placement:
 BREAKPOINTS = CacheRule("openai", 1024, 1800.0, place)
 """GPT-5.6 and later."""
 
-PREFIXES = CacheRule("openai-prefixes", 1024, 300.0, lambda *_: Placement(), written=1.0)
+PREFIXES = CacheRule("openai-prefixes", 1024, 300.0, lambda *_: Placement(), marks=0)
 """Earlier models: the key is all that can be said."""
 
 _VERSION = re.compile(r"^(?:ft:)?gpt-(\d+)(?:\.(\d+))?(?![\d.])")
