@@ -35,6 +35,8 @@ _MOST = 65_536
 """The most beginnings and conversations that are remembered; the least recently used go first."""
 _BYTES = 4
 """The bytes of a token, about."""
+_SHORT = 1024
+"""The characters below which a text is surely too short to be kept."""
 _SAVED = 1000
 """The least tokens that must be saved for others to wait until the first call's answer begins."""
 _LOOKED_AT = 256
@@ -169,7 +171,11 @@ class ReuseOrder:
 
     def add(self, call: Call) -> None:
         """Note that *call* is ready."""
-        prompt = self._prompt(call)
+        request = call.request
+        messages = request.messages if request is not None else None
+        # Most prompts are one short message: the plain order is the fastest way for them.
+        is_short = messages is None or (messages.parent is None and messages.size < _SHORT)
+        prompt = None if is_short and not call.sampling.tools else self._prompt(call)
         if prompt is None:
             self._plain.add(call)
             return
@@ -201,6 +207,8 @@ class ReuseOrder:
 
     def take(self) -> Call | None:
         """The next call to send; ``None`` when all that wait do so for a beginning."""
+        if not self._prompts:
+            return self._plain.take()
         while True:
             call = self._released.popleft() if self._released else self._plain.take()
             prompt = self._prompts.get(call) if call is not None and self._prompts else None

@@ -161,6 +161,8 @@ def key_of(messages: Messages | None) -> str:
         return "appl"
     while first.parent is not None:
         first = first.parent
+    if first.size < _KEYED:
+        return f"appl-{first.digest.hex()[:16]}"
     found = first.cache.get(_KEY)
     if found is None:
         end = _first_border(first)
