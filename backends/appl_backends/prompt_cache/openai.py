@@ -50,7 +50,7 @@ BREAKPOINTS = CacheRule("openai", 1024, 1800.0, place)
 PREFIXES = CacheRule("openai-prefixes", 1024, 300.0, lambda *_: Placement(), marks=0)
 """Earlier models: the key is all that can be said."""
 
-_VERSION = re.compile(r"^(?:ft:)?gpt-(\d+)(?:\.(\d+))?(?![\d.])")
+_VERSION = re.compile(r"^(?:ft:)?gpt-(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])")
 
 
 @lru_cache(maxsize=256)
