@@ -33,6 +33,7 @@ from appl.tracing.format.allowance import Written
 from appl.tracing.reading.documents import jsonable
 
 if TYPE_CHECKING:
+    from appl.backend import Response
     from appl.tracing.reading.spans import Span
 
 _WIDTH, _ORIGIN = 60, 40
@@ -40,6 +41,7 @@ _MOST, _HINTED, _FAILURES, _WARNINGS = 200, 10_000, 10, 100
 _TOKENS = (
     ("prompt_tokens", "prompt tokens"),
     ("cached_tokens", "of them cached"),
+    ("written_tokens", "written to the cache"),
     ("completion_tokens", "generated"),
 )
 
@@ -356,6 +358,22 @@ def _answers(call: RecordedCall) -> Iterator[str]:
         f"\n  tokens   {known(used.prompt_tokens)} prompt, {known(used.cached_tokens)} of them "
         f"cached, {known(used.completion_tokens)} generated"
     )
+    if more := _classes(response):
+        yield f"  billed   {', '.join(more)}"
+
+
+def _classes(response: Response) -> list[str]:
+    """What is known of further classes of tokens, in words."""
+    used = response.usage
+    words = [
+        (used.written_tokens, "written to the cache"),
+        (used.written_1h_tokens, "written to it for an hour"),
+        (used.reasoning_tokens, "of reasoning"),
+    ]
+    found = [f"{count} {word}" for count, word in words if count]
+    found += [f"tier {term_safe(used.tier)}"] if used.tier else []
+    miss = response.cache_miss
+    return found if miss is None else [*found, f"cache not read: {term_safe(miss)}"]
 
 
 def _attempt(failed: Attempt) -> str:

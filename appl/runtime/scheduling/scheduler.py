@@ -51,7 +51,7 @@ class Scheduler:
         self.workers = 0
         self._starting = False
         self.coming = Counter[str]()
-        self._incomplete = IncompleteCalls(self.coming)
+        self.incomplete = IncompleteCalls(self.coming)
         self._tasks: dict[asyncio.Task[None], Call | None] = {}
 
     @cached_property
@@ -77,7 +77,7 @@ class Scheduler:
 
     def admit(self, call: Call) -> None:
         """Take a call from its program: it is ready, or waits for a part of its prompt."""
-        when_prepared(call, self.ready, self._incomplete)
+        when_prepared(call, self.ready, self.incomplete)
 
     def ready(self, call: Call) -> None:
         """Put *call*, which has its request, into the queue."""
@@ -160,7 +160,7 @@ class Scheduler:
     def unanswered(self) -> Iterator[Call]:
         """Every call without an answer: with a worker, ready, or waiting."""
         ready = (call for call, _ in self._waiting())
-        for call in chain(self._tasks.values(), ready, self._incomplete):
+        for call in chain(self._tasks.values(), ready, self.incomplete):
             if call is not None and call.outcome is None:
                 yield call
 
@@ -186,8 +186,8 @@ class Scheduler:
             if number > 1:
                 behind = behind or self._why(2)
             yield CallStatus(call, "queue", behind or self._why(1), self.dispatcher.name, number)
-        if self._incomplete:
-            yield from incomplete(self._incomplete)
+        if self.incomplete:
+            yield from incomplete(self.incomplete)
 
     def _why(self, number: int) -> Why:
         """The reason for which number *number* of the queue is not sent."""

@@ -21,12 +21,13 @@ from appl.errors import AuthenticationFailed, ModelNotFound
 from appl.prompt.secret import conceal
 from appl_backends.http.events import EventParser, begins_events, opened, whole
 from appl_backends.openai.answer import ChatReader, json_in
-from appl_backends.openai.body import OPTIONS, body_of, is_begun
+from appl_backends.openai.body import OPTIONS, body_of, cache_rule, is_begun
 from appl_backends.openai.connection import Endpoint, ServerConnection
 from appl_backends.openai.prices import Prices
 from appl_backends.openai.servers import LOCAL_OPTIONS, Kind, server_for, tell_of_seed
 from appl_backends.openai.settings import ServerSettings
-from appl_backends.openai.streamed import Assembly
+from appl_backends.openai.streamed import Assembly, beginning
+from appl_backends.prompt_cache import CacheRule
 
 
 class OpenAI:
@@ -91,6 +92,7 @@ class OpenAI:
         self._has_prices = bool(prices or self._settings.seller)
         self._connection = ServerConnection(self._settings)
         self._only: str | None = None
+        self._memory: object = None
         self._keyed: dict[str, OpenAI] = {}
         options = OPTIONS - (LOCAL_OPTIONS - self._server.fields)
         self._profile = Profile(
@@ -111,6 +113,21 @@ class OpenAI:
         with contextlib.suppress(AuthenticationFailed):
             await self._chat(self._profile.default_model or "")
 
+    def order(self, queue: Any) -> Any:
+        """The order of a run's calls, where the server charges for what its cache keeps."""
+        if cache_rule(self._server, "") is None:
+            return None
+        # Imported here: a replay sends no calls.
+        from appl.runtime.scheduling.prompt_reuse import CacheMemory, ReuseOrder
+
+        if self._memory is None:
+            self._memory = CacheMemory()
+        assert isinstance(self._memory, CacheMemory)
+        return ReuseOrder(queue, self._memory, self._rule_of)
+
+    def _rule_of(self, request: Request) -> CacheRule | None:
+        return cache_rule(self._server, request.model or self._profile.default_model or "")
+
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer *request*; with *emit*, also pass on text as it comes."""
         if request.key is not None and request.key != self._settings.api_key:
@@ -119,6 +136,8 @@ class OpenAI:
             check_media(self._profile, request.messages)
             self._server.check_media(request.messages)
         model = request.model or await self._default_model()
+        if request.reuse is not None and request.reuse.begins is not None:
+            emit = beginning(request.reuse.begins, emit)
         streamed = emit is not None and "stream" in self._server.features
         streamed = streamed and request.sampling.prompt_logprobs is None  # these come with a whole
         known = self._connection.chats.get(model)

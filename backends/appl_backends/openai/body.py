@@ -8,7 +8,7 @@ are put in as they are.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -18,6 +18,8 @@ from appl.prompt import Messages
 from appl_backends.openai.dialects import Dialect, dialect_of
 from appl_backends.openai.servers import PREFIXED, ServerKind
 from appl_backends.openai.strict_schema import strict_schema
+from appl_backends.prompt_cache import CachePlan, CacheRule, Mark, key_of, parts_of, plan_for
+from appl_backends.prompt_cache.openai import rule_of
 
 OPTIONS = frozenset(
     {
@@ -63,9 +65,15 @@ def body_of(
     """
     sampling, prompt = request.sampling, request.messages
     dialect = dialect_of(server.kind, model)
-    messages = _messages(prompt, who, dialect)
     fields, before, after = _fields(sampling, model, server)
     more = dict[str, str]()
+    plan = None
+    if request.reuse is not None and server.takes_cache_key:
+        plan = plan_for(request, cache_rule(server, model))
+    if plan is not None and (plan.cuts or plan.marks):
+        messages = _planned(prompt, who, dialect, plan)
+    else:
+        messages = _messages(prompt, who, dialect)
     if prompt is not None and prompt.outline.role == "assistant" and is_begun(prompt):
         messages, more = _going_on(messages, prompt, sampling, server, who, dialect)
     if sampling.schema is not None and asks_for_any_object(sampling, b"".join(messages).decode()):
@@ -80,7 +88,9 @@ def body_of(
         if server.tells_usage_when_asked:
             more["stream_options"] = '{"include_usage":true}'
     if server.takes_cache_key:
-        more["prompt_cache_key"] = _json(cache_key(prompt))
+        more["prompt_cache_key"] = f'"{key_of(prompt)}"'
+        if plan is not None and plan.mode is not None:
+            more["prompt_cache_options"] = f'{{"mode":"{plan.mode}"}}'
     for name, value in sampling.extra:
         more |= _table(value) if name == "extra_body" else {name: _json(value)}
     if more:
@@ -100,12 +110,54 @@ def asks_for_any_object(sampling: Sampling, prompt: str) -> bool:
     return sampling.schema == '{"type":"object"}' and "json" in prompt.lower()
 
 
-def cache_key(messages: Messages | None) -> str:
-    """A name that all conversations with the same first message share."""
-    first = messages
-    while first is not None and first.parent is not None:
-        first = first.parent
-    return f"appl-{first.digest.hex()[:16]}" if first is not None else "appl"
+def cache_rule(server: ServerKind, model: str) -> CacheRule | None:
+    """The rule of the cache that *server* has for *model*; ``None`` where none is known."""
+    return rule_of(model) if server.kind == "openai" else None
+
+
+def _planned(messages: Messages | None, who: str, dialect: Dialect, plan: CachePlan) -> list[bytes]:
+    """The JSON list of *messages* in pieces, cut and marked as *plan* says."""
+    if messages is None:
+        raise Unsupported("a chat needs a message: the prompt is empty")
+    found = list[bytes]()
+    for number, link in enumerate(messages.links()):
+        cuts, marks = plan.cuts.get(number, ()), plan.marks_of(number)
+        if cuts or marks:
+            found.append(_marked(link, who, dialect, cuts, marks))
+            continue
+        key: object = (_KEY, dialect.name, who if link.provided else "", "alone")
+        piece = link.cache.get(key)
+        if not isinstance(piece, bytes):
+            piece = link.cache[key] = _message(link, who, dialect)
+        found.append(piece)
+    return [*found, b"]"]
+
+
+def _marked(
+    link: Messages,
+    who: str,
+    dialect: Dialect,
+    cuts: Sequence[int],
+    marks: Mapping[int | None, Mark],
+) -> bytes:
+    """The JSON of a message, as of ``_message``, with its text in parts."""
+    written = dialect.written(link.message.as_dict(who), link)
+    last = written[-1]
+    content = last.get("content")
+    if isinstance(content, str) and content:
+        parts = parts_of(content, cuts)
+        ends: list[int | None] = [*cuts, None]
+        last["content"] = [
+            {"type": "text", "text": part, **(_BREAKPOINT if end in marks else {})}
+            for part, end in zip(parts, ends, strict=True)
+        ]
+    elif isinstance(content, list) and content and None in marks:
+        last["content"] = [*content[:-1], {**content[-1], **_BREAKPOINT}]
+    before = "[" if link.parent is None else ","
+    return utf8("".join([f"{before}{_json(each)}" for each in written]))
+
+
+_BREAKPOINT = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 
 
 def _messages(messages: Messages | None, who: str, dialect: Dialect) -> list[bytes]:
