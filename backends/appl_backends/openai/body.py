@@ -63,11 +63,11 @@ def body_of(
     """
     sampling, prompt = request.sampling, request.messages
     dialect = dialect_of(server.kind, model)
-    messages = _messages(prompt, who, dialect)
+    messages = encoded_messages(prompt, who, dialect)
     fields, before, after = _fields(sampling, model, server)
     more = dict[str, str]()
     if prompt is not None and prompt.outline.role == "assistant" and is_begun(prompt):
-        messages, more = _going_on(messages, prompt, sampling, server, who, dialect)
+        messages, more = going_on(messages, prompt, sampling, server, who, dialect)
     if sampling.schema is not None and asks_for_any_object(sampling, b"".join(messages).decode()):
         more["response_format"] = '{"type":"json_object"}'
     if request.n > 1:
@@ -82,7 +82,7 @@ def body_of(
     if server.takes_cache_key:
         more["prompt_cache_key"] = _json(cache_key(prompt))
     for name, value in sampling.extra:
-        more |= _table(value) if name == "extra_body" else {name: _json(value)}
+        more |= extra_fields(value) if name == "extra_body" else {name: _json(value)}
     if more:
         before, after = _written(fields | more)
     return [before, *messages, after] if after else [before]
@@ -108,7 +108,7 @@ def cache_key(messages: Messages | None) -> str:
     return f"appl-{first.digest.hex()[:16]}" if first is not None else "appl"
 
 
-def _messages(messages: Messages | None, who: str, dialect: Dialect) -> list[bytes]:
+def encoded_messages(messages: Messages | None, who: str, dialect: Dialect) -> list[bytes]:
     """The JSON list of *messages* in pieces, which are kept: the next request begins with them."""
     if messages is None:
         raise Unsupported("a chat needs a message: the prompt is empty")
@@ -147,7 +147,7 @@ def _message(link: Messages, who: str, dialect: Dialect) -> bytes:
     message, before = link.kept or link.message, "[" if link.parent is None else ","
     if not message.bare or dialect.watches_texts:
         found = dialect.written(message.as_dict(who), link)
-        return utf8("".join([f"{before}{_json(each)}" for each in found]))
+        return utf8(before + ",".join(map(_json, found))) if found else b""
     # Most messages are no more than a role and a text, and there may be thousands of them.
     content = encode_basestring(message.content)
     return utf8(f'{before}{{"role":"{message.role}","content":{content}}}')
@@ -240,7 +240,7 @@ GO_ON = (
 _GO_ON = f',{{"role":"user","content":{json.dumps(GO_ON)}}}]'.encode()
 
 
-def _going_on(
+def going_on(
     messages: list[bytes],
     prompt: Messages,
     sampling: Sampling,
@@ -253,7 +253,9 @@ def _going_on(
         check_begun(sampling, who)
         return [*messages[:-1], _GO_ON], {}
     if server.kind in PREFIXED:
-        before = _messages(prompt.parent, who, dialect)[:-1] if prompt.parent is not None else []
+        before = (
+            encoded_messages(prompt.parent, who, dialect)[:-1] if prompt.parent is not None else []
+        )
         (last,) = dialect.written(prompt.message.as_dict(who), prompt)
         text = _json({**last, "prefix": True})
         messages = [*before, utf8(f"{',' if before else '['}{text}]")]
@@ -271,7 +273,8 @@ def check_begun(sampling: Sampling, who: str) -> None:
             )
 
 
-def _table(value: object) -> dict[str, str]:
+def extra_fields(value: object) -> dict[str, str]:
+    """The fields of the option ``extra_body``, as JSON."""
     if not isinstance(value, dict):
         raise Unsupported(f"extra_body takes a table of fields, got {value!r:.80}")
     return {str(name): _json(given) for name, given in value.items()}
