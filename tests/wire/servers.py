@@ -12,7 +12,7 @@ from typing import Any
 from appl import testing
 from appl_backends.openai.servers import server_for
 from tests.wire import anthropic_subset, openai_subset
-from tests.wire.sdk_types import anthropic_problems, openai_problems
+from tests.wire.sdk_types import anthropic_problems, openai_problems, responses_problems
 
 PUBLISHED: Mapping[str, Callable[[Any], list[str]]] = {
     "openai": openai_subset.problems,
@@ -69,6 +69,9 @@ def problems(
         data = json.loads(body)
         data = {**data, "messages": _without(data.get("messages"), frozenset(own))}
         return openai_problems(_without_echo(data, kind), tuple(fields)) + _strict(data, kind)
+    if path.endswith("/responses"):
+        data = json.loads(body)
+        return responses_problems(data) + _strict_response(data)
     if path.endswith("/messages"):
         data = json.loads(body)
         return anthropic_problems(data, headers) + _structured(data)
@@ -82,6 +85,14 @@ def _strict(data: Any, kind: str) -> list[str]:
     strict = [each.get("schema", each.get("parameters")) for each in found if each.get("strict")]
     check = PUBLISHED.get(kind)
     return [problem for schema in strict if check for problem in check(schema)]
+
+
+def _strict_response(data: Any) -> list[str]:
+    """What is wrong with the strict schemas of a response."""
+    found = [data.get("text", {}).get("format", {})]
+    found += data.get("tools", [])
+    strict = [each.get("schema", each.get("parameters")) for each in found if each.get("strict")]
+    return [problem for schema in strict for problem in openai_subset.problems(schema)]
 
 
 def _structured(data: Any) -> list[str]:

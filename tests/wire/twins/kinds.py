@@ -6,14 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import openai.types.chat.completion_create_params  # noqa: F401 - two threads may not import it at once
+import openai.types.chat.completion_create_params
+import openai.types.responses.response_create_params  # noqa: F401 - two threads may not import these at once
 
 from appl.backend import Backend
 from appl_backends.litellm import LiteLLM
 from appl_backends.openai import OpenAI
 from tests.wire.servers import FaultServer
 
-from . import claude, deepseek, google, hosted, local, mistral
+from . import claude, deepseek, google, hosted, local, mistral, responses
 from .chat import Twin
 
 ALL = frozenset({"forced", "max_tokens", "seed", "stop", "temperature"})
@@ -88,6 +89,18 @@ KINDS: dict[str, Kind] = {
         Kind(hosted.OpenAI, chat("openai"), ALL, "openai"),
         Kind(hosted.OpenAIReasoning, chat("openai"), ALL - {"stop", "temperature"}, "openai"),
         Kind(hosted.Azure, azure, ALL, "azure"),
+        Kind(
+            responses.Responses,
+            chat("openai", interface="responses"),
+            frozenset({"forced", "max_tokens"}),
+            "openai",
+        ),
+        Kind(
+            responses.ResponsesPlain,
+            chat("openai", interface="responses"),
+            frozenset({"forced", "max_tokens", "temperature"}),
+            "openai",
+        ),
         Kind(google.GeminiOpenAI, chat("gemini"), CALM, "gemini"),
         Kind(deepseek.DeepSeek, chat("deepseek"), ALL - {"forced"}, "deepseek"),
         Kind(deepseek.DeepSeekBeta, chat("deepseek"), ALL, "deepseek"),
