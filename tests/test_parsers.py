@@ -197,6 +197,7 @@ LISTED = {
     },
     "backends/appl_backends/openai/__init__.py": {"_base_of url": CHECKED},
     "backends/appl_backends/openai/calls.py": {"_index int": FEW},
+    "backends/appl_backends/openai/responses/body.py": {"body_of decode": OWN},
     "backends/appl_backends/openai/root_definitions.py": {"_RootDefinitions._body int": OWN},
     "backends/appl_backends/openai/strict_schema.py": {
         "strict_schema json": OWN, "_SchemaWriter._check int": NUMBER,
