@@ -117,6 +117,49 @@ def canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Border:
+    """A place in a prompt up to which other prompts are the same.
+
+    It stands behind ``offset`` characters of the text of message number ``message``, from 0; the
+    ``digest`` covers everything before it. ``sent`` prompts with this beginning were sent before,
+    and ``to_come`` more are known to come. ``gap`` is the expected time until the next of them, in
+    seconds, ``None`` if nobody knows.
+    """
+
+    message: int
+    offset: int
+    digest: bytes
+    sent: int = 0
+    to_come: int = 0
+    gap: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """How a prompt is used by other requests, as far as the program is known when it is sent.
+
+    ``borders`` are the places at which other prompts leave it, the first one first. ``goes_on``
+    says whether a later request begins with this whole prompt; ``None`` if nobody knows. ``gap`` is
+    the expected time until that request, in seconds. ``begun`` is the number of messages with
+    which an earlier request of the same conversation ended, 0 if there was none.
+    """
+
+    borders: tuple[Border, ...] = ()
+    goes_on: bool | None = None
+    gap: float | None = None
+    begun: int = 0
+
+    @property
+    def needs_an_hour(self) -> bool:
+        """True if an expected use comes after the shortest time for which providers keep a prompt.
+
+        That is 5 minutes, at Anthropic.
+        """
+        gaps = [self.gap, *(border.gap for border in self.borders if border.to_come)]
+        return any(gap is not None and gap > 300 for gap in gaps)
+
+
 @dataclass(slots=True)
 class Request:
     """One question to a model.
@@ -127,7 +170,8 @@ class Request:
     samples, ``sample`` the number of the first one (so that a resumed ``n=25`` may ask for five
     more). ``timeout`` is in seconds. ``key`` is a key for this call alone, from a program that has
     one of each user; it is neither part of the content nor recorded. ``cache`` names the store of
-    known answers, for a cache before the backend.
+    known answers, for a cache before the backend. ``reuse`` says how other requests use the prompt,
+    for the provider's cache; it is no part of the content, and ``None`` where nobody found out.
     """
 
     address: str
@@ -141,6 +185,7 @@ class Request:
     priority: int = 0
     cache: str | None = None
     key: str | None = field(default=None, repr=False, compare=False)
+    reuse: Reuse | None = field(default=None, repr=False, compare=False)
     _digest: bytes | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -154,11 +199,41 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call; ``None`` means that the backend does not report them, never 0."""
+    """Tokens of one call, in the classes that providers bill; ``None`` means unknown, never 0.
+
+    ``prompt_tokens`` are all tokens of the prompt. Of them ``cached_tokens`` were read from the
+    provider's cache, ``written_tokens`` were written into it for its usual time (5 minutes at
+    Anthropic, 30 at OpenAI), and ``written_1h_tokens`` for an hour. ``reasoning_tokens`` are a part
+    of ``completion_tokens``. ``tier`` is the way of service that is billed: ``""`` for the standard
+    one, else ``batch``, ``flex``, ``priority``, or the provider's word for another one that has a
+    price of its own.
+    """
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cached_tokens: int | None = None
+    written_tokens: int | None = None
+    written_1h_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    tier: str = field(default="", kw_only=True)
+
+    @property
+    def all_written_tokens(self) -> int | None:
+        """The tokens that were written into a cache, for any time; ``None`` if unknown."""
+        usual, hour = self.written_tokens, self.written_1h_tokens
+        return None if usual is None and hour is None else (usual or 0) + (hour or 0)
+
+    @property
+    def uncached_tokens(self) -> int | None:
+        """The tokens of the prompt that were neither read from a cache nor written into it.
+
+        ``None`` if the backend does not report those that were.
+        """
+        parts = self.prompt_tokens, self.cached_tokens, self.written_tokens
+        if None in parts:
+            return None
+        prompt, cached, written = cast("tuple[int, int, int]", parts)
+        return max(prompt - cached - written - (self.written_1h_tokens or 0), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +271,8 @@ class Response:
     model's currency unit. ``reused`` is the number of samples that came from a cache: usage and
     cost are those of the others. ``shed`` names the fields of the prompt's messages that were not
     sent, as another provider gave them. ``prompt_logprobs`` are those of the prompt's tokens from
-    the second on, as nothing is known before the first. ``is_checked`` is set by
+    the second on, as nothing is known before the first. ``cache_miss`` is the reason that the
+    provider gives for which its cache was not read. ``is_checked`` is set by
     :mod:`appl.backend_check` alone.
     """
 
@@ -209,6 +285,7 @@ class Response:
     reused: int = 0
     shed: tuple[str, ...] = ()
     prompt_logprobs: tuple[TokenLogprob, ...] | None = None
+    cache_miss: str | None = None
     is_checked: bool = field(default=False, init=False, repr=False, compare=False)
 
     @property

@@ -203,6 +203,12 @@ def _check(response: object) -> None:
     if not isinstance(usage, Usage):
         raise WrongField(f"usage must be a Usage, got {type(usage).__name__}")
     counts_in(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
+    if usage.written_tokens is not None or usage.written_1h_tokens or usage.reasoning_tokens:
+        counts_in(usage.written_tokens, usage.written_1h_tokens, usage.reasoning_tokens)
+    if usage.tier:
+        text_in(usage.tier, "tier")
+    if response.cache_miss is not None:
+        text_in(response.cache_miss, "cache_miss")
     if response.cost is not None:
         count_in(response.cost, "cost")
     if type(response.reused) is not int:

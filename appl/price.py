@@ -20,7 +20,9 @@ from appl.backend import Response, Usage
 from appl.errors import UNWORKED, BackendError, BackendTimeout, InvalidOption, nearest
 from appl.prompt.message import Messages
 
-KINDS = ("prompt", "answer", "cached")
+KINDS = ("prompt", "answer", "cached", "written", "written_1h")
+TIERS = ("batch", "flex", "priority")
+"""Ways of service that have prices of their own, besides the standard one."""
 _AROUND = 8
 _MEDIUM = 1600
 """The tokens of an image or a sound: those of the largest one that providers do not shrink."""
@@ -32,10 +34,12 @@ _EXACT = 1_000_000
 class Price:
     """The price of a million tokens, in a currency unit.
 
-    ``prompt``, ``answer`` and ``cached`` are the prices of tokens of the prompt, of the answer, and
-    of the cached part of the prompt (``None``: as the rest of it). If a provider charges more for
-    tokens ``written`` into its cache, the worst case of a call counts that price. A prompt of more
-    than ``over`` tokens has the price ``beyond``. Raises ``InvalidOption`` for a value that is no
+    ``prompt`` and ``answer`` are those of tokens of the prompt and of the answer. ``cached`` is
+    that of tokens read from the provider's cache (``None``: as the rest of the prompt), ``written``
+    and ``written_1h`` are those of tokens written into it, for its usual time and for an hour
+    (``None``: no other price than the rest of the prompt). A prompt of more than ``over`` tokens
+    has the price ``beyond``, which is unknown if it is ``None``. ``tiers`` are the prices of other
+    ways of service by the names of ``Usage.tier``. Raises ``InvalidOption`` for a value that is no
     amount of money.
     """
 
@@ -45,48 +49,83 @@ class Price:
     written: float | None = None
     over: int | None = None
     beyond: Price | None = None
+    written_1h: float | None = None
+    tiers: tuple[tuple[str, Price], ...] = ()
     _per_token: tuple[int, int, int] = field(init=False, repr=False, compare=False)
-    _dearest: int = field(init=False, repr=False, compare=False)
+    _written: tuple[int, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         cached = self.prompt if self.cached is None else self.cached
-        per_token = (
-            _exact("prompt", self.prompt),
-            _exact("answer", self.answer),
-            _exact("cached", cached),
-        )
-        written = per_token[0] if self.written is None else _exact("written", self.written)
+        prompt = _exact("prompt", self.prompt)
+        per_token = prompt, _exact("answer", self.answer), _exact("cached", cached)
+        written = prompt if self.written is None else _exact("written", self.written)
+        hour = written if self.written_1h is None else _exact("written_1h", self.written_1h)
         object.__setattr__(self, "_per_token", per_token)
-        object.__setattr__(self, "_dearest", max(per_token[0], per_token[2], written))
+        object.__setattr__(self, "_written", (written, hour))
 
     @property
     def is_free(self) -> bool:
         """True if no call costs anything, however many tokens it takes."""
-        return not any(self._per_token) and not self._dearest and self.beyond is None
+        free = not any(self._per_token) and not any(self._written)
+        return free and self.beyond is None and not self.tiers
 
     def cost(self, usage: Usage) -> int | None:
-        """The cost of *usage* in millionths, ``None`` if it does not say enough."""
+        """The cost of *usage* in millionths, ``None`` if it does not say enough.
+
+        It is unknown, too, at a tier without a price, and where tokens that are written cost more
+        than others and nobody says how many were.
+        """
         if self.is_free:
             return 0
         prompt, answer = usage.prompt_tokens, usage.completion_tokens
-        if prompt is None or answer is None:
+        tier = self._at(usage.tier)
+        if prompt is None or answer is None or tier is None:
+            return None
+        price = tier._for(prompt)
+        if price is None:
+            return None
+        for_prompt, for_answer, for_cached = price._per_token
+        found = usage.written_tokens
+        if found is None and price._written[0] > for_prompt:
             return None
         cached = min(usage.cached_tokens or 0, prompt)
-        for_prompt, for_answer, for_cached = self._for(prompt)._per_token
-        return _up((prompt - cached) * for_prompt + cached * for_cached + answer * for_answer)
+        hour = min(usage.written_1h_tokens or 0, prompt - cached)
+        written = min(found or 0, prompt - cached - hour)
+        return _up(
+            (prompt - cached - written - hour) * for_prompt
+            + cached * for_cached
+            + written * price._written[0]
+            + hour * price._written[1]
+            + answer * for_answer
+        )
 
-    def most(self, prompt: int, answer: int) -> int:
-        """The highest cost of so many tokens, in millionths, however many of them are cached."""
-        return _up(self.trillionths(prompt, answer))
+    def most(self, prompt: int, answer: int, tier: str = "", *, hour: bool = False) -> int:
+        """The highest cost of so many tokens, in millionths, however many of them are cached.
 
-    def trillionths(self, prompt: int, answer: int) -> int:
+        With *hour*, tokens may be written into the cache for an hour. A *tier* without a price
+        counts as the dearest that there is.
+        """
+        return _up(self.trillionths(prompt, answer, tier, hour=hour))
+
+    def trillionths(self, prompt: int, answer: int, tier: str = "", *, hour: bool = False) -> int:
         """The unrounded :meth:`most`, which also orders small amounts."""
-        price = self._for(prompt)
-        return prompt * price._dearest + answer * price._per_token[1]
+        at = self._at(tier)
+        price = None if at is None else at._for(prompt)
+        if price is None:
+            every = [self, *(price for _, price in self.tiers)]
+            every = [found for each in every if (found := each._for(prompt)) is not None]
+            return max((each.trillionths(prompt, answer, hour=hour) for each in every), default=0)
+        for_prompt, for_answer, for_cached = price._per_token
+        dearest = max(for_prompt, for_cached, price._written[0], price._written[1] if hour else 0)
+        return prompt * dearest + answer * for_answer
 
-    def _for(self, prompt: int) -> Price:
-        """The price that applies to a prompt of so many tokens."""
-        if self.over is None or self.beyond is None or prompt <= self.over:
+    def _at(self, tier: str) -> Price | None:
+        """The price of *tier*, if there is one."""
+        return next((price for name, price in self.tiers if name == tier), None) if tier else self
+
+    def _for(self, prompt: int) -> Price | None:
+        """The price that applies to a prompt of so many tokens, if it is known."""
+        if self.over is None or prompt <= self.over:
             return self
         return self.beyond
 
@@ -141,21 +180,23 @@ def price_for(prices: Priced, *models: str) -> Price | None:
 
 
 def price_of(row: object) -> Price:
-    """The price in a *row* of a table: ``prompt`` and ``answer``, perhaps ``cached``.
+    """The price in a *row* of a table: ``prompt`` and ``answer``, perhaps others of ``KINDS``.
 
-    Raises ``InvalidOption``.
+    Under the names of ``TIERS`` it may have tables of the same form. Raises ``InvalidOption``.
     """
     if not isinstance(row, Mapping):
         raise InvalidOption("a price is a table like {prompt = 1.25, answer = 10.0}")
-    for name, value in row.items():
+    tiers = tuple((name, price_of(row[name])) for name in TIERS if name in row)
+    amounts = {name: value for name, value in row.items() if name not in TIERS}
+    for name, value in amounts.items():
         if name not in KINDS:
-            known = ", ".join(KINDS)
+            known = ", ".join((*KINDS, *TIERS))
             raise InvalidOption(f"unknown {name!r}{nearest(str(name), KINDS)} (known: {known})")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidOption(f"{name} must be a number of at least 0, got {value!r}")
     if "prompt" not in row or "answer" not in row:
         raise InvalidOption("prompt and answer are both needed")
-    return Price(row["prompt"], row["answer"], row.get("cached"))
+    return Price(**amounts, tiers=tiers)
 
 
 def millionths(units: float) -> int:
@@ -245,7 +286,7 @@ NOTHING = Usage(0, 0, 0)
 
 def _valid_usage(usage: object) -> Usage | None:
     """The *usage* that came with an error, which may have been read from a file."""
-    if not isinstance(usage, tuple | list) or len(usage) != 3:
+    if not isinstance(usage, tuple | list) or not 3 <= len(usage) <= 5:
         return None
     if not all(tokens is None or (isinstance(tokens, int) and tokens >= 0) for tokens in usage):
         return None

@@ -12,7 +12,8 @@ A row is named ``SELLER/MODEL``, as ``openai/gpt-5-mini``. A name finds it in th
 There is no other way: a model of the same name somewhere else has no price here.
 
 Invariant: the file is read for the first price, never at import. Amounts are for text at the
-standard tier. A model without a row has an unknown price, and is never free.
+standard tier, and for the others that the seller has. A model without a row has an unknown price,
+and is never free.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from appl.backend_http import host_of
-from appl.price import Price
+from appl.price import TIERS, Price
 
 _MAKERS = "openai anthropic gemini mistral deepseek xai cohere moonshot zai minimax dashscope"
 MAKERS = tuple(_MAKERS.split())
@@ -149,12 +150,22 @@ def _spellings(model: str) -> Iterator[str]:
 
 
 def _row(name: str, about: Mapping[str, Any]) -> PriceRow:
-    beyond = about.get("beyond")
-    long = None if beyond is None else _price(beyond)
-    price = replace(_price(about), over=about.get("over"), beyond=long)
+    price = _price(about)
     context, most = about.get("context"), about.get("max_output")
     return PriceRow(name, price, context, most, about["source"], date())
 
 
 def _price(about: Mapping[str, Any]) -> Price:
-    return Price(about["prompt"], about["answer"], about.get("cached"), about.get("written"))
+    """The price in a row of the file, which may have others for longer prompts and for tiers."""
+    beyond = about.get("beyond")
+    tiers = ((name, _price(about[name])) for name in TIERS if name in about)
+    return Price(
+        about["prompt"],
+        about["answer"],
+        about.get("cached"),
+        about.get("written"),
+        about.get("over"),
+        None if beyond is None else _price(beyond),
+        about.get("written_1h"),
+        tuple(tiers),
+    )

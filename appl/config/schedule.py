@@ -25,17 +25,23 @@ def _order(raw: object) -> object:
 
 
 def _price(raw: object) -> object:
-    """The price of a million tokens: of prompts, of answers, and of cached prompts."""
-    wanted = "{ prompt = …, answer = … } and perhaps cached, in the currency per million tokens"
-    if not isinstance(raw, Mapping) or not {"prompt", "answer"} <= {*raw} <= {*_PRICED}:
+    """The price of a million tokens, of each class that is billed, and of each tier."""
+    wanted = (
+        "{ prompt = …, answer = … } and perhaps cached, written and written_1h, in the currency "
+        "per million tokens; perhaps tables of the same form named batch, flex and priority"
+    )
+    if not isinstance(raw, Mapping) or not {"prompt", "answer"} <= {*raw} <= {*_PRICED, *_TIERS}:
         raise ValueError(wanted)
     try:
-        return {name: number(value) for name, value in raw.items()}
+        return {
+            name: _price(value) if name in _TIERS else number(value) for name, value in raw.items()
+        }
     except ValueError:
         raise ValueError(wanted) from None
 
 
-_PRICED = ("prompt", "answer", "cached")
+_PRICED = ("prompt", "answer", "cached", "written", "written_1h")
+_TIERS = ("batch", "flex", "priority")
 
 TABLES: dict[str, dict[str, Key]] = {
     table: {key.name: key for key in keys}

@@ -678,6 +678,7 @@ def _stream_cost(litellm: Any, response: Response, model: str) -> float | None:
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
             cache_read_input_tokens=usage.cached_tokens or 0,
+            cache_creation_input_tokens=usage.written_tokens or 0,
         )
     except Exception:  # a model that its table does not have
         return None

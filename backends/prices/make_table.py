@@ -3,9 +3,9 @@
     python backends/prices/make_table.py [--date YYYY-MM-DD] [--out FILE]
 
 It needs an installed litellm and no network. It keeps the chat models of the main providers, for
-text at the standard tier. It leaves out what a price of tokens cannot describe: models that are
-paid by the search, the sound or the region, those with more than two steps of prices, those that
-the data calls free, and those whose price it guesses.
+text at the standard tier and at the others that have prices. It leaves out what a price of tokens
+cannot describe: models that are paid by the search, the sound or the region, those with more than
+two steps of prices, those that the data calls free, and those whose price it guesses.
 
 Invariant: a row never names a price below the one in the data; amounts are per million tokens.
 """
@@ -52,7 +52,10 @@ KINDS = {
     "answer": "output_cost_per_token",
     "cached": "cache_read_input_token_cost",
     "written": "cache_creation_input_token_cost",
+    "written_1h": "cache_creation_input_token_cost_above_1hr",
 }
+TIERS = {"batch": "_batches", "flex": "_flex", "priority": "_priority"}
+"""The ways of service with prices of their own, and how litellm's names for these end."""
 _OTHER_UNITS = re.compile(r"audio|realtime|search|native|live|tts|image|lyria|container|computer")
 _REGION = re.compile(r"^azure/(eu|us|global|global-standard|standard)/")
 _STEP = re.compile(r"^input_cost_per_token_above_(\d+)k_tokens$")
@@ -91,17 +94,49 @@ def _is_kept(key: str, about: Mapping[str, Any]) -> bool:
 
 def row_of(about: Mapping[str, Any], version: str) -> dict[str, Any] | None:
     """The row of one model; ``None`` where the data has no price, or says that it is free."""
-    found = _amounts(about, "")
+    found = _prices(about, "")
     if not {"prompt", "answer"} <= found.keys() or not (found["prompt"] or found["answer"]):
         return None
-    step = next((match for name in about if (match := _STEP.match(name))), None)
-    if step is not None:
-        dearer = _amounts(about, f"_above_{step[1]}k_tokens")
-        found["over"] = int(step[1]) * 1000
-        found["beyond"] = {**{k: found[k] for k in KINDS if k in found}, **dearer}
+    for tier, ending in TIERS.items():
+        prices = _prices(about, ending)
+        if {"prompt", "answer"} <= prices.keys():
+            found[tier] = prices
+    if "batch" in found:
+        found["batch"] |= _halves(found, found["batch"])
+    elif about.get("litellm_provider") == "anthropic":
+        found["batch"] = _halves(found, {"prompt": found["prompt"] / 2})
     more = {"context": "max_input_tokens", "max_output": "max_output_tokens"}
     found |= {name: about[key] for name, key in more.items() if isinstance(about.get(key), int)}
     return {**found, "source": about.get("source") or f"litellm {version}"}
+
+
+def _prices(about: Mapping[str, Any], tier: str) -> dict[str, Any]:
+    """The prices of a million tokens at one *tier*, with those of long prompts."""
+    found = _amounts(about, tier)
+    step = next((match for name in about if (match := _STEP.match(name))), None)
+    if step is not None:
+        dearer = _amounts(about, f"_above_{step[1]}k_tokens{tier}")
+        found["over"] = int(step[1]) * 1000
+        if not tier or {"prompt", "answer"} <= dearer.keys():  # else it is unknown
+            found["beyond"] = {**{k: found[k] for k in KINDS if k in found}, **dearer}
+    return found
+
+
+def _halves(prices: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
+    """The prices of a batch, which costs half of everything, where the data says half at all.
+
+    https://platform.claude.com/docs/en/build-with-claude/batch-processing ("50% of the standard
+    API prices", caches included) and https://developers.openai.com/api/docs/pricing, 2026-11-27.
+    """
+    if batch["prompt"] * 2 != prices["prompt"]:
+        return {}
+    halves: dict[str, Any] = {
+        name: prices[name] / 2 for name in KINDS if prices.get(name) is not None
+    }
+    if "beyond" in prices:
+        halves |= {"over": prices["over"], "beyond": _halves(prices["beyond"], {
+            "prompt": prices["beyond"]["prompt"] / 2})}  # fmt: skip
+    return halves
 
 
 def _amounts(about: Mapping[str, Any], suffix: str) -> dict[str, Any]:
@@ -112,7 +147,7 @@ def _amounts(about: Mapping[str, Any], suffix: str) -> dict[str, Any]:
         if about.get(key + suffix) is not None
     }
     reasoning = about.get("output_cost_per_reasoning_token")
-    if "answer" in found and reasoning is not None:
+    if "answer" in found and reasoning is not None and not suffix:
         found["answer"] = max(found["answer"], _per_million(reasoning))
     return found
 

@@ -22,7 +22,8 @@ from appl.price_table import PriceRow, Seller, row_of, seller_at
 ROOT = Path(__file__).parents[2]
 NOTICE = (ROOT / "appl" / "prices.LICENSE").read_text("utf-8")
 TABLE: dict[str, Any] = json.loads((ROOT / "appl" / "prices.json").read_text("utf-8"))
-AMOUNTS = {"prompt", "answer", "cached", "written"}
+AMOUNTS = {"prompt", "answer", "cached", "written", "written_1h"}
+TIERS = {"batch", "flex", "priority"}
 
 
 def made_by(version: str) -> bool:
@@ -49,7 +50,8 @@ def test_the_table_says_when_and_from_what_it_was_made() -> None:
 @pytest.mark.parametrize("name", TABLE["models"])
 def test_a_row_has_prices_a_size_and_a_source(name: str) -> None:
     about = TABLE["models"][name]
-    steps = [about, about["beyond"]] if "beyond" in about else [about]
+    tiers = [about, *(about[tier] for tier in TIERS & about.keys())]
+    steps = [step for tier in tiers for step in (tier, tier.get("beyond")) if step]
     for step in steps:
         assert {"prompt", "answer"} <= step.keys() and step["prompt"] + step["answer"] > 0
         for kind in AMOUNTS & step.keys():
@@ -58,7 +60,8 @@ def test_a_row_has_prices_a_size_and_a_source(name: str) -> None:
     assert ("over" in about) == ("beyond" in about)
     assert all(isinstance(about.get(k, 1), int) for k in ("over", "context", "max_output"))
     assert about["source"].startswith(("https://", "http://", "litellm "))
-    assert about.keys() <= AMOUNTS | {"over", "beyond", "context", "max_output", "source"}
+    assert about.keys() <= AMOUNTS | TIERS | {"over", "beyond", "context", "max_output", "source"}
+    assert all(about[tier].keys() <= AMOUNTS | {"over", "beyond"} for tier in TIERS & about.keys())
     row = row_of(name)
     assert row is not None and row.name == name and row.date == TABLE["date"]
 
@@ -98,7 +101,7 @@ def test_rows_say_what_litellm_says() -> None:
             + 300 * Fraction(str(theirs["cache_read_input_token_cost"]))
             + 77 * Fraction(str(theirs["output_cost_per_token"]))
         ) * 10**6
-        assert row.price.cost(Usage(1000, 77, 300)) == -(-exact.numerator // exact.denominator)
+        assert row.price.cost(Usage(1000, 77, 300, 0)) == -(-exact.numerator // exact.denominator)
         assert row.context == theirs["max_input_tokens"]
 
 
@@ -162,7 +165,9 @@ def test_only_a_sellers_own_address_has_its_prices(url: str | None, seller: str 
 
 
 def test_a_seller_knows_its_own_models_and_no_others() -> None:
-    assert Seller("openai").get("gpt-5-mini") == Seller("azure").get("gpt-5-mini")
+    ours, azure = Seller("openai").get("gpt-5.1"), Seller("azure").get("gpt-5.1")
+    assert ours is not None and azure is not None
+    assert (ours.prompt, ours.answer) == (azure.prompt, azure.answer)
     assert Seller("openai").get("claude-sonnet-4-5") is None
     assert Seller("openai").get("") is None and Seller("nobody").get("gpt-5-mini") is None
 

@@ -71,7 +71,9 @@ async def test_a_stream_is_passed_on_with_usage() -> None:
     with FaultServer() as server:
         found = await answered(server, openai("q"), seen.append)
         assert found.text == "".join(chunk.text for chunk in seen) == server.answer("q")
-    assert len(seen) > 3 and found.usage == Usage(8, 6, 0) and found.cost is None
+    assert (
+        len(seen) > 3 and found.usage == Usage(8, 6, 0, reasoning_tokens=0) and found.cost is None
+    )
 
 
 async def test_tools_and_schemas_are_sent_and_calls_come_back() -> None:
@@ -222,7 +224,7 @@ async def test_the_ends_of_shared_prefixes_are_marked_for_claude() -> None:
         [{"type": "text", "text": "a"}], [{"type": "text", "text": "b", **mark}],
         [{"type": "text", "text": "c"}],
     ]  # fmt: skip
-    assert found.usage == Usage(2400, 10, 2000)
+    assert found.usage == Usage(2400, 10, 2000, 300, reasoning_tokens=0)
     assert found.cost == round(100 * 3 + 2000 * 0.3 + 300 * 3.75 + 10 * 15)
 
 

@@ -33,6 +33,7 @@ from appl.tracing.reading.lazy import opened_lazily
 from appl.tracing.reading.trace import jsonable
 
 if TYPE_CHECKING:
+    from appl.backend import Response
     from appl.tracing.explaining.run_summary import Summary
     from appl.tracing.reading.spans import Span
 
@@ -357,6 +358,22 @@ def _answers(call: RecordedCall) -> Iterator[str]:
         f"\n  tokens   {known(used.prompt_tokens)} prompt, {known(used.cached_tokens)} of them "
         f"cached, {known(used.completion_tokens)} generated"
     )
+    if more := _classes(response):
+        yield f"  billed   {', '.join(more)}"
+
+
+def _classes(response: Response) -> list[str]:
+    """What is known of further classes of tokens, in words."""
+    used = response.usage
+    words = [
+        (used.written_tokens, "written to the cache"),
+        (used.written_1h_tokens, "written to it for an hour"),
+        (used.reasoning_tokens, "of reasoning"),
+    ]
+    found = [f"{count} {word}" for count, word in words if count]
+    found += [f"tier {term_safe(used.tier)}"] if used.tier else []
+    miss = response.cache_miss
+    return found if miss is None else [*found, f"cache not read: {term_safe(miss)}"]
 
 
 def _attempt(failed: Attempt) -> str:

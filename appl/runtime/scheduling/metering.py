@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from appl.backend import PrefixCaching, Profile, Request, Response, Usage
+from appl.backend import PrefixCaching, Profile, Request, Response, Sampling, Usage
 from appl.errors import BudgetExceeded
 from appl.price import (
     NOTHING,
@@ -49,7 +49,11 @@ class Meter:
         )
         if answer is None:
             raise self._endless()
-        cost = self._price(request.model).most(prompt, answer) if limited[0] else 0
+        cost = 0
+        if limited[0]:
+            reuse, tier = request.reuse, _tier(sampling)
+            hour = reuse is not None and reuse.needs_an_hour
+            cost = self._price(request.model).most(prompt, answer, tier, hour=hour)
         return Amounts(cost, prompt + answer, 1)
 
     def priced(self, request: Request, response: Response) -> Response:
@@ -97,7 +101,7 @@ class Meter:
             answer = sum(tokens_in(sample.text) for sample in response.samples)
         price = price_for(self._prices, request.model)
         if cost is None and price is not None:
-            cost = price.cost(Usage(prompt, answer, usage.cached_tokens))
+            cost = price.cost(replace(usage, prompt_tokens=prompt, completion_tokens=answer))
         return Amounts(cost, prompt + answer, requests)
 
     def prompt_tokens(self, request: Request) -> int:
@@ -136,6 +140,12 @@ class Meter:
             f'hold; write [prices] "{name}" = {{ prompt = …, answer = … }} per million tokens',
             limit="cost",
         )
+
+
+def _tier(sampling: Sampling) -> str:
+    """The way of service that is asked for, ``""`` for the usual one."""
+    tier = next((value for name, value in sampling.extra if name == "service_tier"), None)
+    return tier if isinstance(tier, str) and tier not in ("auto", "default") else ""
 
 
 def _charged(usage: Usage, cost: int | None, worst: Amounts) -> Amounts:

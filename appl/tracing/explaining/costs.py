@@ -33,13 +33,16 @@ from appl.price import (
     total,
     used_by,
 )
-from appl.tracing.format.sampling import max_tokens, strings, withheld
+from appl.tracing.format.sampling import max_tokens, strings, tier, withheld
 from appl.tracing.format.totals import Totals, combined
 
 if TYPE_CHECKING:
     from appl.tracing.reading.trace import Attempt, RecordedCall, Trace
 
-COUNTED = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost")
+_TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")
+CLASSES = ("written_tokens", "written_1h_tokens", "reasoning_tokens")
+"""Classes of tokens that not every provider has."""
+COUNTED = (*_TOKENS, "cost", *CLASSES)
 KINDS = ("spent", "reused", "in_doubt", "estimated")
 _MODELS, _OTHERS = 1000, "(others)"
 
@@ -141,12 +144,23 @@ class UsageSum:
     completion_tokens: int = 0
     cached_tokens: int = 0
     cost: int = 0
+    written_tokens: int = 0
+    written_1h_tokens: int = 0
+    reasoning_tokens: int = 0
     unknown: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
 
     def add(self, usage: Usage, cost: int | None) -> None:
         """Count one more call."""
         self.calls += 1
-        values = (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, cost)
+        values = (
+            usage.prompt_tokens,
+            usage.completion_tokens,
+            usage.cached_tokens,
+            cost,
+            usage.written_tokens,
+            usage.written_1h_tokens,
+            usage.reasoning_tokens,
+        )
         for name, value in zip(COUNTED, values, strict=True):
             if value is None:
                 self.unknown[name] += 1
@@ -271,8 +285,11 @@ def _tells(totals: Totals, terms: Terms) -> bool:
 
 
 def _spent(totals: Totals) -> UsageSum:
-    unknown = {**totals.unknown, "cost": totals.cost_unknown}
-    return UsageSum(totals.calls, cost=totals.cost, unknown=unknown, **totals.tokens)
+    silent = {name: totals.calls - said for name, said in totals.classes_known.items()}
+    unknown = {**totals.unknown, "cost": totals.cost_unknown, **silent}
+    return UsageSum(
+        totals.calls, cost=totals.cost, unknown=unknown, **totals.tokens, **totals.classes
+    )
 
 
 Entry = tuple[str, Usage, int | None]
@@ -350,7 +367,7 @@ def _doubtful(call: RecordedCall, attempt: Attempt, price: Price | None, terms: 
     used = Usage(None if prompt is None else asked, None if withheld(given) else answer)
     if price is None or used.prompt_tokens is None or used.completion_tokens is None:
         return "in_doubt", used, None
-    return "in_doubt", used, price.most(used.prompt_tokens, used.completion_tokens)
+    return "in_doubt", used, price.most(used.prompt_tokens, used.completion_tokens, tier(given))
 
 
 def _prompt_tokens(call: RecordedCall, terms: Terms, at: int | None = None) -> int | None:

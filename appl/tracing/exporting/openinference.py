@@ -62,6 +62,8 @@ def _usage(asked: RecordedCall, cost: float | None) -> dict[str, Value]:
         names.OI_PROMPT_TOKENS: used.prompt_tokens,
         names.OI_ANSWER_TOKENS: used.completion_tokens,
         names.OI_CACHED_TOKENS: used.cached_tokens,
+        names.OI_WRITTEN_TOKENS: used.all_written_tokens,
+        names.OI_REASONING_TOKENS: used.reasoning_tokens,
         names.OI_TOTAL_TOKENS: total,
         names.OI_COST: cost,
     }

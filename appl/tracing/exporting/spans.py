@@ -265,9 +265,15 @@ class _Maker:
             (names.INPUT_TOKENS, used.prompt_tokens),
             (names.OUTPUT_TOKENS, used.completion_tokens),
             (names.CACHED_TOKENS, used.cached_tokens),
+            (names.WRITTEN_TOKENS, used.all_written_tokens),
+            (names.REASONING_TOKENS, used.reasoning_tokens),
         ):
             if count is not None:
                 about[name] = count
+        if used.tier:
+            about[names.TIER] = used.tier
+        if response.cache_miss is not None:
+            about[names.CACHE_MISS] = response.cache_miss
         paid = self._paid(call)
         return about if paid is None else {**about, names.COST: paid}
 

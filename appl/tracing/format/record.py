@@ -20,6 +20,8 @@ from appl.tracing.format.codec import Big, Plain, plain, revive, shortened
 FORMAT = 1
 PROVIDED = "$provided"
 """The key of a map of its own around who gave the fields of a provider, and these."""
+_UNKNOWN_CLASSES = (None, None, None, "")
+"""The counts of the billed classes of tokens beyond the first three, where nothing is known."""
 ANSWERED, FAILED, CANCELLED = 0, 1, 2
 _MAX_TRACEBACK_ARGS = 16
 
@@ -57,6 +59,10 @@ def response_data(response: Response, big: Big | None = None) -> tuple[Any, ...]
         response.choice_method,
         response.cost,
     )
+    classes = used.written_tokens, used.written_1h_tokens, used.reasoning_tokens, used.tier
+    if classes != _UNKNOWN_CLASSES or response.cache_miss is not None:
+        prompt = response.prompt_logprobs and _tokens(response.prompt_logprobs)
+        return *data, response.reused, response.shed, prompt, (*classes, response.cache_miss)
     if response.prompt_logprobs is not None:
         return *data, response.reused, response.shed, _tokens(response.prompt_logprobs)
     if response.shed:
@@ -98,10 +104,13 @@ def _tokens(logprobs: tuple[TokenLogprob, ...]) -> list[object]:
 def response_from(data: Any, big: Read = _passes) -> Response:
     """The response that ``response_data`` described. Raises ``ValueError``, ``TypeError``."""
     samples, used, model, scores, method, cost = data[:6]
-    reused, shed, prompt = _padded(data[6:], 0, (), None)
+    reused, shed, prompt, classes = _padded(data[6:], 0, (), None, ())
+    written, hour, reasoning, tier, miss = _padded(classes, *_UNKNOWN_CLASSES, None)
     return Response(
         samples=tuple(_sample(sample, big) for sample in samples),
-        usage=Usage(*(optional(int, count) for count in used)),
+        usage=Usage(
+            *[optional(int, count) for count in (*used, written, hour, reasoning)], tier=word(tier)
+        ),
         model=word(model),
         scores=None if scores is None else tuple(checked(float, score) for score in scores),
         choice_method=optional(str, method),
@@ -109,6 +118,7 @@ def response_from(data: Any, big: Read = _passes) -> Response:
         reused=checked(int, reused),
         shed=tuple(checked(str, name) for name in shed),
         prompt_logprobs=None if prompt is None else tuple(_token(*token) for token in prompt),
+        cache_miss=optional(str, miss),
     )
 
 

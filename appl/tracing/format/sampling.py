@@ -36,6 +36,13 @@ def max_tokens(sampling: str) -> int | None:
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
+def tier(sampling: str) -> str:
+    """The way of service that was asked for and may have a price of its own; else ``""``."""
+    extra = _read(sampling).get("extra")
+    found = extra.get("service_tier") if isinstance(extra, dict) else None
+    return found if isinstance(found, str) and found not in ("auto", "default") else ""
+
+
 def strings(sampling: str, name: str) -> tuple[str, ...]:
     """The texts of the parameter *name*: the choices, the tools, or the schema as the only one."""
     found = _read(sampling).get(name)

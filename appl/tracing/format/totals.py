@@ -11,6 +11,7 @@ from appl.tracing.format.record import checked
 
 _MODELS = 1000
 _TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")
+_CLASSES = ("written_tokens", "written_1h_tokens", "reasoning_tokens")
 
 
 class EndedCall(Protocol):
@@ -41,12 +42,17 @@ def _no_tokens() -> dict[str, int]:
     return dict.fromkeys(_TOKENS, 0)
 
 
+def _no_classes() -> dict[str, int]:
+    return dict.fromkeys(_CLASSES, 0)
+
+
 @dataclass(slots=True)
 class Totals:
     """Sums over the calls. Tokens and cost count what is known; ``unknown`` counts answers that do
     not say. ``attempts`` are those that were sent. ``reused`` are samples that a cache gave, at no
     cost. ``recalled`` are answers that an earlier run gave, for what they ``saved``; ``in_doubt``
-    are calls that were on their way when a process ended, and were begun again.
+    are calls that were on their way when a process ended, and were begun again. ``classes`` are
+    tokens of further classes that are billed, and ``classes_known`` counts answers that tell them.
     """
 
     calls: int = 0
@@ -63,6 +69,8 @@ class Totals:
     recalled: int = 0
     saved: int = 0
     in_doubt: int = 0
+    classes: dict[str, int] = field(default_factory=_no_classes)
+    classes_known: dict[str, int] = field(default_factory=_no_classes)
 
     @property
     def in_flight(self) -> int:
@@ -116,13 +124,25 @@ class Totals:
                 self.unknown[name] += 1
             else:
                 tokens[name] += count
+        classes = used.written_tokens, used.written_1h_tokens, used.reasoning_tokens
+        for name, count in zip(_CLASSES, classes, strict=True):
+            if count is not None:
+                self.classes_known[name] += 1
+                self.classes[name] += count
         if response.cost is None:
             self.cost_unknown += 1
         else:
             self.cost += response.cost
 
     def as_numbers(self) -> list[int]:
-        """The totals as numbers, in the order of the fields."""
+        """The totals as numbers, in the order of the fields.
+
+        Classes of which no answer tells anything are left out at the end.
+        """
+        numbers = self._numbers()
+        return numbers if any(self.classes_known.values()) else numbers[: -2 * len(_CLASSES)]
+
+    def _numbers(self) -> list[int]:
         numbers: list[int] = []
         for name in self.__slots__:
             value = getattr(self, name)
@@ -142,8 +162,14 @@ class Totals:
         return made
 
     def as_data(self) -> dict[str, object]:
-        """The totals as JSON-ready data; an unknown cost is null, not 0."""
+        """The totals as JSON-ready data; an unknown cost is null, not 0.
+
+        Classes of tokens of which no answer tells anything are left out.
+        """
         data = {name: getattr(self, name) for name in self.__slots__}
+        classes, known = data.pop("classes"), data.pop("classes_known")
+        more = {name: tokens for name, tokens in classes.items() if known[name]}
+        data["tokens"] = {**self.tokens, **more}
         return with_known_cost({**data, "in_flight": self.in_flight})
 
 
@@ -158,7 +184,7 @@ def by_model(calls: Iterable[EndedCall], earlier: Iterable[EndedCall]) -> dict[s
 
 def combined(every: Iterable[Totals]) -> Totals:
     """The sums of *every* one together."""
-    return Totals.of_numbers(map(sum, zip(*(each.as_numbers() for each in every), strict=True)))
+    return Totals.of_numbers(map(sum, zip(*(each._numbers() for each in every), strict=True)))
 
 
 class RunningTotals:

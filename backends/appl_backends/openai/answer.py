@@ -107,7 +107,7 @@ class ChatReader(NamedTuple):
                 raise self._too_few(data)
             ordered = choices[:1] if wanted == 1 else sorted(choices[:wanted], key=_order)
             samples = tuple([self._sample(choice, data) for choice in ordered])
-            usage, cost = usage_of(data.get("usage"))
+            usage, cost = usage_of(data.get("usage"), data.get("service_tier"))
             model = data.get("model")
             said = model if type(model) is str else ""
             return checked(
@@ -230,9 +230,11 @@ class ChatReader(NamedTuple):
 
 def _note_usage(error: BackendError, data: dict[str, Any]) -> None:
     """Let *error* say what the answer *data* has cost all the same, where that can be read."""
-    used, _ = usage_of(data.get("usage"))
+    used, _ = usage_of(data.get("usage"), data.get("service_tier"))
     if used != Usage():
         error.usage = used.prompt_tokens, used.completion_tokens, used.cached_tokens
+        if used.written_tokens is not None or used.written_1h_tokens is not None:
+            error.usage = *error.usage, used.written_tokens, used.written_1h_tokens
 
 
 def another_form(what: str, error: Exception) -> MalformedResponse:
@@ -381,23 +383,50 @@ def _is_unusual(part: Any) -> bool:
 # -- numbers, which are unknown where they make no sense
 
 
-def usage_of(usage: Any) -> tuple[Usage, int | None]:
+def usage_of(usage: Any, tier: object = None) -> tuple[Usage, int | None]:
     """The tokens that a server reports, and what it says they cost, in millionths.
 
-    What it does not report is unknown: cached tokens are 0 only where it says so.
+    *tier* is the way of service that it names. What it does not report is unknown: cached tokens
+    are 0 only where it says so.
     """
     if not isinstance(usage, dict):
         return Usage(), None
     details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    if not isinstance(details, dict):
+        details = _NO_DETAILS
+    cached = details.get("cached_tokens")
     if cached is None:
         cached = usage.get("prompt_cache_hit_tokens", usage.get("cached_tokens"))
+    said = usage.get("completion_tokens_details")
+    reasoning = said.get("reasoning_tokens") if isinstance(said, dict) else None
     counts = [usage.get("prompt_tokens"), usage.get("completion_tokens"), cached]
+    counts += [*_written(usage, details), reasoning]
     for at, value in enumerate(counts):
         if value is not None and (type(value) is not int or not 0 <= value <= MOST):
             counts[at] = count_of(value)
     cost = usage.get("cost")
-    return Usage(*counts), None if cost is None else _cost(cost)
+    name = "" if type(tier) is not str or tier in STANDARD_TIERS else tier
+    return Usage(*counts, tier=name), None if cost is None else _cost(cost)
+
+
+_NO_DETAILS: dict[str, Any] = {}
+STANDARD_TIERS = frozenset({"", "auto", "default", "standard", "on_demand"})
+"""The words by which providers call the way of service with the usual prices."""
+
+
+def _written(usage: dict[str, Any], details: dict[str, Any]) -> tuple[Any, Any]:
+    """The tokens that were written into a cache: for its usual time, and for an hour.
+
+    OpenAI reports ``cache_write_tokens``; Anthropic's counts come by the names of its own and of
+    LiteLLM.
+    """
+    written = details.get("cache_write_tokens")
+    if written is None:
+        written = details.get("cache_creation_tokens", usage.get("cache_creation_input_tokens"))
+    parts = details.get("cache_creation_token_details") or usage.get("cache_creation")
+    if isinstance(parts, dict) and parts.get("ephemeral_1h_input_tokens"):
+        return parts.get("ephemeral_5m_input_tokens"), parts["ephemeral_1h_input_tokens"]
+    return written, None
 
 
 def _cost(cost: Any) -> int | None:

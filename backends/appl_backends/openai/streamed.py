@@ -79,7 +79,7 @@ class Assembly:
 
     def take_data(self, data: dict[str, Any]) -> None:
         """Add the JSON object of an event."""
-        for key in ("id", "model", "usage", "error"):
+        for key in ("id", "model", "usage", "error", "service_tier"):
             if data.get(key):
                 self._data[key] = data[key]
         try:
