@@ -45,6 +45,7 @@ _FINISH = {
     "length": "length",
     "max_tokens": "length",
     "model_length": "length",
+    "model_context_window_exceeded": "length",
     "function_call": "tool_calls",
     "tool_call": "tool_calls",
     "tool_calls": "tool_calls",
