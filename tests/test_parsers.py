@@ -170,6 +170,13 @@ LISTED = {
         "_number int": "View.document answers that there is no such document",
         "_numbers int": "View.document answers that there is no such document",
     },
+    "backends/appl_backends/anthropic/__init__.py": {"Anthropic.prompt_tokens json": OWN},
+    "backends/appl_backends/anthropic/body.py": {"_tool json": OWN},
+    "backends/appl_backends/anthropic/messages.py": {"_result json": OWN},
+    "backends/appl_backends/anthropic/schemas.py": {"structured json": OWN},
+    "backends/appl_backends/anthropic/settings.py": {
+        "ServerSettings.secrets url": CHECKED, "ServerSettings.url url": CHECKED, "base_of url": CHECKED,
+    },
     "backends/appl_backends/embedded/__init__.py": {"Defaults.read json": MODEL},
     "backends/appl_backends/embedded/constraint.py": {"Constraints.compile decode": OWN, "_source json": OWN},
     "backends/appl_backends/ebnf.py": {"_character int": FEW, "_times int": FEW},

@@ -18,15 +18,16 @@ from appl.backend_http import asked_of, check_url
 from appl.errors import AuthenticationFailed, BackendUnavailable, ModelNotFound
 from appl.extras import needed_by_backend
 from appl.prompt.secret import conceal
-from appl_backends.anthropic.answer import BlocksAssembly, BlocksReader
-from appl_backends.anthropic.body import OPTIONS, body_of, default_marks
-from appl_backends.anthropic.messages import BLOCKS
-from appl_backends.anthropic.settings import ServerSettings, base_of, is_known
-from appl_backends.openai.prices import Prices
 
 with needed_by_backend("anthropic"):
     from appl_backends.http.client import HttpClient
+with needed_by_backend("anthropic"):  # what these import names another extra where that is missing
+    from appl_backends.anthropic.answer import BlocksAssembly, BlocksReader
+    from appl_backends.anthropic.body import OPTIONS, body_of, default_marks
+    from appl_backends.anthropic.messages import BLOCKS
+    from appl_backends.anthropic.settings import ServerSettings, base_of, is_known
     from appl_backends.openai.exchange import exchange
+    from appl_backends.openai.prices import Prices
 
 FEATURES = frozenset(
     {

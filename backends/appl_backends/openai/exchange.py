@@ -6,14 +6,16 @@ Invariant: whatever a server sends, events or JSON, is read as what it is, which
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from appl.backend import Chunk, Emit, Response
 from appl.backend_check import read_json
 from appl.backend_http import STREAM_BYTES
-from appl_backends.http.client import Body, HttpClient
 from appl_backends.http.events import Event, EventParser, begins_events, opened, whole
 from appl_backends.openai.answer import ChatReader, json_in
+
+if TYPE_CHECKING:  # it needs a library of an extra
+    from appl_backends.http.client import Body, HttpClient
 
 
 class EventAssembly(Protocol):
