@@ -122,14 +122,16 @@ class Border:
     """A place in a prompt up to which other prompts are the same.
 
     It stands behind ``offset`` characters of the text of message number ``message``, from 0; the
-    ``digest`` covers everything before it. ``sent`` prompts with this beginning were sent before,
-    and ``to_come`` more are known to come. ``gap`` is the expected time until the next of them, in
-    seconds, ``None`` if nobody knows.
+    ``digest`` covers everything before it, which has about so many ``tokens``. ``sent`` is positive
+    if a request was sent that had it kept, and ``to_come`` is the number of prompts that are
+    expected to begin so. ``gap`` is the expected time until the next of them, in seconds, ``None``
+    if nobody knows or they wait already.
     """
 
     message: int
     offset: int
     digest: bytes
+    tokens: int = 0
     sent: int = 0
     to_come: int = 0
     gap: float | None = None
@@ -141,14 +143,16 @@ class Reuse:
 
     ``borders`` are the places at which other prompts leave it, the first one first. ``goes_on``
     says whether a later request begins with this whole prompt; ``None`` if nobody knows. ``gap`` is
-    the expected time until that request, in seconds. ``begun`` is the number of messages with
-    which an earlier request of the same conversation ended, 0 if there was none.
+    the expected time until that request, in seconds. ``begun`` is the number of messages that an
+    earlier request of the same conversation had, 0 if there was none. Others wait for the answer to
+    begin if there is ``begins``, which the backend is to call then, on the I/O loop; it need not.
     """
 
     borders: tuple[Border, ...] = ()
     goes_on: bool | None = None
     gap: float | None = None
     begun: int = 0
+    begins: Callable[[], None] | None = field(default=None, repr=False, compare=False)
 
     @property
     def needs_an_hour(self) -> bool:
@@ -380,11 +384,16 @@ class BringsOrder(Protocol):
     """A backend that knows a better order for its calls than a plain one.
 
     It is what a backend with ``PrefixCaching`` brings whose server does not compare the prompts of
-    requests that come at the same time: ``appl.runtime.scheduling.prefix_order.PrefixOrder``.
+    requests that come at the same time: ``appl.runtime.scheduling.prefix_order.PrefixOrder``. One
+    that asks a provider which charges for its cache brings
+    ``appl.runtime.scheduling.prompt_reuse.ReuseOrder``, which sets the ``reuse`` of requests.
     """
 
     def order(self, queue: Any) -> Any:
-        """The order of a run's calls: see ``CallQueue`` and ``Order`` in the scheduler."""
+        """The order of a run's calls: see ``CallQueue`` and ``Order`` in the scheduler.
+
+        ``None`` if a plain one will do.
+        """
 
 
 @runtime_checkable

@@ -292,7 +292,7 @@ MAY_TYPE = {
 """What a room may import besides, for type checkers only."""
 
 MAY_LATE = {
-    "appl_backends": ["runtime.scheduling.prefix_order"],
+    "appl_backends": ["runtime.scheduling.prefix_order", "runtime.scheduling.prompt_reuse"],
     "runtime.concurrency": ["status_line"],
     "tracebacks": ["compiler.late_failure"],
     "session": ["control", "runtime.nested", "tracing", "tracing.keeping", "tracing.reading"],

@@ -101,7 +101,7 @@ class Dispatch:
 def _order(backend: Backend, order: Order | None, queue: CallQueue) -> Order:
     """The order of the calls of *queue*: the given *order*, that of *backend*, or a plain one."""
     if order is None and queue.policy.warm and offers(backend, BringsOrder):
-        return cast(Order, backend.order(queue))
+        order = cast(Order | None, backend.order(queue))
     return order or plain_order(queue.policy)
 
 

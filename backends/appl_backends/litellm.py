@@ -49,8 +49,10 @@ from appl_backends.openai.body import (
 )
 from appl_backends.openai.dialects import Dialect, dialect_of
 from appl_backends.openai.servers import PREFIXED, tell_of_seed
-from appl_backends.openai.streamed import Assembly
+from appl_backends.openai.streamed import Assembly, beginning
 from appl_backends.openai.strict_schema import AZURE, CLAUDE, OPENAI, strict_schema
+from appl_backends.prompt_cache import CachePlan, CacheRule, Mark, parts_of, plan_for
+from appl_backends.prompt_cache.anthropic import RULE
 
 FEATURES = frozenset(
     {
@@ -119,6 +121,7 @@ class LiteLLM:
         secrets = (api_key, *(headers or {}).values(), *map(str, given))
         self._secrets = tuple(secret for secret in secrets if secret and len(secret) > 3)
         self._library: asyncio.Task[Any] | None = None
+        self._memory: object = None
         self.prices = _Prices(self._paid)
         self._profile = Profile(
             name, FEATURES - frozenset(without), _OPTIONS, tuple(models), model, concurrency
@@ -133,6 +136,22 @@ class LiteLLM:
         """Import litellm, which takes some seconds. Raises ``BackendNotFound`` without it."""
         await self._ready()
 
+    def order(self, queue: Any) -> Any:
+        """The order of a run's calls, where their provider charges for what its cache keeps."""
+        if not self._cache_marks:
+            return None
+        # Imported here: a replay sends no calls.
+        from appl.runtime.scheduling.prompt_reuse import CacheMemory, ReuseOrder
+
+        if self._memory is None:
+            self._memory = CacheMemory()
+        assert isinstance(self._memory, CacheMemory)
+        return ReuseOrder(queue, self._memory, self._rule_of)
+
+    def _rule_of(self, request: Request) -> CacheRule | None:
+        model = request.model or self._profile.default_model or ""
+        return RULE if _is_claude(model) else None
+
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer *request*; with *emit*, also pass on text as it comes."""
         check_media(self._profile, request.messages)
@@ -146,6 +165,8 @@ class LiteLLM:
         if request.sampling.seed is not None and self._provider(request.model) != "hosted_vllm":
             tell_of_seed(who)
         litellm = await self._ready()
+        if request.reuse is not None and request.reuse.begins is not None:
+            emit = beginning(request.reuse.begins, emit)
         try:
             with question(who, self._secrets_of(request), reads=True) as asked:
                 if emit is None or request.model.startswith(_WHOLE):
@@ -244,11 +265,12 @@ class LiteLLM:
     def _arguments(self, request: Request, who: str, begun: str | None) -> dict[str, Any]:
         sampling = request.sampling
         marked = self._cache_marks and _is_claude(request.model)
+        plan = plan_for(request, RULE) if marked and request.reuse is not None else None
         kind = "claude" if _is_claude(request.model) else self._provider(request.model)
         if kind in ("openai", "azure") and not self._paid.is_provider(request.model):
             kind = "other"  # a server of somebody else with OpenAI's interface
         dialect = dialect_of(kind)
-        messages = messages_of(request.messages, who, dialect, marks=marked)
+        messages = messages_of(request.messages, who, dialect, marks=marked, plan=plan)
         if is_begun(request.messages):
             messages[-1:] = _going_on(messages[-1], request.model, begun)
         found: dict[str, Any] = {
@@ -407,25 +429,35 @@ def _repeated(request: Request) -> str | None:
 
 
 def messages_of(
-    messages: Messages | None, who: str = "", dialect: Dialect | None = None, *, marks: bool
+    messages: Messages | None,
+    who: str = "",
+    dialect: Dialect | None = None,
+    *,
+    marks: bool,
+    plan: CachePlan | None = None,
 ) -> list[dict[str, Any]]:
     """The messages as litellm takes them; with *marks*, the ends of shared prefixes are marked.
 
     They are in the form of *dialect*, and have the fields that *who*, the provider and model that
-    are asked, gave them. Marked are the last of the system's messages at the front, and the last
-    message before the new one: what is new is said by the calls that share the rest. Raises
-    ``Unsupported``.
+    are asked, gave them. They are cut and marked by *plan*. Where nobody has made one, marked are
+    the last of the system's messages at the front, and the last message before the new one: what is
+    new is said by the calls that share the rest. Raises ``Unsupported``.
     """
     if messages is None:
         raise Unsupported("a chat needs a message: the prompt is empty")
     dialect = dialect or dialect_of("")
-    found = [
-        each
-        for link in messages.links()
-        for each in dialect.written(link.message.as_dict(who), link)
-    ]
+    found = list[dict[str, Any]]()
+    last = messages.length - 1
+    for number, link in enumerate(messages.links()):
+        written = dialect.written(link.message.as_dict(who), link)
+        if plan is not None:
+            ends = plan.marks_of(number)
+            if plan.automatic and number == last:
+                ends.setdefault(None, Mark(number, None))
+            written[-1] = _planned(written[-1], plan.cuts.get(number, ()), ends)
+        found += written
     found = _without_halves(found)
-    if marks:
+    if marks and plan is None:
         roles = [message["role"] for message in found]
         front = next((at for at, role in enumerate(roles) if role != "system"), len(roles))
         for at in sorted({front - 1, len(found) - 2} - {-1})[-MARKS:]:
@@ -451,13 +483,35 @@ def _has_calls(messages: Messages | None) -> bool:
     return messages is not None and any(link.outline.tool_calls for link in messages.links())
 
 
-def _marked(message: dict[str, Any]) -> dict[str, Any]:
+def _marked(message: dict[str, Any], control: dict[str, str] = _MARK) -> dict[str, Any]:
     content = message.get("content")
     if message["role"] == "tool" or not content:  # these are marked as a whole
-        return {**message, "cache_control": _MARK}
+        return {**message, "cache_control": control}
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
-    parts[-1] = {**parts[-1], "cache_control": _MARK}
+    parts[-1] = {**parts[-1], "cache_control": control}
     return {**message, "content": parts}
+
+
+def _planned(
+    message: dict[str, Any], cuts: Sequence[int], ends: Mapping[int | None, Mark]
+) -> dict[str, Any]:
+    """*message* with its text cut into parts, and marked where *ends* says so."""
+    content = message.get("content")
+    if cuts and isinstance(content, str):
+        places: list[int | None] = [*cuts, None]
+        parts = [
+            {"type": "text", "text": part, **_control(ends.get(end))}
+            for part, end in zip(parts_of(content, cuts), places, strict=True)
+        ]
+        return {**message, "content": parts}
+    mark = ends.get(None)
+    return message if mark is None else _marked(message, _control(mark)["cache_control"])
+
+
+def _control(mark: Mark | None) -> dict[str, dict[str, str]]:
+    if mark is None:
+        return {}
+    return {"cache_control": {**_MARK, "ttl": mark.ttl} if mark.ttl else _MARK}
 
 
 def _given(sampling: Sampling) -> Iterator[tuple[str, Any]]:

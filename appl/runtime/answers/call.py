@@ -130,7 +130,8 @@ class Call(Promise):
 
     ``attempts`` counts those that were made, and ``worker`` is the task that works on it. It may
     go to the ``others`` if its backend cannot answer.
-    ``frame`` refers to the activation that issued it, while that lives.
+    ``frame`` refers to the activation that issued it, while that lives; to the outermost one that
+    writes to its prompt where the prompt outlives the first.
     """
 
     __slots__ = (

@@ -147,8 +147,10 @@ def _call(frame: Frame, kind: str, asked: RequestOptions, sampling: Sampling) ->
     cache = run.dispatch.cache(finished(asked.cache)) if asked.cache is not None else None
     identity = CallIdentity(kind, frame.generations, *(place or (None, None)))
     frame.generations += 1
+    # Where the prompt lives on after this frame, its root is what tells whether it goes on.
+    holds = frame.root_of_prompt() if frame.shares else frame
     return Call(
-        frame.issue(kind), hub_here(), ref(frame), run, frame.account, identity, node, given,
+        frame.issue(kind), hub_here(), ref(holds), run, frame.account, identity, node, given,
         asked.model or "", sampling, asked.n, asked.timeout, asked.priority, cache, asked.toolbox,
         asked.key,
     )  # fmt: skip

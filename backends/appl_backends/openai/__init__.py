@@ -13,6 +13,7 @@ import dataclasses
 import importlib
 import os
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from appl.backend import Emit, Profile, Request, Response, check_media
@@ -26,13 +27,15 @@ from appl.errors import (
 )
 from appl.prompt.secret import conceal
 from appl_backends.openai.answer import ChatReader
-from appl_backends.openai.body import OPTIONS, is_begun
+from appl_backends.openai.body import OPTIONS, cache_rule, is_begun
 from appl_backends.openai.connection import Endpoint, ServerConnection
 from appl_backends.openai.exchange import exchange
 from appl_backends.openai.interface import CHAT, Interface, InterfaceName
 from appl_backends.openai.prices import Prices
 from appl_backends.openai.servers import LOCAL_OPTIONS, Kind, server_for, tell_of_seed
 from appl_backends.openai.settings import ServerSettings
+from appl_backends.openai.streamed import beginning
+from appl_backends.prompt_cache import CacheRule
 
 
 class OpenAI:
@@ -101,6 +104,7 @@ class OpenAI:
         self._has_prices = bool(prices or self._settings.seller)
         self._connection = ServerConnection(self._settings)
         self._only: str | None = None
+        self._memory: object = None
         self._keyed: dict[str, OpenAI] = {}
         self._interface, self._may_chat = CHAT, True
         self._why_chat: Callable[[Request, str], str | None] | None = None
@@ -129,6 +133,21 @@ class OpenAI:
             model = self._profile.default_model or ""
             await self._connection.endpoint(self._interface, model, self._who(model))
 
+    def order(self, queue: Any) -> Any:
+        """The order of a run's calls, where the server charges for what its cache keeps."""
+        if cache_rule(self._server, "") is None:
+            return None
+        # Imported here: a replay sends no calls.
+        from appl.runtime.scheduling.prompt_reuse import CacheMemory, ReuseOrder
+
+        if self._memory is None:
+            self._memory = CacheMemory()
+        assert isinstance(self._memory, CacheMemory)
+        return ReuseOrder(queue, self._memory, self._rule_of)
+
+    def _rule_of(self, request: Request) -> CacheRule | None:
+        return cache_rule(self._server, request.model or self._profile.default_model or "")
+
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer *request*; with *emit*, also pass on text as it comes."""
         if request.key is not None and request.key != self._settings.api_key:
@@ -138,6 +157,8 @@ class OpenAI:
             self._server.check_media(request.messages)
         model = request.model or await self._default_model()
         interface = self._interface if self._why_chat is None else self._chosen(request, model)
+        if request.reuse is not None and request.reuse.begins is not None:
+            emit = beginning(request.reuse.begins, emit)
         streamed = emit is not None and "stream" in self._server.features
         streamed = streamed and request.sampling.prompt_logprobs is None  # these come with a whole
         at = self._connection.known.get((interface.path, model))

@@ -8,7 +8,7 @@ are put in as they are.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -18,6 +18,8 @@ from appl.prompt import Messages
 from appl_backends.openai.dialects import Dialect, dialect_of
 from appl_backends.openai.servers import PREFIXED, ServerKind
 from appl_backends.openai.strict_schema import strict_schema
+from appl_backends.prompt_cache import CachePlan, CacheRule, Mark, parts_of, plan_for
+from appl_backends.prompt_cache.openai import rule_of
 
 OPTIONS = frozenset(
     {
@@ -63,9 +65,10 @@ def body_of(
     """
     sampling, prompt = request.sampling, request.messages
     dialect = dialect_of(server.kind, model)
-    messages = encoded_messages(prompt, who, dialect)
     fields, before, after = _fields(sampling, model, server)
     more = dict[str, str]()
+    plan = plan_for(request, cache_rule(server, model)) if server.takes_cache_key else None
+    messages = planned_messages(prompt, who, dialect, plan)
     if prompt is not None and prompt.outline.role == "assistant" and is_begun(prompt):
         messages, more = going_on(messages, prompt, sampling, server, who, dialect)
     if sampling.schema is not None and asks_for_any_object(sampling, b"".join(messages).decode()):
@@ -79,8 +82,10 @@ def body_of(
         more["stream"] = "true"
         if server.tells_usage_when_asked:
             more["stream_options"] = '{"include_usage":true}'
-    if server.takes_cache_key:
-        more["prompt_cache_key"] = _json(cache_key(prompt))
+    if plan is not None:
+        more["prompt_cache_key"] = _json(plan.key)
+        if plan.mode is not None:
+            more["prompt_cache_options"] = _json({"mode": plan.mode})
     for name, value in sampling.extra:
         more |= extra_fields(value) if name == "extra_body" else {name: _json(value)}
     if more:
@@ -100,12 +105,57 @@ def asks_for_any_object(sampling: Sampling, prompt: str) -> bool:
     return sampling.schema == '{"type":"object"}' and "json" in prompt.lower()
 
 
-def cache_key(messages: Messages | None) -> str:
-    """A name that all conversations with the same first message share."""
-    first = messages
-    while first is not None and first.parent is not None:
-        first = first.parent
-    return f"appl-{first.digest.hex()[:16]}" if first is not None else "appl"
+def cache_rule(server: ServerKind, model: str) -> CacheRule | None:
+    """The rule of the cache that *server* has for *model*; ``None`` where none is known."""
+    return rule_of(model) if server.kind == "openai" else None
+
+
+def planned_messages(
+    messages: Messages | None, who: str, dialect: Dialect, plan: CachePlan | None
+) -> list[bytes]:
+    """The JSON list of *messages* in pieces, cut and marked as *plan* says."""
+    if messages is None or plan is None or not (plan.cuts or plan.marks):
+        return encoded_messages(messages, who, dialect)
+    found = list[bytes]()
+    for number, link in enumerate(messages.links()):
+        cuts, marks = plan.cuts.get(number, ()), plan.marks_of(number)
+        if cuts or marks:
+            found.append(_marked(link, who, dialect, cuts, marks))
+            continue
+        key: object = (_KEY, dialect.name, who if link.provided else "", "alone")
+        piece = link.cache.get(key)
+        if not isinstance(piece, bytes):
+            piece = link.cache[key] = _message(link, who, dialect)
+        found.append(piece)
+    return [*found, b"]"]
+
+
+def _marked(
+    link: Messages,
+    who: str,
+    dialect: Dialect,
+    cuts: Sequence[int],
+    marks: Mapping[int | None, Mark],
+) -> bytes:
+    """The JSON of a message, as of ``_message``, with its text in parts."""
+    written = dialect.written(link.message.as_dict(who), link)
+    last = written[-1]
+    field = dialect.text_field(last)
+    content = last.get(field) if field is not None else None
+    if field is not None and isinstance(content, str) and content:
+        parts = parts_of(content, cuts)
+        ends: list[int | None] = [*cuts, None]
+        last[field] = [
+            {"type": dialect.text_part, "text": part, **(_BREAKPOINT if end in marks else {})}
+            for part, end in zip(parts, ends, strict=True)
+        ]
+    elif field is not None and isinstance(content, list) and content and None in marks:
+        last[field] = [*content[:-1], {**content[-1], **_BREAKPOINT}]
+    before = "[" if link.parent is None else ","
+    return utf8(before + ",".join(map(_json, written)))
+
+
+_BREAKPOINT = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 
 
 def encoded_messages(messages: Messages | None, who: str, dialect: Dialect) -> list[bytes]:

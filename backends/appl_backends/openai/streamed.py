@@ -6,7 +6,7 @@ before its end is no answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from appl.backend import Chunk, Emit, Response
@@ -267,3 +267,16 @@ class _GrowingSample:
             "finish_reason": self.finish,
             "logprobs": logprobs,
         }
+
+
+def beginning(begins: Callable[[], None], emit: Emit | None) -> Emit:
+    """Calls *begins* when the first chunk comes, and passes all on to *emit*."""
+    waiting = [begins]
+
+    def passed(chunk: Chunk) -> None:
+        if waiting:
+            waiting.pop()()
+        if emit is not None:
+            emit(chunk)
+
+    return passed

@@ -32,6 +32,7 @@ from appl.runtime.scheduling.policy import EXPECTED_ANSWER
 from appl.runtime.scheduling.prefix_order.arrivals import LARGE, Arrivals
 from appl.runtime.scheduling.prefix_order.beginnings import (
     Beginnings,
+    ServerProfile,
     blocks_of,
     shared_tokens,
 )
@@ -71,7 +72,7 @@ class PrefixOrder:
         self.room = _rooms.get(self._key) or Room(shared_by=shared_by)
         _rooms[self._key] = self.room
         self._line = Line(self.room, self._look)
-        self._beginnings = Beginnings(self.room.known)
+        self._beginnings = Beginnings(self.room.known, ServerProfile())
         self._arrivals = Arrivals(queue, self._see, self._looked)
         self._asks: dict[Call, OrderedCall] = {}
         self._conversations: dict[str, CachedConversation] = {}

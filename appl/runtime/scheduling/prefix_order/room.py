@@ -22,6 +22,8 @@ from math import inf
 from operator import itemgetter
 from typing import Any
 
+from appl.runtime.scheduling.beginnings import less
+
 BLOCK = 32
 """The tokens of a block: prompts are compared by blocks."""
 PREFILL = 35_000
@@ -300,15 +302,6 @@ def _to_come(who: CachedConversation, size: int) -> float:
 
 def _rank(who: CachedConversation) -> float:
     return inf if who.rank is None else who.rank
-
-
-def less(counter: Counter[int], blocks: Sequence[int]) -> None:
-    """Count *blocks* once less."""
-    for block in blocks:
-        if counter[block] > 1:
-            counter[block] -= 1
-        else:
-            del counter[block]
 
 
 class _Queue:

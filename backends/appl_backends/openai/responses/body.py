@@ -16,15 +16,16 @@ from appl.errors import Unsupported
 from appl_backends.openai.body import (
     CHOICES,
     asks_for_any_object,
-    cache_key,
-    encoded_messages,
+    cache_rule,
     going_on,
     is_begun,
+    planned_messages,
     utf8,
 )
 from appl_backends.openai.responses.items import Items
 from appl_backends.openai.servers import ServerKind
 from appl_backends.openai.strict_schema import strict_schema
+from appl_backends.prompt_cache import plan_for
 
 OPTIONS = frozenset(
     {
@@ -84,7 +85,8 @@ def body_of(
     Messages have the items that *source*, the server and model that are asked, gave them before.
     """
     sampling, prompt = request.sampling, request.messages
-    messages = encoded_messages(prompt, source, _ITEMS)
+    plan = plan_for(request, cache_rule(server, model)) if server.takes_cache_key else None
+    messages = planned_messages(prompt, source, _ITEMS, plan)
     if prompt is not None and prompt.outline.role == "assistant" and is_begun(prompt):
         messages, _ = going_on(messages, prompt, sampling, server, source, _ITEMS)
     fields, head = _fields(sampling, model, server)
@@ -92,8 +94,10 @@ def body_of(
         text = {**fields.get("text", {}), "format": {"type": "json_object"}}
         head = _head({**fields, "text": text})
     tail = ',"stream":true' if stream else ""
-    if server.takes_cache_key and "prompt_cache_key" not in fields:
-        tail += f',"prompt_cache_key":{_json(cache_key(prompt))}'
+    if plan is not None and "prompt_cache_key" not in fields:
+        tail += f',"prompt_cache_key":{_json(plan.key)}'
+    if plan is not None and plan.mode is not None and "prompt_cache_options" not in fields:
+        tail += f',"prompt_cache_options":{_json({"mode": plan.mode})}'
     return [head, *messages, utf8(f"{tail}}}")]
 
 

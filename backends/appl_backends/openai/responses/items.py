@@ -96,6 +96,13 @@ class Items(Dialect):
     name = "responses"
     ids = re.compile(r".{1,64}", re.DOTALL)
     any_arguments = True
+    text_part = "input_text"
+
+    def text_field(self, written: dict[str, Any]) -> str | None:
+        """The field with the text of an item; a model's own items are not marked."""
+        if written.get("type") == "function_call_output":
+            return "output"
+        return "content" if written.get("role") in ("user", "system", "developer") else None
 
     def written(self, message: dict[str, Any], link: Messages) -> list[dict[str, Any]]:
         kept = message.pop(ITEMS, None)

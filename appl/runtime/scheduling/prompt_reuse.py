@@ -1,0 +1,424 @@
+"""The order of calls to a provider that keeps beginnings of prompts, and charges for it.
+
+Each request is told how its prompt is used again just before it is sent: by calls that wait, by
+calls that were sent, and by the graph of its function. Of calls that share a long beginning the
+first one goes ahead, as the others can read the beginning only when its answer has begun.
+
+Invariant: everything here runs on the I/O loop; a call that was added is taken once, unless it has
+ended before. Nothing here changes what is asked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Protocol
+
+from appl.backend import Border, Request, Reuse
+from appl.runtime.concurrency.promise import Value
+from appl.runtime.scheduling.beginnings import Beginnings
+from appl.runtime.scheduling.order import CallQueue, plain_order
+from appl.runtime.scheduling.timers import LoopClock, Timer
+
+if TYPE_CHECKING:
+    from appl.prompt import Messages
+    from appl.runtime.answers.call import Call, CallFrame
+    from appl.runtime.scheduling.call_status import Why
+
+_MOST = 65_536
+"""The most beginnings and conversations that are remembered; the least recently used go first."""
+_BYTES = 4
+"""The bytes of a token, about."""
+_SAVED = 1000
+"""The least tokens that must be saved for others to wait until the first call's answer begins."""
+_LOOKS = 20
+"""The most times that calls wait for others which come one after the other."""
+_SENT = "reuse.sent"
+_BORDERS = "reuse.borders"
+
+
+class CacheProfile(Protocol):
+    """The rule of a provider's cache, as far as the order of calls needs it."""
+
+    @property
+    def least(self) -> int:
+        """The least tokens of a beginning that is kept."""
+
+    @property
+    def ttl(self) -> float:
+        """The seconds for which it is kept."""
+
+    @property
+    def leads(self) -> bool:
+        """True if it can be read only when the answer of the request that wrote it has begun."""
+
+
+@dataclass(slots=True)
+class _Prompt:
+    """The prompt of a call that waits: where others may leave it, and a hash for each such place.
+
+    ``leads`` are the hashes of what it goes ahead with.
+    """
+
+    call: Call
+    borders: Sequence[Border]
+    blocks: Sequence[int]
+    profile: CacheProfile
+    ahead: int = 0
+    leads: list[int] = field(default_factory=list)
+
+
+class _Tokens:
+    """Beginnings that a provider charges for, by their estimated tokens."""
+
+    least = 1024
+
+    def tokens(self, ask: _Prompt, start: int, end: int) -> int:
+        """The tokens of *ask* up to block *end*: what is kept begins with the prompt."""
+        return ask.borders[end - 1].tokens
+
+
+class CacheMemory:
+    """What was sent to one provider: the beginnings of prompts, each with the time of its last use.
+
+    ``sent`` are those that a request has told the provider to keep, ``seen`` others, with the
+    number of requests that began so.
+    """
+
+    def __init__(self) -> None:
+        self.now: Callable[[], float] = time.monotonic
+        self.ttl = 300.0
+        self.sent: OrderedDict[int, float] = OrderedDict()
+        self.seen: OrderedDict[int, tuple[int, float]] = OrderedDict()
+        self.made: OrderedDict[str, int] = OrderedDict()
+
+    def count(self, blocks: Sequence[int], ahead: int = 0) -> int:
+        """The number of *blocks* that the provider has, from the first on; *ahead* at least.
+
+        One may have been told to keep a longer beginning alone, which holds the shorter ones.
+        """
+        since = self.now() - self.ttl
+        for at in range(len(blocks) - 1, ahead - 1, -1):
+            if self.sent.get(blocks[at], since - 1) >= since:
+                return at + 1
+        return ahead
+
+    def note(self, prompt: _Prompt, reuse: Reuse) -> None:
+        """Note that *prompt* is sent, with *reuse*."""
+        now, kept = self.now(), {border.digest for border in reuse.borders}
+        for border, block in zip(prompt.borders, prompt.blocks, strict=True):
+            if border.message >= reuse.begun:  # else an earlier request of its own counted it
+                often = self.seen.get(block, (0, 0.0))[0]
+                _put(self.seen, block, (often + 1, now))
+            if border.digest in kept:
+                _put(self.sent, block, now)
+
+
+def _put(table: OrderedDict[Any, Any], key: object, value: object) -> None:
+    table[key] = value
+    table.move_to_end(key)
+    if len(table) > _MOST:
+        table.popitem(last=False)
+
+
+class ReuseOrder:
+    """The order of the calls of *queue*; *rule_of* gives the rule for a request's model.
+
+    The calls of a run go in their plain order, but for those that wait for a beginning. One with a
+    long prompt goes when no others have come for ``gather_s`` seconds of the policy, so that those
+    that come together are known together.
+    """
+
+    def __init__(
+        self,
+        queue: CallQueue,
+        memory: CacheMemory,
+        rule_of: Callable[[Request], CacheProfile | None],
+    ) -> None:
+        self._queue, self._memory, self._rule_of = queue, memory, rule_of
+        if queue.policy.clock is not None:
+            memory.now = queue.policy.clock.now
+        self._plain = plain_order(queue.policy)
+        self._clock = queue.policy.clock or LoopClock()
+        self._new: list[Call] = []
+        self._timer: Timer | None = None
+        self._looks = 0
+        self._prompts: dict[Call, _Prompt] = {}
+        self._beginnings: Beginnings[_Prompt] = Beginnings(memory, _Tokens())
+        self._released: deque[Call] = deque()
+        self._leading: dict[int, list[_Prompt]] = {}
+        self._leaders: dict[Call, _Prompt] = {}
+
+    @property
+    def size(self) -> int:
+        """The number of calls that may go now."""
+        return self._plain.size + len(self._released)
+
+    @property
+    def busy(self) -> bool:
+        """True if calls will soon be looked at, without a test moving its clock."""
+        return bool(self._new) and self._queue.policy.clock is None
+
+    def add(self, call: Call) -> None:
+        """Note that *call* is ready."""
+        prompt = self._prompt(call)
+        if prompt is None:
+            self._plain.add(call)
+            return
+        self._prompts[call] = prompt
+        self._beginnings.add(prompt)
+        gather_s = self._queue.policy.gather_s
+        if not gather_s:
+            self._plain.add(call)
+            return
+        self._new.append(call)
+        if self._timer is None:
+            self._gather(gather_s, 1)
+
+    def _gather(self, gather_s: float, seen: int) -> None:
+        """Have the new calls go unless more than the *seen* ones have come by then."""
+        look = partial(self._look, gather_s, seen)
+        self._timer = self._clock.at(self._clock.now() + gather_s, look)
+
+    def _look(self, gather_s: float, seen: int) -> None:
+        self._looks += 1
+        if len(self._new) > seen and self._looks < _LOOKS:
+            self._gather(gather_s, len(self._new))
+            return
+        self._timer, self._looks = None, 0
+        new, self._new = self._new, []
+        for call in new:
+            self._plain.add(call)
+        self._queue.look()
+
+    def take(self) -> Call | None:
+        """The next call to send; ``None`` when all that wait do so for a beginning."""
+        while True:
+            call = self._released.popleft() if self._released else self._plain.take()
+            prompt = self._prompts.get(call) if call is not None and self._prompts else None
+            if call is None or prompt is None:
+                return call
+            if call.outcome is None and self._waits(prompt):
+                continue
+            del self._prompts[call]
+            self._beginnings.remove(prompt)
+            if call.outcome is None:
+                self._tell(prompt)
+            return call
+
+    def over(self, call: Call, since: float) -> None:
+        """Note that *call*, which was taken, is over."""
+        self._plain.over(call, since)
+        prompt = self._leaders.pop(call, None) if self._leaders else None
+        if prompt is not None:
+            if not isinstance(call.outcome, Value):  # nothing was kept, as far as anybody knows
+                for block in prompt.leads:
+                    self._memory.sent.pop(block, None)
+            self._release(prompt)
+
+    def waiting(self) -> Iterator[tuple[Call, Why | None]]:
+        """The calls that wait, with the reason for which one may not go."""
+        for call in self._new:
+            yield call, "gathering"
+        for call in self._released:
+            yield call, None
+        yield from self._plain.waiting()
+        for prompts in self._leading.values():
+            for prompt in prompts:
+                yield prompt.call, "prefix"
+
+    def close(self) -> None:
+        """Let go of everything, as the run is over."""
+        self._plain.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        for those in (self._new, self._prompts, self._released, self._leading, self._leaders):
+            those.clear()
+
+    # -- what goes ahead
+
+    def _waits(self, prompt: _Prompt) -> bool:
+        """True if the beginning of *prompt* is on its way; else it may go ahead with it itself."""
+        if not prompt.profile.leads:
+            return False
+        leading, memory = self._leading, self._memory
+        memory.ttl = prompt.profile.ttl
+        for block in reversed(prompt.blocks) if leading else ():
+            if block in leading:
+                leading[block].append(prompt)
+                return True
+        found = self._beginnings.of(prompt)
+        if found is not None and (self._queue.policy.warm == "always" or found.saved >= _SAVED):
+            waiting = self._beginnings.waiting
+            cold = memory.count(prompt.blocks)
+            prompt.leads = [b for b in prompt.blocks[cold:] if waiting[b] > 1]
+            leading.update((block, []) for block in prompt.leads)
+            self._leaders[prompt.call] = prompt
+        return False
+
+    def _release(self, prompt: _Prompt) -> None:
+        """Let the calls go that wait for what *prompt* went ahead with."""
+        leads, prompt.leads = prompt.leads, []
+        for block in leads:
+            self._released += [each.call for each in self._leading.pop(block, ())]
+        if leads:
+            self._queue.look()
+
+    # -- what is known
+
+    def _prompt(self, call: Call) -> _Prompt | None:
+        """The borders in the prompt of *call*; ``None`` if no provider keeps so little of one."""
+        request = call.request
+        if request is None or request.messages is None:
+            return None
+        profile = self._rule_of(request)
+        if profile is None:
+            return None
+        tools = sum(map(len, request.sampling.tools))
+        if _is_short(request.messages, profile.least * _BYTES - tools):
+            return None
+        borders = _borders(request.messages)
+        base = hash((request.model, request.sampling.tools, request.sampling.schema))
+        kept = [border for border in borders if border.tokens + tools // _BYTES >= profile.least]
+        return _Prompt(call, kept, [hash((base, border.digest)) for border in kept], profile)
+
+    def _tell(self, prompt: _Prompt) -> None:
+        """Tell the request of *prompt*, which is to be sent, how the prompt is used again."""
+        request = prompt.call.request
+        assert request is not None and request.messages is not None
+        memory, now = self._memory, self._memory.now()
+        begun, since = _begun(request.messages)
+        used = [
+            self._use(border, block, now, border.message < begun)
+            for border, block in zip(prompt.borders, prompt.blocks, strict=True)
+        ]
+        borders = tuple(border for border in used if border.sent or border.to_come)
+        gap = now - since if begun else None
+        begins = partial(self._release, prompt) if prompt.leads else None
+        request.reuse = Reuse(borders, self._goes_on(prompt.call), gap, begun, begins)
+        memory.note(prompt, request.reuse)
+        request.messages.cache[_SENT] = now
+
+    def _use(self, border: Border, block: int, now: float, own: bool) -> Border:
+        """*border* with what is known of other prompts that begin so.
+
+        It was seen once by the conversation itself if it is its *own*.
+        """
+        memory = self._memory
+        to_come = self._beginnings.waiting[block]
+        often, last = memory.seen.get(block, (0, 0.0))
+        often -= own
+        sent = memory.sent.get(block)
+        kept = sent is not None and now - sent <= memory.ttl
+        gap = now - last if often > 0 and not to_come else None
+        if often > 0 and not to_come:  # what has come twice is expected once more
+            to_come = 1
+        return Border(
+            border.message, border.offset, border.digest, border.tokens, int(kept), to_come, gap
+        )
+
+    def _goes_on(self, call: Call) -> bool | None:
+        """Whether a later call will begin with the whole prompt of *call*."""
+        frame = call.frame()
+        if frame is None:  # the prompt has gone with it, but for calls that wait for their parts
+            address = call.address.rpartition("/")[0]
+            return True if self._queue.coming[address] else None if call.away else False
+        root = frame.root_of_prompt()
+        made, line = self._made(call, frame, root)
+        if self._queue.coming[root.address]:
+            return True
+        if root.ended:
+            return False
+        body, counts = root.body() if root.body is not None else None, None
+        if body is not None:
+            with suppress(Exception):  # no graph can be made of it, or there are no graphs
+                counts = body.counts()
+        if counts is None:
+            return None
+        least, most = counts.left(made, line)
+        # A loop that may go on for ever is expected to go on; a typed answer may only be asked for
+        # once more.
+        endless = most is None and call.schema is None and not call.sampling.choices
+        return True if least or endless else False if most == 0 else None
+
+    def _made(self, call: Call, frame: CallFrame, root: CallFrame) -> tuple[int, int | None]:
+        """How many calls the conversation of *call* has made, and its line in the function."""
+        body = root.body() if root.body is not None else None
+        own = frame.body() if frame.body is not None else None
+        is_own = own is not None and own is body
+        made = max(self._memory.made.get(root.address, 0) + 1, is_own * (call.identity.ordinal + 1))
+        _put(self._memory.made, root.address, made)
+        return made, call.line if is_own and body is not None and call.file == body.file else None
+
+
+def _is_short(messages: Messages, size: int) -> bool:
+    """True if the texts of *messages* are surely below *size* bytes."""
+    link: Messages | None = messages
+    while link is not None and size > 0:
+        size -= 3 * link.size
+        link = link.parent
+    return size > 0
+
+
+def _begun(messages: Messages) -> tuple[int, float]:
+    """How many messages an earlier request of this conversation had, and when it was sent."""
+    link, steps = messages.parent, 64
+    while link is not None and steps:
+        sent = link.cache.get(_SENT)
+        if sent is not None:
+            assert isinstance(sent, float)
+            return link.length, sent
+        link, steps = link.parent, steps - 1
+    return 0, 0.0
+
+
+def _borders(messages: Messages) -> list[Border]:
+    """The places in the prompt at which others may leave it: the ends of statements and messages.
+
+    What was found is kept with each link, so that only what is new in a conversation is read.
+    """
+    fresh = list[Any]()
+    link: Messages | None = messages
+    while link is not None and _BORDERS not in link.cache:
+        fresh.append(link)
+        link = link.parent
+    kept: Any = None if link is None else link.cache[_BORDERS]
+    before, digest, size = ([], blake2b(digest_size=16), 0) if kept is None else kept
+    for each in reversed(fresh):
+        digest, own = digest.copy(), list[Border]()
+        size = _read(each, digest, size, own)
+        before = [*before[-_KEPT:], *own]
+        each.cache[_BORDERS] = before, digest, size
+    return list(before)
+
+
+_KEPT = 256
+"""The most borders of earlier messages that are considered."""
+
+
+def _read(link: Messages, digest: Any, size: int, found: list[Border]) -> int:
+    """Continue *digest* with the message of *link*, and note the borders in it; returns the bytes.
+
+    Only plain texts have borders inside.
+    """
+    outline, number = link.outline, link.length - 1
+    plain = not (outline.media or outline.tool_calls or outline.tool_call_id)
+    digest.update(f"\0{outline.role}\0{outline.name or ''}\0".encode("utf-8", "surrogatepass"))
+    if not plain:
+        digest.update(link.digest)
+    text = link.message.content
+    at, spans = 0, link.spans if plain else ()
+    for length in spans[::2] or (len(text),):
+        piece = text[at : at + length].encode("utf-8", "surrogatepass")
+        digest.update(piece)
+        at, size = at + length, size + len(piece)
+        if length:
+            found.append(Border(number, at, digest.copy().digest(), size // _BYTES))
+    if not found:  # no text, but calls of tools
+        found.append(Border(number, at, digest.copy().digest(), size // _BYTES))
+    return size
