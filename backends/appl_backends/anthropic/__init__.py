@@ -11,6 +11,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import quote
 
 from appl.backend import Emit, Profile, Request, Response, check_media
@@ -23,11 +24,14 @@ with needed_by_backend("anthropic"):
     from appl_backends.http.client import HttpClient
 with needed_by_backend("anthropic"):  # what these import names another extra where that is missing
     from appl_backends.anthropic.answer import BlocksAssembly, BlocksReader
-    from appl_backends.anthropic.body import OPTIONS, body_of, default_marks
+    from appl_backends.anthropic.body import OPTIONS, body_of
     from appl_backends.anthropic.messages import BLOCKS
     from appl_backends.anthropic.settings import ServerSettings, base_of, is_known
     from appl_backends.openai.exchange import exchange
     from appl_backends.openai.prices import Prices
+    from appl_backends.openai.streamed import beginning
+    from appl_backends.prompt_cache import plan_for
+    from appl_backends.prompt_cache.anthropic import RULE
 
 FEATURES = frozenset(
     {
@@ -56,7 +60,8 @@ class Anthropic:
     The key is that of ``ANTHROPIC_API_KEY``, or the token of ``ANTHROPIC_AUTH_TOKEN``; with a
     ``base_url`` of another server, a key is sent only if ``api_key`` or ``auth_token`` gives one.
     ``max_tokens`` is the limit of an answer for calls that name none, which the interface wants to
-    have. ``cache_marks`` says whether the ends of prefixes are marked, so that they are kept.
+    have. ``cache_marks`` says whether the ends of what other prompts share are marked, so that the
+    provider keeps it.
     ``model`` is the default, ``models`` the only ones that may be asked, ``without`` names features
     that they do not have. ``prices`` gives for a model ``prompt``, ``cached`` and ``answer`` in
     units of currency for a million tokens. ``connect`` is in seconds, ``concurrency`` the most
@@ -97,6 +102,7 @@ class Anthropic:
         self._heads: dict[tuple[str, str], bytes] = {}
         self._names: dict[str, str] = {}
         self._closed = False
+        self._memory: object = None
         self._keyed: dict[str, Anthropic] = {}
         self._profile = Profile(
             name, FEATURES - frozenset(without), OPTIONS, tuple(models), model, concurrency
@@ -106,6 +112,18 @@ class Anthropic:
     def profile(self) -> Profile:
         """The name, features and limits of this backend."""
         return self._profile
+
+    def order(self, queue: Any) -> Any:
+        """The order of a run's calls: the provider charges for what its cache keeps."""
+        if not self._cache_marks:
+            return None
+        # Imported here: a replay sends no calls.
+        from appl.runtime.scheduling.prompt_reuse import CacheMemory, ReuseOrder
+
+        if self._memory is None:
+            self._memory = CacheMemory()
+        assert isinstance(self._memory, CacheMemory)
+        return ReuseOrder(queue, self._memory, lambda request: RULE)
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer *request*; with *emit*, also pass on text as it comes."""
@@ -120,11 +138,12 @@ class Anthropic:
                 f'"{self._profile.name}/NAME" into appl.toml'
             )
         who = self._names.get(model) or self._name_of(model)
+        if request.reuse is not None and request.reuse.begins is not None:
+            emit = beginning(request.reuse.begins, emit)
         streams = emit is not None and "stream" in self._profile.features
-        marks = default_marks(request.messages) if self._cache_marks else ()
-        body = body_of(
-            request, model, who, max_tokens=self._max_tokens, marks=marks, stream=streams
-        )
+        rule = RULE if self._cache_marks and request.reuse is not None else None
+        plan = None if rule is None else plan_for(request, rule)
+        body = body_of(request, model, who, max_tokens=self._max_tokens, plan=plan, stream=streams)
         http, head = self._question("POST", "/v1/messages", who)
         reader = BlocksReader(request, who, self._secrets, body.begun)
         reader.body, reader.model = body, model

@@ -6,6 +6,7 @@ is an answer, an end, a refusal, a count and an error.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -43,7 +44,9 @@ class BlocksReader(ChatReader):
             completion = completion_of(data)
         except OTHER_FORM as error:
             raise another_form(f"{self.who} answered 200 with", error) from None
-        return super().response(completion)
+        found = super().response(completion)
+        reason = _why_missed(data.get("diagnostics"))
+        return found if reason is None else dataclasses.replace(found, cache_miss=reason)
 
     def _provided(
         self, message: dict[str, Any], calls: tuple[ToolCall, ...]
@@ -86,6 +89,13 @@ def completion_of(data: dict[str, Any]) -> dict[str, Any]:
         "usage": _usage(usage),
         "choices": [choice],
     }
+
+
+def _why_missed(diagnostics: Any) -> str | None:
+    """The provider's reason for which its cache was not read."""
+    reason = diagnostics.get("cache_miss_reason") if isinstance(diagnostics, dict) else None
+    kind = reason.get("type") if isinstance(reason, dict) else None
+    return kind if isinstance(kind, str) else None
 
 
 def _arguments(given: Any) -> str:

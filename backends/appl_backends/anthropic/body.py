@@ -24,10 +24,12 @@ from appl_backends.anthropic.messages import (
     is_in_turn_without_thoughts,
     joined,
     place_of,
+    planned,
     prefix_at,
 )
 from appl_backends.anthropic.schemas import structured
 from appl_backends.openai.body import GO_ON, check_begun, is_begun, utf8
+from appl_backends.prompt_cache import CachePlan
 
 OPTIONS = frozenset(
     {
@@ -55,29 +57,9 @@ https://platform.claude.com/docs/en/api/errors#prefill-not-supported
 """
 
 IN_WORDS = "Answer with JSON that fits this JSON schema, and with nothing else:\n"
-_MARK = '"cache_control":{"type":"ephemeral"'
 _known: dict[tuple[object, ...], dict[str, str]] = {}
 _MOST = 1024
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
-
-class Mark(NamedTuple):
-    """The end of a prefix that the provider keeps: a message, from 0, and for how long."""
-
-    message: int
-    ttl: str = ""
-
-
-def default_marks(prompt: Messages | None) -> tuple[Mark, ...]:
-    """The ends of what other prompts are likely to share, where nobody knows better.
-
-    That is the system's messages at the front, and all but the last message.
-    """
-    if prompt is None:
-        return ()
-    roles = [link.outline.role for link in prompt.links()]
-    front = next((at for at, role in enumerate(roles) if role != "system"), len(roles))
-    return tuple([Mark(at) for at in sorted({front - 1, len(roles) - 2}) if at >= 0])
 
 
 class Body(NamedTuple):
@@ -114,10 +96,13 @@ def body_of(
     source: str = "",
     *,
     max_tokens: int | None = None,
-    marks: tuple[Mark, ...] = (),
+    plan: CachePlan | None = None,
     stream: bool = False,
 ) -> Body:
-    """The body that asks *source*, a server and model, for *request*. Raises ``Unsupported``."""
+    """The body that asks *source*, a server and model, for *request*. Raises ``Unsupported``.
+
+    What is cut and marked for the provider's cache is told by *plan*.
+    """
     sampling, prompt = request.sampling, request.messages
     if prompt is None:
         raise Unsupported("a chat needs a message: the prompt is empty")
@@ -131,7 +116,9 @@ def body_of(
         # modes in conversations"
         fields = {name: text for name, text in fields.items() if name != "thinking"}
         place = place._replace(thinks=False)
-    system, messages = _pieces(prompt, place, marks)
+    found = encoded(prompt, place) if plan is None else planned(prompt, place, plan)
+    system = [each.piece for each in found if each.system and each.piece]
+    messages = [each.piece for each in found if not each.system]
     begun, more, is_whole = None, list[str](), True
     if is_begun(prompt):
         check_begun(sampling, source)
@@ -149,6 +136,8 @@ def body_of(
         messages = [_said([HELLO], "")]
     head = ",".join([f'"{name}":{text}' for name, text in fields.items()])
     pieces = [utf8(f"{{{head}")]
+    if plan is not None and plan.automatic and "cache_control" not in fields:
+        pieces.append(b',"cache_control":{"type":"ephemeral"}')
     if system:
         pieces += [b',"system":[', b",".join(system), b"]"]
     tail = ']}],"stream":true}' if stream else "]}]}"
@@ -163,27 +152,6 @@ def _said(texts: list[str], role: str) -> bytes:
     if role == "user":
         return utf8(f",{blocks}")
     return utf8(f'{"]}," if role else ""}{{"role":"user","content":[{blocks}')
-
-
-def _pieces(
-    prompt: Messages, place: Place, marks: tuple[Mark, ...]
-) -> tuple[list[bytes], list[bytes]]:
-    """The system's blocks, and the pieces of the messages, of which some ends are marked."""
-    found = encoded(prompt, place)
-    if marks:
-        marked = {mark.message: mark.ttl for mark in marks}
-        for at in marked.keys() & set(range(len(found))):
-            found[at] = _marked(found[at], marked[at])
-    system = [each.piece for each in found if each.system and each.piece]
-    return system, [each.piece for each in found if not each.system]
-
-
-def _marked(piece: Encoded, ttl: str) -> Encoded:
-    """*piece* with a mark in its last block."""
-    if not piece.piece.endswith(b"}"):
-        return piece
-    mark = f'{_MARK},"ttl":"{ttl}"}}}}' if ttl else f"{_MARK}}}}}"
-    return piece._replace(piece=piece.piece[:-1] + b"," + mark.encode())
 
 
 def _without_space(prompt: Messages, pieces: list[bytes], place: Place) -> list[bytes]:

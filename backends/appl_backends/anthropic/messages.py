@@ -14,8 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from appl.prompt import Messages
 from appl.prompt.digest import digest_of
 from appl_backends.openai.body import utf8
 from appl_backends.openai.dialects import Dialect
+from appl_backends.prompt_cache import CachePlan, Mark, parts_of
 
 BLOCKS, PREFIX = "content_blocks", "content_prefix"
 """The fields of a message that hold the blocks of an answer, and what they belong behind."""
@@ -150,13 +150,53 @@ def joined(link: Messages, blocks: list[str], before: Encoded) -> Encoded:
     return before._replace(piece=utf8(opening + text), role=role)
 
 
+def planned(messages: Messages, place: Place, plan: CachePlan) -> list[Encoded]:
+    """What each link of *messages* adds, cut and marked as *plan* says."""
+    found, links = encoded(messages, place), messages.links()
+    for number in plan.cuts.keys() | {mark.message for mark in plan.marks}:
+        before = found[number - 1] if number else _NOTHING
+        cuts, marks = plan.cuts.get(number, ()), plan.marks_of(number)
+        blocks, *_ = blocks_of(links[number], before, place, cuts, marks)
+        found[number] = found[number]._replace(piece=joined(links[number], blocks, before).piece)
+    return found
+
+
+def marked(block: str, mark: Mark) -> str:
+    """*block* as the end of what the provider is to keep; a thought cannot be one."""
+    if block.startswith(('{"type":"thinking"', '{"type":"redacted_thinking"')):
+        return block
+    control = {"type": "ephemeral", **({"ttl": mark.ttl} if mark.ttl else {})}
+    return f'{block[:-1]},"cache_control":{_json(control)}}}'
+
+
+_NO_MARKS: Mapping[int | None, Mark] = {}
+
+
 def blocks_of(
-    link: Messages, before: Encoded, place: Place, cuts: tuple[int, ...] = ()
+    link: Messages,
+    before: Encoded,
+    place: Place,
+    cuts: Sequence[int] = (),
+    marks: Mapping[int | None, Mark] = _NO_MARKS,
 ) -> tuple[list[str], bytes, bool]:
     """The blocks of the message of *link* as JSON, and the digest of the thoughts up to it.
 
-    Its text is cut at the places *cuts*. The last value is true if a thought was left out.
+    Its text is cut at the places *cuts*, and what ends at one of the *marks* is marked. The last
+    value is true if a thought was left out.
     """
+    blocks, thoughts, sheds = _all_blocks(link, before, place, cuts, marks)
+    if blocks and None in marks:
+        blocks[-1] = marked(blocks[-1], marks[None])
+    return blocks, thoughts, sheds
+
+
+def _all_blocks(
+    link: Messages,
+    before: Encoded,
+    place: Place,
+    cuts: Sequence[int],
+    marks: Mapping[int | None, Mark],
+) -> tuple[list[str], bytes, bool]:
     message = link.kept or link.message
     if message.bare and not cuts:
         return ([_text(message.content)] if message.content.strip() else []), before.thoughts, False
@@ -173,14 +213,16 @@ def blocks_of(
             kept = [block for block in kept if block.get("type") not in THOUGHTS]
         if signed := [_json(block) for block in kept if block.get("type") in THOUGHTS]:
             thoughts = digest_of(thoughts, *signed)
-    return list(_blocks(data, kept or [], cuts)), thoughts, sheds
+    return list(_blocks(data, kept or [], cuts, marks)), thoughts, sheds
 
 
 def _text(text: str) -> str:
     return f'{{"type":"text","text":{encode_basestring(text)}}}'
 
 
-def _blocks(data: Mapping[str, Any], kept: list[Any], cuts: tuple[int, ...]) -> Iterator[str]:
+def _blocks(
+    data: Mapping[str, Any], kept: list[Any], cuts: Sequence[int], marks: Mapping[int | None, Mark]
+) -> Iterator[str]:
     """The blocks of a message, with those that were *kept* in their places."""
     content, calls = data.get("content"), iter(data.get("tool_calls", ()))
     if isinstance(content, list):
@@ -189,14 +231,21 @@ def _blocks(data: Mapping[str, Any], kept: list[Any], cuts: tuple[int, ...]) -> 
     elif kept:
         yield from _restored(content or "", calls, kept)
     elif content:
-        speaker = data.get("name")
-        text = f"{speaker}: {content}" if speaker else content
-        shift = len(text) - len(content)
-        places = [0, *[cut + shift for cut in cuts if 0 < cut < len(content)], len(text)]
-        pieces = [text[start:end] for start, end in pairwise(places)]
-        yield from [_text(piece) for piece in pieces if piece.strip()]
+        yield from _texts(content, data.get("name"), cuts, marks)
     for call in calls:
         yield _call(call, {"type": "tool_use"})
+
+
+def _texts(
+    text: str, speaker: str | None, cuts: Sequence[int], marks: Mapping[int | None, Mark]
+) -> Iterator[str]:
+    """*text* in blocks, which begins with the name of its *speaker*; none of white space alone."""
+    for piece, end in zip(parts_of(text, cuts), [*cuts, None], strict=True):
+        said = f"{speaker}: {piece}" if speaker else piece
+        speaker = None
+        if said.strip():
+            block = _text(said)
+            yield marked(block, marks[end]) if end in marks and end is not None else block
 
 
 def _restored(text: str, calls: Iterator[Any], kept: list[Any]) -> Iterator[str]:
