@@ -172,6 +172,8 @@ class ItemsAssembly:
             self._reasoned = part
             self._pass_on(data["delta"], "reasoning")
         elif kind in _LAST:
+            if not isinstance(data["response"], dict):
+                raise TypeError("the last event holds no response")
             self._last = data["response"]
             return True
         return False
@@ -211,7 +213,8 @@ class ItemsAssembly:
             self._pass_on(self._filter.close())
         data = self._last
         done = [self._items[at] for at in sorted(self._items)]
-        if len(data.get("output") or ()) < len(done):  # some servers send each item once
+        output = data.get("output")
+        if not isinstance(output, list) or len(output) < len(done):  # some send each item once
             data = {**data, "output": done}
         found = self._reader.response(data)
         if not self._emitted and found.samples[0].text:  # it came in one piece
