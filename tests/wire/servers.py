@@ -25,13 +25,20 @@ PUBLISHED: Mapping[str, Callable[[Any], list[str]]] = {
 class FaultServer(testing.FaultServer):
     """A server of *kind*, to which a user may give *fields* of his own, also in messages.
 
-    ``refusals`` are the requests that a real one would refuse, ``looked_at`` counts all of them.
+    With *gets* its script answers questions without a body, too. ``refusals`` are the requests that
+    a real one would refuse, ``looked_at`` counts all of them.
     """
 
     def __init__(
-        self, *args: Any, kind: str = "other", fields: Iterable[str] = (), **options: Any
+        self,
+        *args: Any,
+        kind: str = "other",
+        fields: Iterable[str] = (),
+        gets: bool = False,
+        **options: Any,
     ) -> None:
         super().__init__(*args, **options)
+        self._gets = gets
         self.refusals, self.looked_at, self._own_fields = list[str](), 0, set(fields)
         self.become(kind)
 
@@ -42,6 +49,8 @@ class FaultServer(testing.FaultServer):
 
     def _asked(self, link: Any, method: str, path: str, headers: Any, body: bytes) -> None:
         self.look_at(path, headers, body)
+        if self._gets and not body:
+            method, body = "POST", b"{}"
         super()._asked(link, method, path, headers, body)
 
     def look_at(self, path: str, headers: Mapping[str, str], body: bytes) -> None:

@@ -161,6 +161,7 @@ class OpenAI:
             emit = beginning(request.reuse.begins, emit)
         streamed = emit is not None and "stream" in self._server.features
         streamed = streamed and request.sampling.prompt_logprobs is None  # these come with a whole
+        streamed = streamed and not _is_in_background(request)  # a lost connection loses no answer
         at = self._connection.known.get((interface.path, model))
         if at is None:
             at = await self._connection.endpoint(interface, model, self._who(model))
@@ -189,7 +190,6 @@ class OpenAI:
     ) -> Response:
         if not _is_in_background(reader.request):
             return await exchange(at.http, at.head, body, reader, interface.assembly, emit)
-        # It is not streamed: a connection that breaks must not lose a long answer.
         background = importlib.import_module("appl_backends.openai.responses.background")
         begun = await at.http.exchange(at.head, body, at.who)
         connection, path = self._connection, interface.path
