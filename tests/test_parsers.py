@@ -182,6 +182,7 @@ LISTED = {
     "backends/appl_backends/ebnf.py": {"_character int": FEW, "_times int": FEW},
     "backends/appl_backends/embedded/model.py": {"Llama.load json": MODEL},
     "backends/appl_backends/embedded/server/app.py": {"EngineServer._detokenize decode": "it decodes tokens"},
+    "backends/appl_backends/embedded/server/messages.py": {"_block json": "a grammar has made it"},
     "backends/appl_backends/embedded/server/info.py": {"Info.__init__ json": "the backend has read it before"},
     "backends/appl_backends/embedded/tokenizer.py": {
         "Tokenizer.__init__ json": MODEL, "TextWriter.add json": "it decodes tokens",
