@@ -36,7 +36,7 @@ MAY = {
     "parts": ["errors"],
     "version": ["late"],
     "status_line": ["late"],
-    "prompt": ["errors", "fallback"],
+    "prompt": ["errors", "fallback", "late"],
     "backend": ["prompt", "errors", "late"],
     "backend_check": ["prompt", "backend", "errors", "late"],
     "backend_http": ["prompt", "backend_check", "errors"],
@@ -277,7 +277,6 @@ ALL = [
     "appl",
     "__main__",
     "compat",
-    *("compositor", "const", "func", "types"),
 ]
 Kind = Literal["import", "type", "late"]
 MAY_TYPE = {
@@ -521,7 +520,7 @@ def test_what_is_imported_late_is_not_loaded_by_importing_the_public_names() -> 
 
 
 def test_only_the_front_door_knows_the_names_of_appl_0_2() -> None:
-    door = {"__init__", "late", "parts", "compat", "compositor", "const", "func", "types"}
+    door = {"__init__", "late", "parts", "compat"}
     rooms = {layer(file) for file in sources() if '"appl.compat' in file.read_text("utf-8")}
     rooms |= {
         layer(file)

@@ -88,9 +88,9 @@ LISTED = {
     "appl/cli/terminal.py": {"bytes_shown float": NUMBER},
     "appl/cli/trace/run_names.py": {"need_trace decode": OWN},
     "appl/compiler/trees.py": {"_tree literal": HERE},
-    "appl/config/files.py": {
+    "appl/config/parsing.py": {
         "_json json": HERE, "_toml toml": HERE, "_table decode": HERE, "_yaml yaml": HERE,
-        "_read decode": "_table has decoded it before",
+        "read_file decode": "_table has decoded it before",
     },
     "appl/config/readers.py": {"whole int": FEW},
     "appl/control/client.py": {"live_runs float": "_described lets only moments through"},
@@ -102,7 +102,8 @@ LISTED = {
     "appl/price.py": {"money decimal": NUMBER},
     "appl/price_table.py": {"_table json": "it lies in the package"},
     "appl/prompt/layout.py": {"_sign int": "the program's own source says it"},
-    "appl/prompt/media.py": {"_Media.as_base64 decode": ENCODED},
+    "appl/prompt/key_search.py": {"is_any decode": ENCODED},
+    "appl/prompt/media.py": {"Media.as_base64 decode": ENCODED},
     "appl/prompt/message.py": {"_further json": OWN},
     "appl/prompt/provider_fields.py": {
         "ProviderFields.names json": OWN, "ProviderFields.put_into json": OWN,
@@ -153,7 +154,6 @@ LISTED = {
         "Trace.began stamp": "nanoseconds in 64 bits end in 2554", "Builder._long decode": HERE,
         "Builder._params json": HERE,
     },
-    "appl/tracing/recording/secret.py": {"_is_any decode": ENCODED},
     "appl/tracing/replaying/fuzzer.py": {"Fuzzer._drawn uuid": NUMBER},
     "appl/tracing/replaying/made_up.py": {"_guess float": NUMBER, "_typed json": OWN},
     "appl/tracing/replaying/made_up_values.py": {"_number int": NUMBER},

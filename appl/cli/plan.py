@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from appl.backend import CountsTokens
+from appl.backend import Backend, CountsTokens, Pricing, Usage
 from appl.cli import parameters
 from appl.cli.arguments import ProgramCommand, bind, help_text, wants_help
 from appl.cli.commands import Options, appl_command, options_of
 from appl.cli.target import load, parse
-from appl.cli.terminal import one_line, out, print_found
+from appl.cli.terminal import columns, one_line, out, print_found
 from appl.compiler.graph_source import compile_graph
 from appl.compiler.ir import Graph
 from appl.compiler.plan import (
@@ -20,14 +21,19 @@ from appl.compiler.plan import (
     PlanTotals,
     Prefix,
     PrefixPlan,
+    PromptBill,
+    bills,
     make_plan,
     product,
     totals,
 )
-from appl.config import load as load_config
+from appl.config import Config, load as load_config
+from appl.price import Overridden, Price, Priced, money, price_for
 from appl.session.backend_setup import choose, make_backend
+from appl.session.scheduling import prices_of
 
 _ABOUT = 4.0  # characters of English in a token, where no tokenizer can be asked
+_LEAST = 1024  # the tokens of the shortest beginning that providers keep
 
 
 @appl_command(
@@ -41,10 +47,11 @@ def command(given: Options) -> None:
     """Show which prompts share a prefix, and how many calls a function makes.
 
     Follows a @ppl function and the functions that it calls without running them, and prints the
-    tree of their prompts: which calls share what, how many calls there are, and how many tokens of
-    constant text need not be computed again. Values given as --name value fix the number of rounds
-    of loops over them. A function that is not followed, but may ask a model, is named, and the
-    number of calls is then what there is at least.
+    tree of their prompts: which calls share what, how many calls there are, how many tokens of
+    constant text need not be computed again, and what the prompts cost by the prices of the model,
+    with the provider's cache and without it, by function. Values given as --name value fix the
+    number of rounds of loops over them. A function that is not followed, but may ask a model, is
+    named, and the number of calls is then what there is at least.
     """
     prog, words = f"appl plan {given.target}", list(given.arguments)
     given.json = given.json or given.late.json
@@ -54,9 +61,15 @@ def command(given: Options) -> None:
         return
     graph = compile_graph(function)
     plan = make_plan(graph, _finder(function), _known(function, words, prog))
-    size, unit = _tokens()
+    config = load_config()
+    choice = choose(config)
+    backend = make_backend(config, choice, 0)
+    size, unit = _tokens(backend)
     counted = totals(plan, size)
-    data, lines = _data(plan, counted, size, unit), _text(plan, counted, size, unit)
+    model = choice.model or backend.profile.default_model or ""
+    bill = Bill(bills(plan, size, _LEAST), model, _price(config, backend, choice.backend, model))
+    data = {**_data(plan, counted, size, unit), "bill": bill.as_data()}
+    lines = [*_text(plan, counted, size, unit), *bill.lines(counted.complete)]
     print_found(given.json, data, lines)
 
 
@@ -111,13 +124,87 @@ def _methods(space: Mapping[str, object], rest: list[str]) -> Any:
     return getattr(found[0], "__func__", found[0]) if len(found) == 1 else None
 
 
-def _tokens() -> tuple[Callable[[str], int], str]:
+def _tokens(backend: Backend) -> tuple[Callable[[str], int], str]:
     """A function that counts tokens, and the name of its unit."""
-    config = load_config()
-    backend = make_backend(config, choose(config), 0)
     if isinstance(backend, CountsTokens):
         return backend.count_tokens, "tokens"
     return lambda text: round(len(text) / _ABOUT), "tokens (about)"
+
+
+def _price(config: Config, backend: Backend, name: str, model: str) -> Price | None:
+    """The price of *model* by the settings, or by the backend *name*."""
+    brought: Priced = backend.prices if isinstance(backend, Pricing) else {}
+    return price_for(Overridden(prices_of(config, name), brought), model)
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """The bill of the prompts, by function; the price of the model may be unknown."""
+
+    functions: Mapping[str, PromptBill]
+    model: str
+    price: Price | None
+
+    def lines(self, complete: bool) -> Iterator[str]:
+        """The bill for a human; *complete* if all prompts are known as a whole."""
+        if not any(bill.tokens for bill in self.functions.values()):
+            return
+        if self.price is None:
+            yield f"cost: unpriced, as there is no price of {self.model or 'the default model'!r}"
+            return
+        if self.price.is_free:
+            return
+        part = "" if complete else ", of the constant text whose number is known"
+        yield ""
+        head = ("FUNCTION", "CALLS", "TOKENS", "WITHOUT CACHE", "WITH CACHE")
+        rows = [self._row(path, bill) for path, bill in self.functions.items()]
+        yield f"cost of the prompts with {self.model}{part}, without answers:"
+        yield from columns([head, *rows, self._row("all", self._whole())])
+
+    def _whole(self) -> PromptBill:
+        whole = PromptBill()
+        for bill in self.functions.values():
+            known = None if whole.calls is None or bill.calls is None else whole.calls + bill.calls
+            whole = PromptBill(
+                known,
+                whole.read + bill.read,
+                whole.written + bill.written,
+                whole.plain + bill.plain,
+            )
+        return whole
+
+    def _row(self, path: str, bill: PromptBill) -> tuple[str, ...]:
+        plain, cached = self._costs(bill)
+        calls = "?" if bill.calls is None else str(bill.calls)
+        return path, calls, f"{bill.tokens:,}", money(plain), money(cached)
+
+    def _costs(self, bill: PromptBill) -> tuple[int | None, int | None]:
+        """The costs without a cache and with it, in millionths.
+
+        A call may have a price of its own for a long prompt; these are taken for short ones.
+        """
+        if self.price is None:
+            return None, None
+        price = replace(self.price, over=None, beyond=None)
+        plain = price.cost(Usage(bill.tokens, 0, 0, 0))
+        return plain, price.cost(Usage(bill.tokens, 0, bill.read, bill.written))
+
+    def as_data(self) -> dict[str, object]:
+        """The bill as JSON-ready data, in millionths; unknown costs are null."""
+        rows = [("", self._whole()), *self.functions.items()]
+        found = [
+            {
+                "function": path or None,
+                "calls": bill.calls,
+                "tokens": bill.tokens,
+                "read": bill.read,
+                "written": bill.written,
+                "cost_without_cache": self._costs(bill)[0],
+                "cost": self._costs(bill)[1],
+            }
+            for path, bill in rows
+        ]
+        return {"model": self.model or None, "total": found[0], "functions": found[1:]}
 
 
 # -- for reading

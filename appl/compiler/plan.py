@@ -414,3 +414,80 @@ def totals(plan: PrefixPlan, size: Size) -> PlanTotals:
     grows = any(site.grows or not site.certain for site in plan.sites)
     calls = None if plan.unknown else plan.root.calls()
     return PlanTotals(calls, sent, computed, complete and not grows)
+
+
+@dataclass(slots=True)
+class PromptBill:
+    """The tokens of prompts of one function, by how a provider with a cache charges them.
+
+    ``calls`` is ``None`` if their number is not known. Without a cache all ``tokens`` have the
+    plain price; with one, ``written`` are written into it once and ``read`` again by others.
+    """
+
+    calls: int | None = 0
+    read: int = 0
+    written: int = 0
+    plain: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """All tokens of the prompts."""
+        return self.read + self.written + self.plain
+
+
+def bills(plan: PrefixPlan, size: Size, least: int) -> dict[str, PromptBill]:
+    """The bills of the functions that ask a model, by their paths, as far as sizes are known.
+
+    A beginning of fewer than *least* tokens is not kept by the cache. What several calls share is
+    written by the first of them.
+    """
+    found: dict[str, PromptBill] = {}
+    for site in plan.sites:
+        bill = found.setdefault(site.path, PromptBill())
+        bill.calls = None if bill.calls is None or site.calls is None else bill.calls + site.calls
+    before: dict[int, int] = {id(plan.root): 0}
+    for prefix, parent in (order := list(_downwards(plan.root))):
+        assert prefix.piece is not None
+        before[id(prefix)] = before[id(parent)] + _size_of(prefix, size)
+    reach: dict[int, int] = {}
+    for prefix, _ in reversed(order):  # the longest beginning that is shared from here on
+        further = [reach[id(child)] for child in prefix.children.values()]
+        own = before[id(prefix)] if _is_shared(prefix) else 0
+        reach[id(prefix)] = max([own, *further])
+    for prefix, _ in order:
+        kept = _is_shared(prefix) and reach[id(prefix)] >= least
+        _share_out(found, prefix, _size_of(prefix, size), kept)
+    return found
+
+
+def _downwards(root: Prefix) -> Iterator[tuple[Prefix, Prefix]]:
+    """Every prefix with the one before it, from the root on."""
+    todo = [(child, root) for child in root.children.values()]
+    while todo:
+        prefix, parent = todo.pop()
+        yield prefix, parent
+        todo += [(child, prefix) for child in prefix.children.values()]
+
+
+def _size_of(prefix: Prefix, size: Size) -> int:
+    assert prefix.piece is not None
+    return 0 if prefix.piece.text is None else size(prefix.piece.text)
+
+
+def _is_shared(prefix: Prefix) -> bool:
+    calls, variants = prefix.calls(), product(prefix.variants)
+    return calls is not None and variants is not None and calls > variants
+
+
+def _share_out(found: dict[str, PromptBill], prefix: Prefix, tokens: int, kept: bool) -> None:
+    """Add the *tokens* of *prefix* to the bills of its sites; if *kept*, each variant once."""
+    writes = min(product(prefix.variants) or 0, prefix.calls() or 0) if kept else 0
+    for site in prefix.sites:
+        bill, calls = found[site.path], site.calls or 0
+        own = min(writes, calls)
+        writes -= own
+        if kept:
+            bill.written += own * tokens
+            bill.read += (calls - own) * tokens
+        else:
+            bill.plain += calls * tokens

@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from appl import fallback, tracebacks
+from appl import fallback
 from appl.config import schedule
 from appl.config.aliases import Alias, alias_from
 from appl.config.files import SettingsFile, find_file
 from appl.config.layout import SCHEDULE, TOP, check_known, of_today
 from appl.config.readers import Unshown, shown
-from appl.config.trust import unapproved
 from appl.config.values import KEYS, Config, SecretSetting
 from appl.errors import ConfigError
 from appl.prompt.secret import ENVIRONMENT, Secret as Concealed, conceal
@@ -186,7 +185,7 @@ def _kept(found: SettingsFile | None) -> Config:
     last, changes, variables = _last, _changes, ENVIRONMENT
     same = last is not None and last[0] is found and last[2] == changes and last[1] == variables
     # An approval may have been given meanwhile, or taken back.
-    if last is not None and same and (found is None or unapproved(found) == last[3].unapproved):
+    if last is not None and same and (found is None or _unapproved(found) == last[3].unapproved):
         return last[3]
     seen = variables.copy()  # before it is read: it may change meanwhile
     config = _read(found, os.environ, {})
@@ -213,6 +212,8 @@ def init(**overrides: object) -> None:
     settings. Tables of several calls are merged. ``None`` takes a setting back.
     """
     global _changes
+    from appl import tracebacks  # a program without settings of its own leaves them to its run
+
     tracebacks.install()
     present = {key: value for key, value in overrides.items() if value is not None}
     _Layers().take(present, "appl.init", "appl.init({}=…)".format)
@@ -270,8 +271,14 @@ def _slip(key: str, written: str) -> None:
         )
 
 
+def _unapproved(found: SettingsFile) -> Mapping[str, str]:
+    from appl.config.trust import unapproved  # only settings of a file need approval
+
+    return unapproved(found)
+
+
 def _from_file(layers: _Layers, found: SettingsFile) -> None:
     layers.take(found.table, str(found.path))
-    layers.refuse(unapproved(found))
+    layers.refuse(_unapproved(found))
     if "home" in found.table:  # a relative folder is meant from where the file lies
         layers.values["home"] = found.path.parent / layers.values["home"]

@@ -26,7 +26,6 @@ from appl.config.places import line_of
 from appl.config.state import private_names, read_private, read_table, remove_private, write_private
 from appl.config.values import SECRET_PARTS
 from appl.errors import ConfigError
-from appl.prompt.key_masking import without_keys
 from appl.prompt.secret import MASK, is_likely
 
 VARIABLE = "APPL_TRUST"
@@ -185,6 +184,8 @@ def _masked(key: str, value: object) -> object:
     if isinstance(value, list | tuple):
         return [_masked(key, part) for part in value]
     if isinstance(value, str):
+        from appl.prompt.key_masking import without_keys  # only a question for approval shows it
+
         shown = without_keys(SECRET_PARTS.sub(MASK, value), lambda kind: MASK)
         return MASK if is_likely(key) else shown
     return value

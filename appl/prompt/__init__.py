@@ -1,5 +1,8 @@
 """Prompts as values: messages, and the persistent chain that programs build."""
 
+from typing import TYPE_CHECKING
+
+from appl.late import names_of
 from appl.prompt.chain import (
     ObservedPrompt,
     Part,
@@ -14,7 +17,7 @@ from appl.prompt.definition import BracketedDefinition, Definition, define, defi
 from appl.prompt.digest import digest_of, tagged
 from appl.prompt.layout import UNFORMATTED, Format, Indexing, Level
 from appl.prompt.lazy import Filled, Formatted, Lazy, formatted, message_of
-from appl.prompt.media import Audio, Image, Media, as_media
+from appl.prompt.media import Media, as_media
 from appl.prompt.message import (
     ROLES,
     AIMessage,
@@ -36,6 +39,11 @@ from appl.prompt.provider_fields import ProviderFields
 from appl.prompt.rope import Rope
 from appl.prompt.secret import Secret
 from appl.prompt.voice import USER, VOICES, Voice
+
+if TYPE_CHECKING:
+    from appl.prompt.media_types import Audio as Audio, Image as Image
+else:
+    __getattr__ = names_of(__name__, {"media_types": "Audio Image"})
 
 __all__ = [
     "NOWHERE",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from appl.prompt.layout import UNFORMATTED, Layout, Level, Mark
 from appl.prompt.lazy import Lazy, message_of, origin_of, provided_with
-from appl.prompt.media import Audio, Image, Media
+from appl.prompt.media import Media
 from appl.prompt.message import LONG, Message, Messages, RoleName, ToolCall
 from appl.prompt.voice import VOICES, Moved, Voice
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from appl.prompt.origin import Origin
     from appl.prompt.provider_fields import ProviderFields
 
-Part = str | Lazy | Image | Audio | Message
+Part = str | Lazy | Media | Message
 
 
 class PromptSlot:
@@ -166,7 +166,7 @@ class PromptNode:
             return part
         if isinstance(part, Message):
             return part.shown
-        return str(part) if isinstance(part, Image | Audio) else part.prompt_text()
+        return str(part) if isinstance(part, Media) else part.prompt_text()
 
     def after(
         self,
@@ -226,8 +226,8 @@ class PromptNode:
 
 
 _NOTHING: frozenset[str] = frozenset()
-_THERE = (Image, Audio, Message)
-_SOLID = (str, Image, Audio, Message)
+_THERE = (Media, Message)
+_SOLID = (str, Media, Message)
 
 
 def _needed(part: Media | Message) -> frozenset[str]:
@@ -447,7 +447,7 @@ class Renderer:
             else:  # an answer, with what its provider wants back
                 self.say(node, mark, part.content, getattr(part.content, "call_id", None))
                 self._provide(part.content, part.provider_fields)
-        elif isinstance(part, Image | Audio):
+        elif isinstance(part, Media):
             self._open(node.voice, node.apart)
             if mark is not None and mark.label:
                 self._lead(mark, node.site)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from appl.prompt.key_masking import without_keys
+from appl.prompt.key_search import may_have_key
 from appl.prompt.secret import UNRECORDED
 from appl.prompt.secret_names import is_likely
 
@@ -21,12 +21,14 @@ def shown_words(words: Iterable[str]) -> list[str]:
         if option is not None and secret and option[2] is not None:
             shown.append(f"{word[: option.start(2)]}{UNRECORDED}")
         else:
-            shown.append(
-                UNRECORDED if hidden and option is None else without_keys(word, _unrecorded)
-            )
+            shown.append(UNRECORDED if hidden and option is None else _without_keys(word))
         hidden = option is not None and secret and option[2] is None
     return shown
 
 
-def _unrecorded(kind: str) -> str:
-    return UNRECORDED
+def _without_keys(word: str) -> str:
+    if not may_have_key(word.encode("utf-8", "surrogateescape")):
+        return word
+    from appl.prompt.key_masking import without_keys  # few words are keys
+
+    return without_keys(word, lambda kind: UNRECORDED)

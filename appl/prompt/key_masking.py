@@ -5,7 +5,6 @@ Invariant: pure functions; what stands in place of a key is the caller's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from appl.prompt.key_places import (
@@ -43,21 +42,6 @@ _LOOSE = (
 )
 """What may be a key, where a word too much does no harm: in messages that nobody replays."""
 
-_AT_ONCE = 5
-"""Patterns of shapes and places that are looked for at once; with more of them it takes longer."""
-
-
-def _first() -> Iterator[str]:
-    yield from QUICK_STARTS
-    several = (*QUICK_SHAPES, *QUICK_PLACES)
-    for at in range(0, len(several), _AT_ONCE):
-        yield "|".join(several[at : at + _AT_ONCE])
-    yield QUICK_NAMES
-
-
-FIRST: Final = tuple(_first())
-"""Patterns for an engine that is linear in time, of which one at least finds something in each text
-with a key. There are some, as it looks for a few beginnings at once and not for hundreds."""
 CLEANERS: Final = (
     ((*QUICK_STARTS, "|".join(QUICK_SHAPES)), without_shapes),
     ((*QUICK_PLACES, QUICK_NAMES), without_told),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, NoReturn, 
 from appl import fallback
 from appl.errors import InvalidOption, PromptTypeError, nearest
 from appl.prompt.digest import digest_after, digest_of, digested
-from appl.prompt.media import Audio, Image, Media, as_media
+from appl.prompt.media import Media, as_media
 from appl.prompt.origin import NOWHERE, Spans, trail
 from appl.prompt.provider_fields import ProviderFields
 from appl.prompt.rope import Rope
@@ -27,7 +27,7 @@ ROLES: tuple[str, ...] = get_args(RoleName)
 Placed = tuple[tuple[int, Media], ...]
 """Images and sounds with the offset in the text before which each stands, in order."""
 
-Content = str | Image | Audio | list[Any] | tuple[Any, ...] | None
+Content = str | Media | list[Any] | tuple[Any, ...] | None
 """What a message can be made of: text, an image or a sound, or a list of these."""
 
 
@@ -410,6 +410,8 @@ def _part_of_dict(part: Mapping[str, object]) -> tuple[str | Media, Mapping[str,
     inner = {key: value for key, value in body.items() if key not in known}
     if inner:
         more[str(kind)] = inner
+    from appl.prompt.media_types import Audio, Image
+
     if kind == "image_url" and isinstance(body.get("url"), str):
         return Image(body["url"], body.get("detail")), more
     if kind == "audio_url" and isinstance(body.get("url"), str):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from appl.prompt.chain import PromptNode, Renderer, is_apart, level_of
 from appl.prompt.layout import Layout
 from appl.prompt.lazy import message_of
-from appl.prompt.media import Audio, Image
+from appl.prompt.media import Media
 from appl.prompt.message import Message, Messages, ToolCall
 from appl.prompt.origin import Origin
 from appl.prompt.voice import Voice
@@ -33,7 +33,7 @@ class GrowingText(Renderer):
             self._parted()
             self._new.append(whole.shown)
         self.add(node, self._layout.mark(level_of(node), node.starts))
-        if isinstance(node.part, Image | Audio):
+        if isinstance(node.part, Media):
             self._new.append(str(node.part))
         return self._taken()
 

@@ -24,7 +24,6 @@ from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.promise import Promise
 from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.concurrency.tasks import OWN_CODE
-from appl.runtime.concurrency.unread_calls import unheld
 from appl.runtime.concurrency.watchdog import ENTRIES
 from appl.runtime.event import ScopeEntered
 from appl.runtime.frame import FRAME, Frame, PromptWriter, here, owed, states_of
@@ -122,7 +121,11 @@ def fail(frame: Frame, error: BaseException) -> None:
     # First: a Ctrl-C may come anywhere below, and cancels what those who go on answer for.
     after = heir(frame)
     after.started.extend(left)
-    ours = unheld(frame, left, error) if isinstance(error, Exception | GeneratorExit) else left
+    ours = left
+    if isinstance(error, Exception | GeneratorExit):
+        from appl.runtime.concurrency.unread_calls import unheld  # few functions fail
+
+        ours = unheld(frame, left, error)
     structure.cancel_all(ours)
     after.prune()
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from appl.backend import Backend, BringsOrder, Sampling, offers
 from appl.runtime.answers.models import Models
 from appl.runtime.answers.samples import Caches, Samples
 from appl.runtime.scheduling.accounts import Account, BudgetLedger
+from appl.runtime.scheduling.dispatcher import BackendEndpoint, Dispatcher
 from appl.runtime.scheduling.order import CallQueue, Order, plain_order
-from appl.runtime.scheduling.placing import BackendEndpoint, LegDispatcher, Placing
 from appl.runtime.scheduling.policy import Allowance, Policy
 from appl.runtime.scheduling.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from appl.runtime.scheduling.placing import Placing
 
 
 class Dispatch:
@@ -42,7 +45,8 @@ class Dispatch:
         self.requests: dict[object, tuple[object, Sampling]] = {}
         self.ledger = BudgetLedger()
         self.places: list[BackendEndpoint] = []
-        self.scheduler: Scheduler[LegDispatcher] | Placing
+        self.scheduler: Scheduler | Placing
+        self._several: Placing | None = None
         self._seed, self._concurrency = seed, concurrency
         self._look_soon, self._warn = look_soon, warn
 
@@ -81,11 +85,13 @@ class Dispatch:
 
     def _placing(self) -> Placing:
         """The scheduler of a run with several backends; earlier calls stay with their own one."""
-        if not isinstance(self.scheduler, Placing):
-            self.scheduler = Placing({self.models.backend: self._own}, self.models)
-        return self.scheduler
+        if self._several is None:
+            from appl.runtime.scheduling.placing import Placing  # most runs have one backend
 
-    def _scheduler(self, place: BackendEndpoint, order: Order | None) -> Scheduler[LegDispatcher]:
+            self.scheduler = self._several = Placing({self.models.backend: self._own}, self.models)
+        return self._several
+
+    def _scheduler(self, place: BackendEndpoint, order: Order | None) -> Scheduler:
         """A queue for the backend of *place*."""
         self.places.append(place)
         backend, policy = place.backend, place.policy
@@ -111,9 +117,9 @@ def _dispatcher(
     seed: int | None,
     most: int | None,
     ledger: BudgetLedger,
-) -> LegDispatcher:
+) -> Dispatcher:
     """The way of calls to the backend of *place*, at most *most* of them at once."""
-    return LegDispatcher(
+    return Dispatcher(
         place.backend,
         place.policy,
         seed=seed,

@@ -33,8 +33,8 @@ from appl.runtime.reporter import Reporter
 from appl.runtime.run_services import Entered, Services
 from appl.runtime.scheduling.accounts import Account
 from appl.runtime.scheduling.call_status import CallStatus
+from appl.runtime.scheduling.dispatcher import BackendEndpoint
 from appl.runtime.scheduling.order import Order
-from appl.runtime.scheduling.placing import BackendEndpoint
 from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.traffic import Traffic
 from appl.runtime.scopetree import ScopeTree

@@ -12,7 +12,7 @@ from typing import Any
 from appl.backend import Profile
 from appl.config import Config, SecretSetting
 from appl.config.schedule import OF_BACKENDS, PRICES, TABLES
-from appl.price import Price
+from appl.price import Price, price_of
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.scheduling.policy import (
     Allowance,
@@ -41,16 +41,16 @@ def policy_of(config: Config, backend: str) -> Policy:
     return Policy(
         limits=Limits(**limits),
         budget=Allowance(**parts["budget"]),
-        prices=_prices(config, backend),
+        prices=prices_of(config, backend),
         retries=Retries(**parts["retries"]),
         deadlines=Deadlines(**parts["deadlines"]),
         **schedule,
     )
 
 
-def _prices(config: Config, backend: str) -> dict[str, Price]:
+def prices_of(config: Config, backend: str) -> dict[str, Price]:
     """Prices by model name; one written as ``backend/model`` holds for that backend."""
-    found = {name: Price(**amounts) for name, amounts in config.schedule.get(PRICES, {}).items()}
+    found = {name: price_of(row) for name, row in config.schedule.get(PRICES, {}).items()}
     own, begins = dict(found), f"{backend}/"
     own |= {name.removeprefix(begins): p for name, p in found.items() if name.startswith(begins)}
     return own

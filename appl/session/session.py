@@ -26,7 +26,7 @@ from appl.price import total
 from appl.runtime.event import Instrument, wants_chunks
 from appl.runtime.frame import enclosing_run
 from appl.runtime.run import Run
-from appl.runtime.scheduling.placing import BackendEndpoint
+from appl.runtime.scheduling.dispatcher import BackendEndpoint
 from appl.runtime.world import Nobody, World
 from appl.session.backend_close import close_backend
 from appl.session.backend_setup import (

@@ -453,7 +453,7 @@ def messages_of(
         if plan is not None:
             ends = plan.marks_of(number)
             if plan.automatic and number == last:
-                ends.setdefault(None, Mark(number, None))
+                ends.setdefault(None, Mark(number, None, plan.ttl))
             written[-1] = _planned(written[-1], plan.cuts.get(number, ()), ends)
         found += written
     found = _without_halves(found)

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import appl
-from appl import Generation, SystemRole, gen, ppl
+from appl import AIRole, Generation, SystemRole, gen, ppl
 
 
 def said(name: str, length: int) -> str:
@@ -80,6 +80,33 @@ def chain_of_twenty(facts: str, turns: list[str]) -> str:
         f"{turns[number]}"
         answer = str(gen(max_tokens=8))
     return answer
+
+
+@ppl
+def dialogue(facts: str, turns: list[str]) -> str:
+    """A chain whose answers stand in the prompt; all its calls are known from the beginning."""
+    with SystemRole():
+        f"{facts}"
+    for number in range(6):
+        f"{turns[number]}"
+        answer = gen(max_tokens=8)
+        with AIRole():
+            f"{answer}"
+    return str(answer)
+
+
+@ppl
+def branching_dialogue(facts: str, turns: list[str]) -> list[str]:
+    """A chain that is left by a question in each turn."""
+    f"{facts}"
+    asides = []
+    for number in range(4):
+        f"{turns[number]}"
+        answer = gen(max_tokens=8)
+        with AIRole():
+            f"{answer}"
+        asides.append(branch(f"How sure are you of {number}?"))
+    return [str(answer), *map(str, asides)]
 
 
 @ppl
@@ -161,7 +188,7 @@ class Drawn:
 
 KINDS = (
     "map", "fan-out", "chain", "tree", "agent", "one-shots", "mixed", "deep", "examples", "sequence",
-    "several",
+    "dialogue", "several",
 )  # fmt: skip
 
 
@@ -195,6 +222,9 @@ class _Drawing:
             long = dice.choice([chain_of_two, chain_of_five, chain_of_twenty, drafts])
             turns = self.questions(20)
             return Drawn(kind, lambda: long(facts, turns if long is not drafts else 3))
+        if kind == "dialogue":
+            talked, turns = dice.choice([dialogue, branching_dialogue]), self.questions(20)
+            return Drawn(kind, lambda: talked(facts, turns))
         if kind == "tree":
             boughs = [
                 (self.text("bough", 300, 6_000), self.questions(dice.randint(2, 5)))

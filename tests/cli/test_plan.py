@@ -101,3 +101,70 @@ def open_ended(ask):
     assert (data["calls"], data["calls_written"]) == (None, "at least 1")
     drawn = project.appl("graph", "p.py:open_ended").out
     assert "unknown call ask()" in drawn
+
+
+BILLED = """\
+from appl import gen, ppl
+
+@ppl(ctx="copy")
+def answer(question):
+    f"{question}"
+    return gen(max_tokens=4)
+
+@ppl
+def summary():
+    "Sum up."
+    return gen()
+
+@ppl
+def interview(text: str, questions: list[str]):
+    f"{text}"
+    summary()
+    return [str(each) for each in [answer(q) for q in questions]]
+"""
+WORDS = (
+    "p.py:interview",
+    "--text",
+    "abc " * 6000,
+    "--questions",
+    '["who", "when", "why", "where"]',
+)
+
+
+def test_the_bill_is_told_before_a_run_with_a_cache_and_without_by_function(
+    project: Project,
+) -> None:
+    project.write("p.py", BILLED)
+    project.write(
+        "appl.toml",
+        """model = "openai/gpt-5.6"
+prices."openai/gpt-5.6" = { prompt = 5, answer = 30, cached = 0.5, written = 6.25 }
+""",
+    )
+    bill = project.appl("plan", *WORDS, "--json").data["bill"]
+    found = {row["function"]: row for row in bill["functions"]}
+    asked = found["interview/answer"]
+    assert (asked["calls"], asked["tokens"]) == (4, 24_000)
+    assert (asked["written"], asked["read"]) == (6_000, 18_000)
+    assert asked["cost_without_cache"] == 24_000 * 5
+    assert asked["cost"] == 6_000 * 6.25 + 18_000 * 0.5
+    assert found["interview/summary"]["cost"] == found["interview/summary"]["cost_without_cache"]
+    assert bill["total"]["cost"] == sum(row["cost"] for row in found.values())
+    shown = project.appl("plan", *WORDS).out
+    assert "WITHOUT CACHE" in shown and "interview/answer" in shown and "$0.12" in shown
+
+
+def test_a_bill_without_prices_is_unpriced_and_not_free(project: Project) -> None:
+    project.write("p.py", BILLED)
+    project.write("appl.toml", 'model = "openai/nobodys-model"\n')
+    done = project.appl("plan", *WORDS)
+    assert "cost: unpriced" in done.out and "$0" not in done.out
+    assert project.appl("plan", *WORDS, "--json").data["bill"]["total"]["cost"] is None
+
+
+def test_a_beginning_that_is_too_short_for_a_cache_saves_nothing(project: Project) -> None:
+    project.write("p.py", BILLED)
+    project.write("appl.toml", 'model = "openai/gpt-5.6"\n')
+    words = ("p.py:interview", "--text", "abc " * 600, "--questions", '["who", "when"]')
+    total = project.appl("plan", *words, "--json").data["bill"]["total"]
+    assert total["cost"] == total["cost_without_cache"] and total["read"] == 0

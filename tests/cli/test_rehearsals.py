@@ -44,7 +44,7 @@ def predicted(project: Project, then: str = "", imports: str = "") -> tuple[dict
     """The prediction for a program that asks its first question anew, and what it prints."""
     program = TALK.format(then=then or "    pass", imports=imports)
     project.write("talk.py", program)
-    assert project.appl("run", "talk.py:main").code == 0
+    assert project.appl("run", "--seed=1", "talk.py:main").code == 0
     project.write("talk.py", program.replace('ask("first")', 'ask("first?")'))
     done = project.appl("trace", "rerun", "--dry-run", "--json")
     assert done.code == 0, done.err
@@ -71,7 +71,7 @@ def test_a_program_that_asks_more_after_some_answer_has_no_one_number(project: P
 
 def test_a_program_that_asks_until_it_is_content_ends(project: Project) -> None:
     project.write("talk.py", TALK.format(then="    pass", imports=""))
-    assert project.appl("run", "talk.py:main").code == 0
+    assert project.appl("run", "--seed=1", "talk.py:main").code == 0
     asks = "    while '?' not in first:\n        first = str(max([ask(first) for _ in range(100)], key=str))"
     project.write("talk.py", TALK.format(then=asks, imports="").replace('"first"', '"first!"'))
     found = project.appl("trace", "rerun", "--dry-run", "--json").data

@@ -161,6 +161,15 @@ async def feed(said):
     said.put_nowait(str(await ask("one")) + str(await ask("two")))
 """
 
+BESIDE = """\
+import sys, threading
+
+from appl.cli import main
+
+threading.Thread(target=threading.Event().wait, name=sys.argv[1], daemon=True).start()
+sys.exit(main(["trace", "replay"]))
+"""
+
 
 @pytest.mark.parametrize("function", ["by_a_pool", "by_a_thread", "by_a_task"])
 def test_a_replay_ends_where_a_killed_run_did(project: Project, bill: Bill, function: str) -> None:
@@ -170,3 +179,22 @@ def test_a_replay_ends_where_a_killed_run_did(project: Project, bill: Bill, func
     done = project.appl("trace", "replay")
     assert done.code != 0 and "it had not ended when the record ends" in done.err
     assert bill() == 2
+
+
+def test_a_replay_ends_beside_a_model_that_has_nothing_to_do(project: Project, bill: Bill) -> None:
+    project.write("beside.py", BESIDE)
+    project.write("waiting.py", WAITING)
+    words = ("-m", "appl", "run", "waiting.py:by_a_thread")
+    assert project.python(*words, APPL_TEST_KILL="2").code == -signal.SIGKILL
+    done = project.python("beside.py", "appl-embedded")
+    assert "it had not ended when the record ends" in done.err and bill() == 2
+
+
+@pytest.mark.long
+def test_a_replay_ends_beside_a_thread_that_does_nothing(project: Project, bill: Bill) -> None:
+    project.write("beside.py", BESIDE)
+    project.write("waiting.py", WAITING)
+    words = ("-m", "appl", "run", "waiting.py:by_a_thread")
+    assert project.python(*words, APPL_TEST_KILL="2").code == -signal.SIGKILL
+    done = project.python("beside.py", "stranger")
+    assert "it had not ended when the record ends" in done.err and bill() == 2

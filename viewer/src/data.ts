@@ -27,6 +27,9 @@ export interface Amount {
   prompt_tokens: number | null;
   completion_tokens: number | null;
   cached_tokens: number | null;
+  written_tokens: number | null;
+  written_1h_tokens: number | null;
+  reasoning_tokens: number | null;
   cost: number | null;
   unknown: Record<string, number>;
 }
@@ -43,7 +46,8 @@ export interface Costs {
 
 export const NUMBERS = [
   "kind", "model", "file", "line", "outcome", "started", "asked", "ended", "attempts", "failed",
-  "prompt", "completion", "cached", "cost", "samples", "reused", "ordinal", "source",
+  "prompt", "completion", "cached", "written", "reasoning", "cost", "samples", "reused", "ordinal",
+  "source",
 ] as const;
 export type Column = (typeof NUMBERS)[number];
 

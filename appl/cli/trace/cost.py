@@ -13,9 +13,11 @@ from appl.cli.commands import Options, WordChoice, appl_command, option, switch
 from appl.cli.terminal import columns, print_found
 from appl.cli.trace.places import place
 from appl.cli.trace.run_names import run_path
-from appl.price import total
+from appl.price import Price, total
+from appl.price_table import row_of
 from appl.tracing import RecordedCall
-from appl.tracing.explaining.costs import KINDS, Costs, Terms, UsageSum, terms_of
+from appl.tracing.explaining.caching import CacheReport, cache_report
+from appl.tracing.explaining.costs import KINDS, Costs, Terms, UsageSum, prices_of, terms_of
 from appl.tracing.reading.lazy import opened_lazily
 from appl.tracing.reading.trace import Trace
 
@@ -40,11 +42,13 @@ def command(given: Options) -> None:
     reused (the cost of answers taken from an earlier run), in doubt (an upper bound for attempts
     whose end is unknown: what a budget reserves for them) and estimated (for answers that do not
     report their use). A + after a number of tokens means that some calls do not report theirs. An
-    unknown cost is shown as unknown, and a sum that lacks one as 'at least' the rest.
+    unknown cost is shown as unknown, and a sum that lacks one as 'at least' the rest. Then it says
+    what the provider's cache saved, and why calls read nothing from it.
     """
     with opened_lazily(run_path(given.run)) as run:
         whole, groups = _spent(run, given.by)
         failures = run.failure_counts()
+        cache = cache_report(run.every_call(), _prices(run)) if _tells(whole) else CacheReport()
     order = sorted(groups, key=lambda key: _weight(groups[key]), reverse=True)
     kept = order if given.all else order[:_MOST]
     rows = [{given.by: key, **groups[key].as_data()} for key in kept]
@@ -54,11 +58,34 @@ def command(given: Options) -> None:
     lines += _table(given.by, {key: groups[key] for key in kept})
     if len(order) > len(kept):
         lines.append(f"… and {len(order) - len(kept)} more; --all shows them")
+    lines += ["", *cache.lines()] if cache.calls else []
     if whole.in_doubt.open_ended:
         lines.append(_OPEN_ENDED)
     sums = {**whole.as_data(), **failures.as_data()}
-    data = {"total": sums, "rows": rows, "count": len(order)}
+    data = {"total": sums, "rows": rows, "count": len(order), "cache": cache.as_data()}
     print_found(given.json, data, lines)
+
+
+def _tells(costs: Costs) -> bool:
+    """True if a provider charges for what it keeps, or tells what was read; prompts are read then.
+
+    A server of one's own has a cache, too, and costs nothing.
+    """
+    return bool(costs.spent.cached_tokens or costs.spent.written_tokens) and not costs.is_free
+
+
+def _prices(run: Trace) -> Callable[[str], Price | None]:
+    """The prices of the run's models: by its settings, or by the table of the package."""
+    own, backend = prices_of(run.header), str(run.header.get("backend") or "")
+
+    def price(model: str) -> Price | None:
+        found = own.get(model)
+        if found is None and model:
+            row = row_of(f"{backend}/{model}") or row_of(model)
+            found = None if row is None else row.price
+        return found
+
+    return price
 
 
 def _spent(run: Trace, by: str) -> tuple[Costs, dict[str, Costs]]:
@@ -110,25 +137,32 @@ def _weight(costs: Costs) -> tuple[int, int]:
 
 def _table(by: str, groups: dict[str, Costs]) -> list[str]:
     """The table of costs: a row for each kind of each group, as kinds are never added up."""
-    head = (by.upper(), "CALLS", "KIND", "PROMPT", "CACHED", "ANSWER", "COST")
+    writes = any(
+        group.spent.written_tokens or group.spent.written_1h_tokens for group in groups.values()
+    )
+    tokens = _TOKENS if writes else _TOKENS[:2] + _TOKENS[-1:]
+    titles = ("PROMPT", "CACHED", "WRITTEN", "ANSWER") if writes else ("PROMPT", "CACHED", "ANSWER")
+    head = (by.upper(), "CALLS", "KIND", *titles, "COST")
     rows: list[tuple[str, ...]] = [head]
     for key, group in groups.items():
         name = key
         for kind in KINDS:
             amount: UsageSum = getattr(group, kind)
             if amount.calls:
-                counts = [_known(amount, kind) for kind in _TOKENS]
+                counts = [_known(amount, kind) for kind in tokens]
                 money = total(amount.known("cost"), amount.unknown["cost"])
                 rows.append((name, str(amount.calls), kind.replace("_", " "), *counts, money))
                 name = ""
         if name:
-            rows.append((name, "0", "-", "-", "-", "-", "-"))
+            rows.append((name, "0", *["-"] * (len(head) - 2)))
     return columns(rows)
 
 
-_TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
+_TOKENS = ("prompt_tokens", "cached_tokens", "written_tokens", "completion_tokens")
 
 
 def _known(amount: UsageSum, name: str) -> str:
     value = amount.known(name)
+    if value is not None and name == "written_tokens":
+        value += amount.written_1h_tokens
     return "?" if value is None else f"{value}{'+' if amount.unknown[name] else ''}"

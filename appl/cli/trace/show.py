@@ -42,6 +42,7 @@ _MOST, _HINTED, _FAILURES = 200, 10_000, 10
 _TOKENS = (
     ("prompt_tokens", "prompt tokens"),
     ("cached_tokens", "of them cached"),
+    ("written_tokens", "written to the cache"),
     ("completion_tokens", "generated"),
 )
 

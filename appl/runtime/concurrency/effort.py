@@ -15,7 +15,9 @@ from types import FrameType
 
 from appl.collecting import stack_of
 
-OWN = ("appl-io", "appl-trace", "appl-worker")
+OWN = frozenset(
+    f"appl-{name}" for name in "io trace worker embedded line export closing signals".split()
+)
 """Threads of appl that run no code of the user's, and wake none that waits outside of appl."""
 _SOME_S = 0.005
 _SHARE = 0.1  # of a processor: less than that is what loops and timers need while nobody works

@@ -17,21 +17,23 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import Context
 from types import FrameType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from appl.errors import RunError
-from appl.runtime.concurrency.deadlock import blocked_loop, bound_to, deadlock, find_cycle
 from appl.runtime.concurrency.ending import Ending
-from appl.runtime.concurrency.held_lock import LOOK_S, NeededLock, error_about, holds, needed_by_io
 from appl.runtime.concurrency.loop_thread import io_thread, release
 from appl.runtime.concurrency.promise import Deliverable, Promise, Stop
 from appl.runtime.concurrency.watchdog import Watchdog
 
+if TYPE_CHECKING:
+    from appl.runtime.concurrency.held_lock import NeededLock
+
 EAGER_DEPTH = 4
 SLICE = 0.05
 GLANCE = 0.1
+LOOK_S = 1.0
 HOPS = 100
 Rest = Literal["quiet", "timed"]
 """How the programs of a hub wait: for others, or also for timers of their loop."""
@@ -533,6 +535,9 @@ class Hub:
 
         It waits for the lock *before* since the last look.
         """
+        # Few programs wait for so long.
+        from appl.runtime.concurrency.held_lock import error_about, holds, needed_by_io
+
         needed = needed_by_io()
         if needed is not None and needed.same(before):
             for strand in self.waiting():
@@ -557,6 +562,8 @@ class Hub:
                 strand.wake(waits, error)
 
     def _deadlock(self, strand: Strand, waits: Promise) -> BaseException | None:
+        from appl.runtime.concurrency.deadlock import blocked_loop, bound_to, deadlock, find_cycle
+
         cycle = find_cycle(waits)
         if cycle is not None:
             return deadlock(cycle)

@@ -3,7 +3,8 @@
 The I/O thread runs callbacks of clients, and handlers of ``logging``, which may take locks of the
 user's. A program that holds such a lock while it waits for an answer would wait for ever.
 
-Invariant: it only looks, and only from a thread that has slept for ``LOOK_S`` seconds already.
+Invariant: it only looks, and only from a thread that has slept for ``LOOK_S`` seconds of fibers
+already.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ from appl.collecting import stack_of
 from appl.errors import DeadlockError
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.watchdog import is_users, lock_at
-
-LOOK_S = 1.0
 
 
 class NeededLock(NamedTuple):

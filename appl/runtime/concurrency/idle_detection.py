@@ -38,6 +38,8 @@ FOREIGN_S = 3.0
 
 Until then a thread that Python does not know of, as those of libraries in C, may wake one of them.
 """
+STRANGERS_S = 30.0
+"""The same where Python knows of other threads, none of which has worked in that time."""
 _HOPS = 50
 Stillness = Literal["quiet", "timed", "waits"]
 """How programs rest: for good, until a timer strikes, or until another thread wakes one."""
@@ -205,7 +207,7 @@ class IdleDetection:
         elif self._forced_at == self._moves:
             # Nothing has moved since the blocked threads were given up on. They might still go
             # on, so this is not final: the world may hand over, but not end the run yet.
-            self._hand_over(final=False)
+            self._hand_over(final=False, waits=self._all_wait())
         elif self._stands_still():
             # The same threads are still blocked in the same waits. To wait ``GRACE`` seconds for
             # them again before every delivery would make a replay slow for nothing.
@@ -280,6 +282,15 @@ class IdleDetection:
         if not waits_for_work(thread):
             return False
         return self._loops_poll()  # after it
+
+    def _patience_s(self) -> float:
+        """How long nothing happens before threads that wait for others wait for ever."""
+        return STRANGERS_S if self._strangers() else FOREIGN_S
+
+    def _all_wait(self) -> bool:
+        """True if each thread of the run rests, or waits for another one, perhaps a stranger."""
+        waits = (self._rest_of(hub) or waits_for_another(hub.thread) for hub in tuple(self._hubs))
+        return not self.timers and self.starting <= 0 and all(waits) and self._loops_poll()
 
     def _waits_for_others(self, thread: threading.Thread) -> bool:
         """True if *thread* waits for another thread, and all others are known to rest or to wait.
@@ -359,7 +370,7 @@ class IdleDetection:
         if released:
             self._moves += 1
             self._again()
-        elif waits and self._idleness.seconds() >= FOREIGN_S:
+        elif waits and self._idleness.seconds() >= self._patience_s():
             self._hand_over(final=True)
         elif waits:
             self._look_in(_GLANCE)

@@ -18,7 +18,6 @@ from appl.runtime.concurrency.fiber import arrive, wait
 from appl.runtime.concurrency.loop_thread import task_here
 from appl.runtime.concurrency.promise import Error, Promise, Stop, Value
 from appl.runtime.concurrency.task import Task
-from appl.runtime.concurrency.unread_calls import unheld_by_others
 from appl.runtime.frame import FRAME, Frame, owed
 from appl.threads import process_lock
 
@@ -83,7 +82,11 @@ class Block:
         every = list(self._marks)
         ends = isinstance(error, _ENDING)
         late = [each for each in every if each not in self.due]
-        lost = every if ends else unheld_by_others(self._frame.address, late, error)
+        lost = every
+        if not ends:
+            from appl.runtime.concurrency.unread_calls import unheld_by_others  # few blocks fail
+
+            lost = unheld_by_others(self._frame.address, late, error)
         lost = [*self.due, *lost]
         self._take_back([*lost, *self._failed(error)], error)
         # After the prompts are as before: a cancelled program may run at once, and see them.

@@ -12,10 +12,9 @@ from typing import Any
 
 from appl.prompt import (
     USER,
-    Audio,
     Formatted,
-    Image,
     Lazy,
+    Media,
     Message,
     Origin,
     Part,
@@ -148,7 +147,7 @@ def _give_up(value: object) -> None:
     raise _NotText
 
 
-_RECORDED = (Message, Image, Audio, PromptRecords, Conversation)
+_RECORDED = (Message, Media, PromptRecords, Conversation)
 _PASSIVE = (str, list, tuple, *_RECORDED, Generation, Future)
 """Values that become prompt text without running code of the user's."""
 

@@ -1,8 +1,8 @@
-"""Beginnings: what the prompts of several waiting calls begin with, and whether it goes before them.
+"""Beginnings: what the prompts of several waiting calls begin with, and whether it goes first.
 
 A cache of prompts saves nothing if ten questions about one long text come at once: none of them
 finds the text there when it arrives. So the text is sent first, and the questions follow. What that
-is worth is told by a profile: a server of one's own loses time, a provider charges for each writing.
+is worth is told by a profile: a server of one's own loses time, a provider charges for each write.
 
 Invariant: a block stands for itself and everything before it, so that two prompts have a block in
 common exactly if they agree up to its end (but for collisions of 64-bit hashes, which cost time).
@@ -43,7 +43,7 @@ Ask_in = TypeVar("Ask_in", bound=WaitingPrompt, contravariant=True)
 
 
 class BeginningProfile(Protocol[Ask_in]):
-    """What a kind of cache says of beginnings: those of fewer than ``least`` tokens do not count."""
+    """What a kind of cache says of beginnings: how long they are, and the least that counts."""
 
     @property
     def least(self) -> int:

@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -34,6 +35,15 @@ from appl.runtime.scheduling.traffic import Traffic
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
+
+
+@dataclass(frozen=True, slots=True)
+class BackendEndpoint:
+    """One more backend of a run, with its own policy and, if it is shared, its traffic."""
+
+    backend: Backend
+    policy: Policy = field(default_factory=Policy)
+    traffic: Traffic | None = None
 
 
 class Dispatcher:
@@ -97,6 +107,10 @@ class Dispatcher:
             return 0
         size = traffic.slots.size
         return None if size is None else int(size) + self._resting
+
+    def now(self) -> float:
+        """The time on the clock of its limits."""
+        return self._clock.now()
 
     def recall(self, call: Call, response: Response, requests: int) -> None:
         """Note the answer that an earlier run has to *call*: later calls find it in the cache.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush, heapreplace
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
@@ -26,6 +26,10 @@ class CallQueue(Protocol):
     """The same for all runs of the process that ask the same server."""
     coming: Counter[str]
     """The numbers of calls that wait for parts of their prompts, by address of the activation."""
+
+    @property
+    def incomplete(self) -> Iterable[Call]:
+        """The calls that wait for parts of their prompts."""
 
     def look(self) -> bool:
         """Have the order's ``take`` called soon; false if it cannot be at present."""

@@ -12,28 +12,26 @@ import time
 from asyncio import Task as AsyncTask
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, cast
 
-from appl.backend import Backend, Request, Response
+from appl.backend import Request, Response
 from appl.errors import BackendError, BackendUnavailable
 from appl.price import price_for
 from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Outcome, Promise
 from appl.runtime.event import AttemptFailed
-from appl.runtime.scheduling.dispatcher import Dispatcher
 from appl.runtime.scheduling.metering import estimated
-from appl.runtime.scheduling.policy import EXPECTED_ANSWER, Policy
+from appl.runtime.scheduling.policy import EXPECTED_ANSWER
 from appl.runtime.scheduling.scheduler import IncompleteCalls, incomplete, when_prepared
 
 if TYPE_CHECKING:
     from appl.runtime.answers.models import Models, Route, Spot
     from appl.runtime.scheduling.call_status import CallStatus, Load
+    from appl.runtime.scheduling.dispatcher import Dispatcher
     from appl.runtime.scheduling.scheduler import Scheduler
-    from appl.runtime.scheduling.traffic import Traffic
 
 _AWAY_S = 30.0
 """The seconds for which others are asked before a backend that could not be connected with."""
@@ -44,52 +42,6 @@ _AGAIN_TIMES = 50
 _AGAIN_CALLS = 10
 """A backend is measured anew after so many seconds, so many times the seconds that it takes, and
 so many calls to others; the longest of the three counts."""
-
-
-@dataclass(frozen=True, slots=True)
-class BackendEndpoint:
-    """One more backend of a run, with its own policy and, if it is shared, its traffic."""
-
-    backend: Backend
-    policy: Policy = field(default_factory=Policy)
-    traffic: Traffic | None = None
-
-
-class LegDispatcher(Dispatcher):
-    """The attempts of legs: their durations are measured, and a deadline holds for all legs."""
-
-    _away_until = -math.inf
-
-    @property
-    def away(self) -> bool:
-        """True if it could not be connected with recently: others are asked before it."""
-        return self._clock.now() < self._away_until
-
-    def left_s(self, leg: Leg) -> float | None:
-        """The seconds that are left for *leg*, whose deadline is that of all legs."""
-        total = leg.main.timeout
-        if total is None:
-            total = self.policy.deadlines.total_s
-        return None if total is None else max(total - leg.spent, 0.0)
-
-    def failed(self, error: BaseException) -> None:
-        """Note that a leg failed with *error*."""
-        away = isinstance(error, BackendUnavailable) and self.connecting.needed
-        if away and self.policy.circuit:
-            self._away_until = self._clock.now() + _AWAY_S
-
-    def now(self) -> float:
-        """The time on the clock of its limits."""
-        return self._clock.now()
-
-    def price(self, model: str, request: Request) -> float:
-        """The most that *request* costs at *model*, in trillionths; infinite if unknown."""
-        price = price_for(self.prices, model)
-        if price is None:
-            return math.inf
-        longest = request.sampling.max_tokens
-        answer = (EXPECTED_ANSWER if longest is None else longest) * max(request.n, 1)
-        return price.trillionths(estimated(request), answer)
 
 
 class Leg(Call):
@@ -127,15 +79,23 @@ class Leg(Call):
     def worker(self, task: AsyncTask[None] | None) -> None:
         self.main.worker = task
         if task is not None:
-            self.begun = self._dispatcher.now()
+            self.begun = self.dispatcher.now()
 
     @property
-    def _dispatcher(self) -> LegDispatcher:
+    def dispatcher(self) -> Dispatcher:
+        """What sends the calls to its backend."""
         return self.placing.schedulers[self.spot.backend].dispatcher
+
+    def left_s(self) -> float | None:
+        """The seconds that are left for it: the deadline of its call is that of all legs."""
+        total = self.main.timeout
+        if total is None:
+            total = self.dispatcher.policy.deadlines.total_s
+        return None if total is None else max(total - self.spent, 0.0)
 
     def _end_work(self) -> None:
         """Note how long it took; one that was never begun took no time."""
-        self.took = max(self._dispatcher.now() - self.begun, 0.0)
+        self.took = max(self.dispatcher.now() - self.begun, 0.0)
 
     def answered(self, response: Response) -> None:
         """Give the call its answer, with the name of the backend that made it."""
@@ -150,7 +110,7 @@ class Leg(Call):
     def failed(self, error: BaseException) -> None:
         """Ask another backend, or have the call fail."""
         self._end_work()
-        self._dispatcher.failed(error)
+        self.placing.failed(self, error)
         following = self._following(error)
         if following is None:
             self.main.failed(error)
@@ -176,15 +136,16 @@ class Leg(Call):
 class Placing:
     """The schedulers of a run with several backends, by name."""
 
-    def __init__(self, schedulers: Mapping[str, Scheduler[LegDispatcher]], models: Models) -> None:
+    def __init__(self, schedulers: Mapping[str, Scheduler], models: Models) -> None:
         self._models, self.schedulers = models, schedulers
         self.coming = next(iter(schedulers.values())).coming
         self._incomplete = IncompleteCalls(self.coming)
+        self._away_until: dict[str, float] = {}  # by backend, on the clock of its limits
         self._took: dict[Spot, deque[float]] = {}
         self._asked: dict[Spot, tuple[float, int]] = {}  # when, and at which of all calls
         self._sent = 0
 
-    def add(self, name: str, scheduler: Scheduler[LegDispatcher]) -> None:
+    def add(self, name: str, scheduler: Scheduler) -> None:
         """Have calls go to one more backend; from any thread, before a call names it."""
         if self.paused:
             io_thread().send(scheduler.pause)
@@ -213,7 +174,7 @@ class Placing:
         self._sent += 1
         scheduler = self.schedulers[leg.spot.backend]
         self._asked[leg.spot] = scheduler.dispatcher.now(), self._sent
-        leg.timeout = scheduler.dispatcher.left_s(leg)
+        leg.timeout = leg.left_s()
         scheduler.ready(leg)
 
     def recall(self, call: Call, response: Response, requests: int) -> None:
@@ -234,6 +195,13 @@ class Placing:
     def measured(self, leg: Leg) -> None:
         """Note how long the answer to *leg* took."""
         self._took.setdefault(leg.spot, deque(maxlen=_MEASURED)).append(leg.took)
+
+    def failed(self, leg: Leg, error: BaseException) -> None:
+        """Note that *leg* failed with *error*: others are asked before a backend that is away."""
+        way = leg.dispatcher
+        away = isinstance(error, BackendUnavailable) and way.connecting.needed
+        if away and way.policy.circuit:
+            self._away_until[leg.spot.backend] = way.now() + _AWAY_S
 
     # -- for who looks on, and for who intervenes
 
@@ -292,13 +260,24 @@ class Placing:
             spots = tuple(sorted(spots, key=partial(self._price, request)))
         elif route.prefer == "latency":
             spots = tuple(sorted(spots, key=self._took_s))
-        return tuple(sorted(spots, key=lambda spot: self._way(spot).away))
+        return tuple(sorted(spots, key=self._is_away))
 
-    def _way(self, spot: Spot) -> LegDispatcher:
-        return self.schedulers[spot.backend].dispatcher
+    def _is_away(self, spot: Spot) -> bool:
+        """True if its backend could not be connected with recently."""
+        until = self._away_until.get(spot.backend)
+        return until is not None and self._now(spot) < until
+
+    def _now(self, spot: Spot) -> float:
+        return self.schedulers[spot.backend].dispatcher.now()
 
     def _price(self, request: Request, spot: Spot) -> float:
-        return self._way(spot).price(spot.model, request)
+        """The most that *request* costs there, in trillionths; infinite if unknown."""
+        price = price_for(self.schedulers[spot.backend].dispatcher.prices, spot.model)
+        if price is None:
+            return math.inf
+        longest = request.sampling.max_tokens
+        answer = (EXPECTED_ANSWER if longest is None else longest) * max(request.n, 1)
+        return price.trillionths(estimated(request), answer)
 
     def _took_s(self, spot: Spot) -> float:
         """The median of its last answers; one that is to be measured goes first, by one call."""
@@ -313,5 +292,5 @@ class Placing:
             return False
         (at, number), took = self._asked[spot], self._took.get(spot)
         rest = max(_AGAIN_S, _AGAIN_TIMES * median(took) if took else 0.0)
-        away = self._way(spot).now() - at
+        away = self._now(spot) - at
         return self._sent - number >= _AGAIN_CALLS and away >= rest

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from appl.backend import Border, Request, Reuse
@@ -34,8 +35,12 @@ _MOST = 65_536
 """The most beginnings and conversations that are remembered; the least recently used go first."""
 _BYTES = 4
 """The bytes of a token, about."""
+_SHORT = 1024
+"""The characters below which a text is surely too short to be kept."""
 _SAVED = 1000
 """The least tokens that must be saved for others to wait until the first call's answer begins."""
+_LOOKED_AT = 256
+"""The most calls that wait for parts of their prompts which are looked at."""
 _LOOKS = 20
 """The most times that calls wait for others which come one after the other."""
 _SENT = "reuse.sent"
@@ -166,7 +171,11 @@ class ReuseOrder:
 
     def add(self, call: Call) -> None:
         """Note that *call* is ready."""
-        prompt = self._prompt(call)
+        request = call.request
+        messages = request.messages if request is not None else None
+        # Most prompts are one short message: the plain order is the fastest way for them.
+        is_short = messages is None or (messages.parent is None and messages.size < _SHORT)
+        prompt = None if is_short and not call.sampling.tools else self._prompt(call)
         if prompt is None:
             self._plain.add(call)
             return
@@ -198,6 +207,8 @@ class ReuseOrder:
 
     def take(self) -> Call | None:
         """The next call to send; ``None`` when all that wait do so for a beginning."""
+        if not self._prompts:
+            return self._plain.take()
         while True:
             call = self._released.popleft() if self._released else self._plain.take()
             prompt = self._prompts.get(call) if call is not None and self._prompts else None
@@ -324,10 +335,11 @@ class ReuseOrder:
 
     def _goes_on(self, call: Call) -> bool | None:
         """Whether a later call will begin with the whole prompt of *call*."""
+        if any(_continues(each, call) for each in islice(self._queue.incomplete, _LOOKED_AT)):
+            return True
         frame = call.frame()
-        if frame is None:  # the prompt has gone with it, but for calls that wait for their parts
-            address = call.address.rpartition("/")[0]
-            return True if self._queue.coming[address] else None if call.away else False
+        if frame is None:  # the prompt has gone with it
+            return None if call.away else False
         root = frame.root_of_prompt()
         made, line = self._made(call, frame, root)
         if self._queue.coming[root.address]:
@@ -354,6 +366,16 @@ class ReuseOrder:
         made = max(self._memory.made.get(root.address, 0) + 1, is_own * (call.identity.ordinal + 1))
         _put(self._memory.made, root.address, made)
         return made, call.line if is_own and body is not None and call.file == body.file else None
+
+
+def _continues(other: Call, call: Call) -> bool:
+    """True if the prompt of *other* goes on from that of *call*."""
+    node, end = other.node, call.node
+    if end is None:
+        return False
+    while node is not None and node.length > end.length:
+        node = node.parent
+    return node is end
 
 
 def _is_short(messages: Messages, size: int) -> bool:

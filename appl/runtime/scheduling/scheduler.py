@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 from appl.errors import CallCancelled
 from appl.runtime.concurrency.loop_thread import io_thread
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from appl.runtime.scheduling.dispatcher import Dispatcher
     from appl.runtime.scheduling.policy import Policy
 
-Way = TypeVar("Way", bound="Dispatcher")
 
-
-class Scheduler(Generic[Way]):
+class Scheduler:
     """One backend's queue of ready calls, and the workers that empty it.
 
     *bring* makes the order of the calls, for which this is the ``CallQueue``. All runs that ask the
@@ -41,7 +39,7 @@ class Scheduler(Generic[Way]):
 
     def __init__(
         self,
-        make: Callable[[], Way],
+        make: Callable[[], Dispatcher],
         policy: Policy,
         bring: Callable[[CallQueue], Order],
         server: object = None,
@@ -53,11 +51,11 @@ class Scheduler(Generic[Way]):
         self.workers = 0
         self._starting = False
         self.coming = Counter[str]()
-        self._incomplete = IncompleteCalls(self.coming)
+        self.incomplete = IncompleteCalls(self.coming)
         self._tasks: dict[asyncio.Task[None], Call | None] = {}
 
     @cached_property
-    def dispatcher(self) -> Way:
+    def dispatcher(self) -> Dispatcher:
         """Sends the calls; made with the first of them, as a replay sends none."""
         made = self._make()
         made.admission.on_room = self._has_room
@@ -79,7 +77,7 @@ class Scheduler(Generic[Way]):
 
     def admit(self, call: Call) -> None:
         """Take a call from its program: it is ready, or waits for a part of its prompt."""
-        when_prepared(call, self.ready, self._incomplete)
+        when_prepared(call, self.ready, self.incomplete)
 
     def ready(self, call: Call) -> None:
         """Put *call*, which has its request, into the queue."""
@@ -162,7 +160,7 @@ class Scheduler(Generic[Way]):
     def unanswered(self) -> Iterator[Call]:
         """Every call without an answer: with a worker, ready, or waiting."""
         ready = (call for call, _ in self._waiting())
-        for call in chain(self._tasks.values(), ready, self._incomplete):
+        for call in chain(self._tasks.values(), ready, self.incomplete):
             if call is not None and call.outcome is None:
                 yield call
 
@@ -188,8 +186,8 @@ class Scheduler(Generic[Way]):
             if number > 1:
                 behind = behind or self._why(2)
             yield CallStatus(call, "queue", behind or self._why(1), self.dispatcher.name, number)
-        if self._incomplete:
-            yield from incomplete(self._incomplete)
+        if self.incomplete:
+            yield from incomplete(self.incomplete)
 
     def _why(self, number: int) -> Why:
         """The reason for which number *number* of the queue is not sent."""

@@ -22,8 +22,6 @@ from appl.late import late_import
 from appl.prompt import (
     NOWHERE,
     ROLES,
-    Audio,
-    Image,
     Media,
     Message,
     Messages,
@@ -689,6 +687,8 @@ class Builder:
         return None if number is None else self._numbered.files[number]
 
     def _medium(self, medium: table.MediumRecord) -> None:
+        from appl.prompt import Audio, Image  # few prompts hold any
+
         sort: type[Image | Audio] = {"image": Image, "audio": Audio}[medium.kind]
         content = checked(bytes, self._long(medium.data))
         url, detail = optional(str, medium.url), optional(str, medium.detail)

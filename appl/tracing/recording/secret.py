@@ -11,14 +11,11 @@ import functools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import repeat
-from operator import call
 from typing import Any
 
-from appl.late import late_import
 from appl.prompt.escapes import QUICK
-from appl.prompt.key_masking import CLEANERS, FIRST, LONGEST, key_goes_on_from, may_go_on
-from appl.prompt.key_shapes import is_key
+from appl.prompt.key_patterns import FIRST
+from appl.prompt.key_search import SEVEN_BITS, Test, finds, is_any, may_have_key
 from appl.prompt.secret import (
     CONCEALED,
     ENVIRONMENT,
@@ -40,37 +37,17 @@ _LEAST = 64
 """Characters that a text is held back for, while a key may just have begun in it."""
 _ESCAPED = 3
 """Characters of an escape for each of the longest form, which is twice as long as its secret."""
-_OTHERS = b"!$%&(*,;?[^{|}#"
-_SEVEN_BITS = bytes(code if code < 0x80 else _OTHERS[code % len(_OTHERS)] for code in range(256))
-"""Bytes beyond ASCII become signs that no key has, and that a password may have: no shape names
-them, and none that passes over other characters than some leaves them out."""
 _OPAQUE = re.compile(r"[A-Za-z0-9+/_=.:~-]{64,}")
 """A text without words: encrypted items and signatures of servers."""
 _PROVIDED = {PROVIDED}
-_Test = Callable[[str], bool]
 
 
 def _is_path(value: str) -> bool:
     return value.startswith("/") and os.access(value, os.F_OK)  # false where it may not be read
 
 
-@functools.cache
-def _test(pattern: str) -> _Test:
-    """A test for *pattern* in a text, with an engine whose time is linear in the text's length."""
-    core = late_import("pydantic_core")  # 25 ms that `import appl` must not cost
-    schema = core.core_schema.str_schema(pattern=pattern, regex_engine="rust-regex")
-    test: _Test = core.SchemaValidator(schema).isinstance_python
-    return test
-
-
-def _is_any(tests: Iterable[_Test], data: bytes) -> bool:
-    """True if one of *tests* is true of *data*."""
-    text = data.translate(_SEVEN_BITS).decode("ascii")  # twice as fast as any other text
-    return any(map(call, tests, repeat(text)))
-
-
 def _literal(text: str) -> str:
-    seven = text.encode("latin-1").translate(_SEVEN_BITS).decode("ascii")
+    seven = text.encode("latin-1").translate(SEVEN_BITS).decode("ascii")
     return "".join(c if c.isalnum() else rf"\x{{{ord(c):02x}}}" for c in seven)
 
 
@@ -86,29 +63,32 @@ class Secrets(SecretForms):
         self._shapes = shapes
 
     @functools.cached_property
-    def tests(self) -> list[_Test]:
+    def tests(self) -> list[Test]:
         """Tests of which one at least is true of each text with a secret, in bytes."""
-        return [*self._of_known, *map(_test, FIRST if self._shapes else ())]
+        return [*self._of_known, *map(finds, FIRST if self._shapes else ())]
 
     @functools.cached_property
-    def _of_known(self) -> list[_Test]:
+    def _of_known(self) -> list[Test]:
         """Tests of which one at least is true of each text with a known secret."""
         literals = [_literal(core) for core in self.cores]
         groups = (literals[at : at + _AT_ONCE] for at in range(0, len(literals), _AT_ONCE))
-        return [*map(_test, map("|".join, groups)), *([_test(QUICK)] if literals else ())]
+        return [*map(finds, map("|".join, groups)), *([finds(QUICK)] if literals else ())]
 
     @functools.cached_property
-    def _cleaners(self) -> list[tuple[list[_Test], Callable[[str, Instead], str]]]:
+    def _cleaners(self) -> list[tuple[list[Test], Callable[[str, Instead], str]]]:
         """Functions that take secrets out, each behind tests: one holds where it finds any."""
-        shaped = CLEANERS if self._shapes else ()
-        return [
-            (self._of_known, self.without),
-            *(([*map(_test, patterns)], without) for patterns, without in shaped),
+        cleaners: list[tuple[list[Test], Callable[[str, Instead], str]]] = [
+            (self._of_known, self.without)
         ]
+        if self._shapes:
+            from appl.prompt.key_masking import CLEANERS  # a text without keys needs no tables
+
+            cleaners += [([*map(finds, patterns)], without) for patterns, without in CLEANERS]
+        return cleaners
 
     def may_be_in(self, data: bytes) -> bool:
         """True if *data* may hold a secret; never false if it does."""
-        return _is_any(self.tests, data)
+        return is_any(self.tests, data)
 
     def cleaned(self, text: str, found: list[str]) -> str:
         """*text*, in bytes, without secrets; their names are added to *found*."""
@@ -118,7 +98,7 @@ class Secrets(SecretForms):
             return f"[secret {name}]"
 
         for tests, without in self._cleaners:
-            if _is_any(tests, text.encode("latin-1")):
+            if is_any(tests, text.encode("latin-1")):
                 text = without(text, instead)
         return text
 
@@ -133,9 +113,9 @@ class Secrets(SecretForms):
 
         A server may want such a text back as it was, and anything may stand in it.
         """
-        if _OPAQUE.fullmatch(text) is None or is_key(text):
+        if _OPAQUE.fullmatch(text) is None or _is_key(text):
             return self.masked(text, found)
-        if not _is_any(self._of_known, text.encode()):
+        if not is_any(self._of_known, text.encode()):
             return text
 
         def instead(name: str) -> str:
@@ -183,7 +163,7 @@ class Masker:
         """*items*, those with secrets replaced by what may be written."""
         tests = self.refresh().tests
         for at, item in enumerate(items):
-            if _is_any(tests, item):
+            if is_any(tests, item):
                 items[at] = self._item(item)
         return items
 
@@ -207,12 +187,16 @@ class Masker:
     def straddles(self, before: Callable[[int], str], after: str) -> bool:
         """True if a secret begins in the text whose last characters *before* gives, and ends in
         *after*."""
+        from appl.prompt.key_masking import LONGEST, may_go_on  # few messages are added to
+
         size = LONGEST if may_go_on(before(_LEAST), after[:_LEAST]) else self.longest
         seam = before(size) + after[:size]
         return self.finds(seam.encode("utf-8", "surrogatepass"))
 
     def open_from(self, text: str) -> int:
         """The start of the first secret that may go on after the end of *text*, else its length."""
+        from appl.prompt.key_masking import key_goes_on_from  # an answer in pieces needs it
+
         known = self.refresh().open_from(text)
         return min(known, key_goes_on_from(text)) if self._shapes else known
 
@@ -259,6 +243,15 @@ class Masker:
     def text(self, text: str, found: list[str]) -> str:
         """*text* without the secrets; their names are added to *found*."""
         return self.refresh().masked(text, found)
+
+
+def _is_key(text: str) -> bool:
+    """True if *text* is a key of a known shape, and nothing else."""
+    if not may_have_key(text.encode()):
+        return False
+    from appl.prompt.key_shapes import is_key
+
+    return is_key(text)
 
 
 def secrets_now() -> Secrets:

@@ -14,7 +14,6 @@ from typing import Any
 
 from appl.backend import Request
 from appl.prompt import Message
-from appl.prompt.key_masking import KINDS
 from appl.runtime.world import Moment
 from appl.tracing.format.sampling import parameters
 from appl.tracing.reading.tooluse import ToolUse
@@ -148,6 +147,8 @@ def _next(trace: Trace, request: Request, found: RecordedCall | None) -> str:
 
 def masked(what: str, names: Iterable[str]) -> str:
     """Why *what* cannot be given again, and how to record it so that it can."""
+    from appl.prompt.key_masking import KINDS
+
     known = sorted({*names})
     advice = "keep secrets out of what is recorded, and record again"
     if not KINDS.isdisjoint(known):

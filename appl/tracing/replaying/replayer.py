@@ -26,7 +26,6 @@ from appl.runtime.world import (
 from appl.tracing.format.record import profile_from
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Trace
-from appl.tracing.replaying import explain
 from appl.tracing.replaying.sequencer import (
     AtEnd,
     Expectation,
@@ -90,6 +89,8 @@ class Replayer(Sequencer):
             return False
         waiting = self.take()
         moments = [one.moment for one in waiting]
+        from appl.tracing.replaying import explain  # only what went wrong needs it
+
         self._stuck = ReplayStuck(explain.stuck(self.trace, moments, self._missing()))
         for one in waiting:
             self.refuse(one, self._stuck)
@@ -170,6 +171,8 @@ class Replayer(Sequencer):
             raise self.error
         missing = self._missing()
         if missing:
+            from appl.tracing.replaying import explain
+
             raise UnusedRecords(explain.unused(self.trace, missing))
 
     def _missing(self) -> list[RecordedCall | ToolUse]:

@@ -31,7 +31,6 @@ from appl.runtime.world import Go, Moment, ToolRequest
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.reading.unhandled import unhandled
-from appl.tracing.replaying import explain
 from appl.tracing.replaying.recall import Recall
 from appl.tracing.replaying.replayer import answers
 from appl.tracing.replaying.sequencer import (
@@ -172,6 +171,8 @@ class Resumer(Recall):
 
         The trace that goes on says when that was, and can hold no other answer that begins so.
         """
+        from appl.tracing.replaying import explain  # only what went wrong needs it
+
         return DivergenceError(
             f"{call.address} was cancelled when it was recorded, and its program had read the "
             "beginning of its answer; now that was read again, and the call goes on: the rest was "

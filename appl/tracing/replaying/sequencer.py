@@ -31,7 +31,6 @@ from appl.runtime.world import (
 from appl.tracing.format.folders import home
 from appl.tracing.reading.tooluse import ToolUse, within
 from appl.tracing.reading.trace import Observation, RecordedCall, Trace
-from appl.tracing.replaying import explain
 from appl.tracing.replaying.amending import HEADER, Amendments
 
 if TYPE_CHECKING:
@@ -206,6 +205,8 @@ class Sequencer(Live):
     def __init__(self, trace: Trace | str | os.PathLike[str]) -> None:
         self.trace = trace if isinstance(trace, Trace) else Trace.open(trace, home=home())
         if not self.trace.opened:
+            from appl.tracing.replaying import explain  # only what went wrong needs it
+
             raise SecretInRecord(explain.locked(self.trace))
         self.amendments: Amendments | None = None
         if self.trace.header.get(HEADER):
@@ -531,17 +532,23 @@ class Sequencer(Live):
         if not lost:
             return None
         what = record.kind if isinstance(record, Observation) else record.where
+        from appl.tracing.replaying import explain
+
         return SecretInRecord(explain.masked(f"{record.address} ({what})", lost))
 
     def other_tool(self, address: str, difference: str) -> DivergenceError:
         """The error about the tool at *address*, which is not what was recorded in its place."""
         text = f"the tool at {address} was not recorded in {self.trace.path.name}: {difference}"
+        from appl.tracing.replaying import explain
+
         return DivergenceError(f"{text}\n  {explain.CAUSES}")
 
     def diverged(self, call: Call) -> DivergenceError:
         """The error about *call*, which is not what was recorded in its place."""
         assert call.request is not None
         issued = where(call), call.edges()
+        from appl.tracing.replaying import explain
+
         return DivergenceError(explain.divergence(self.trace, call.request, *issued, self.claimed))
 
     # -- the order

@@ -29,6 +29,8 @@ NUMBERS = (
     "prompt",
     "completion",
     "cached",
+    "written",
+    "reasoning",
     "cost",
     "samples",
     "reused",
@@ -39,7 +41,7 @@ NUMBERS = (
 times are microseconds since the run began; -1 stands for what is not known."""
 
 _NOTHING = Usage(None, None, None)
-_REST_OF_TOOL = (1, 0, -1, -1, -1, -1, 1, 0, 0, -1)
+_REST_OF_TOOL = (1, 0, -1, -1, -1, -1, -1, -1, 1, 0, 0, -1)
 """The numbers of a tool's call from ``attempts`` on, which only a model's calls differ in."""
 
 
@@ -129,6 +131,8 @@ class Rows:
             _known(used.prompt_tokens),
             _known(used.completion_tokens),
             _known(used.cached_tokens),
+            _known(used.all_written_tokens),
+            _known(used.reasoning_tokens),
             _known(response.cost if response else None),
             len(response.samples) if response else 0,
             response.reused if response else 0,

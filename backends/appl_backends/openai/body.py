@@ -18,7 +18,7 @@ from appl.prompt import Messages
 from appl_backends.openai.dialects import Dialect, dialect_of
 from appl_backends.openai.servers import PREFIXED, ServerKind
 from appl_backends.openai.strict_schema import strict_schema
-from appl_backends.prompt_cache import CachePlan, CacheRule, Mark, parts_of, plan_for
+from appl_backends.prompt_cache import CachePlan, CacheRule, Mark, key_of, parts_of, plan_for
 from appl_backends.prompt_cache.openai import rule_of
 
 OPTIONS = frozenset(
@@ -67,7 +67,9 @@ def body_of(
     dialect = dialect_of(server.kind, model)
     fields, before, after = _fields(sampling, model, server)
     more = dict[str, str]()
-    plan = plan_for(request, cache_rule(server, model)) if server.takes_cache_key else None
+    plan = None
+    if request.reuse is not None and server.takes_cache_key:
+        plan = plan_for(request, cache_rule(server, model))
     messages = planned_messages(prompt, who, dialect, plan)
     if prompt is not None and prompt.outline.role == "assistant" and is_begun(prompt):
         messages, more = going_on(messages, prompt, sampling, server, who, dialect)
@@ -82,10 +84,10 @@ def body_of(
         more["stream"] = "true"
         if server.tells_usage_when_asked:
             more["stream_options"] = '{"include_usage":true}'
-    if plan is not None:
-        more["prompt_cache_key"] = _json(plan.key)
-        if plan.mode is not None:
-            more["prompt_cache_options"] = _json({"mode": plan.mode})
+    if server.takes_cache_key:
+        more["prompt_cache_key"] = f'"{key_of(prompt)}"'
+        if plan is not None and plan.mode is not None:
+            more["prompt_cache_options"] = f'{{"mode":"{plan.mode}"}}'
     for name, value in sampling.extra:
         more |= extra_fields(value) if name == "extra_body" else {name: _json(value)}
     if more:

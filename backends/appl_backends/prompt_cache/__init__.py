@@ -35,14 +35,16 @@ class Placement:
     """The decision of a rule: the ``borders`` to mark, and how the rest of the prompt is kept.
 
     With ``automatic`` the end of the prompt is kept, too. ``mode`` is that of
-    ``prompt_cache_options`` for OpenAI, ``None`` where nothing is to be said. ``begun`` is true if the end of the earlier
-    request of the conversation is to be marked.
+    ``prompt_cache_options`` for OpenAI, ``None`` where nothing is to be said. ``begun`` is true
+    if the end of the earlier request of the conversation is to be marked. With ``hour`` all of it
+    is kept for an hour.
     """
 
     borders: tuple[Border, ...] = ()
     automatic: bool = False
     mode: str | None = None
     begun: bool = False
+    hour: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ class CacheRule:
     Beginnings of fewer than ``least`` tokens are not kept, others for ``ttl`` seconds. ``place``
     decides by the use of a prompt, and by whether the end of the earlier request of its
     conversation was kept. ``leads`` is true if an entry can be read only when the answer
-    of the request that wrote it has begun. Prices are relative to that of a token of the prompt.
+    of the request that wrote it has begun. A request takes so many ``marks``; without any, there is
+    no use in cutting its prompt.
     """
 
     name: str
@@ -60,8 +63,7 @@ class CacheRule:
     ttl: float
     place: Callable[[Reuse, bool], Placement]
     leads: bool = True
-    written: float = 1.25
-    read: float = 0.1
+    marks: int = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,8 @@ class CachePlan:
 
     ``key`` is that of requests with the same beginning. ``cuts`` are the places, in characters, at
     which the text of a message is cut into parts, by the message's number. A part that ends at one
-    of the ``marks`` is marked. ``automatic`` and ``mode`` are those of :class:`Placement`.
+    of the ``marks`` is marked. ``automatic`` and ``mode`` are those of :class:`Placement`, and
+    ``ttl`` is that of the automatic mark.
     """
 
     key: str
@@ -78,6 +81,7 @@ class CachePlan:
     marks: tuple[Mark, ...] = ()
     automatic: bool = False
     mode: str | None = None
+    ttl: str = ""
 
     def marks_of(self, message: int) -> dict[int | None, Mark]:
         """The marks in message number *message*, by their offsets."""
@@ -96,7 +100,7 @@ def plan_for(request: Request, rule: CacheRule | None) -> CachePlan:
     cuts: dict[int, tuple[int, ...]] = {}
     for number, link in enumerate(links):
         found = link.cache.get(_CUTS)
-        if found is None:
+        if found is None and rule.marks:
             found = _cuts_of(link, sorted(at for message, at in known if message == number))
             link.cache[_CUTS] = found
         if found:
@@ -106,9 +110,11 @@ def plan_for(request: Request, rule: CacheRule | None) -> CachePlan:
     if placed.automatic:
         messages.cache[_KEPT] = True
     if placed.begun:
-        marks.append(Mark(reuse.begun - 1, None, _ttl(reuse.gap)))
+        marks.append(Mark(reuse.begun - 1, None, ""))
+    hour = "1h" if placed.hour else ""
+    marks = [Mark(mark.message, mark.offset, hour or mark.ttl) for mark in marks]
     ordered = sorted(set(marks), key=lambda mark: (mark.message, mark.offset is None, mark.offset))
-    return CachePlan(key, cuts, tuple(ordered), placed.automatic, placed.mode)
+    return CachePlan(key, cuts, tuple(ordered), placed.automatic, placed.mode, hour)
 
 
 _CUTS, _KEPT = "prompt_cache.cuts", "prompt_cache.kept"
@@ -161,6 +167,8 @@ def key_of(messages: Messages | None) -> str:
         return "appl"
     while first.parent is not None:
         first = first.parent
+    if first.size < _KEYED:
+        return f"appl-{first.digest.hex()[:16]}"
     found = first.cache.get(_KEY)
     if found is None:
         end = _first_border(first)

@@ -41,7 +41,8 @@ def place(reuse: Reuse, kept: bool) -> Placement:
     latest = borders[-(MARKS - bool(grows) - kept) :]
     hour = max((at for at, each in enumerate(latest) if (each.gap or 0) > 300), default=-1)
     latest = [replace(each, gap=3600.0) if at < hour else each for at, each in enumerate(latest)]
-    return Placement(tuple(latest), automatic=bool(grows), begun=kept)
+    is_slow = bool(grows) and reuse.gap is not None and 300 < reuse.gap <= 3600
+    return Placement(tuple(latest), automatic=bool(grows), begun=kept, hour=is_slow)
 
 
 RULE = CacheRule("anthropic", 1024, 300.0, place)

@@ -23,6 +23,7 @@ Earlier models keep beginnings of 1,024 tokens by themselves, and writing costs 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from appl.backend import Reuse
 from appl_backends.prompt_cache import CacheRule, Placement, used_again
@@ -46,12 +47,13 @@ def place(reuse: Reuse, kept: bool) -> Placement:
 BREAKPOINTS = CacheRule("openai", 1024, 1800.0, place)
 """GPT-5.6 and later."""
 
-PREFIXES = CacheRule("openai-prefixes", 1024, 300.0, lambda *_: Placement(), written=1.0)
+PREFIXES = CacheRule("openai-prefixes", 1024, 300.0, lambda *_: Placement(), marks=0)
 """Earlier models: the key is all that can be said."""
 
 _VERSION = re.compile(r"^(?:ft:)?gpt-(\d+)(?:\.(\d+))?(?![\d.])")
 
 
+@lru_cache(maxsize=256)
 def rule_of(model: str) -> CacheRule:
     """The rule for *model*; a name that does not tell its version has the earlier one."""
     found = _VERSION.match(model.rpartition("/")[2])

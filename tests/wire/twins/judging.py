@@ -19,7 +19,7 @@ from appl.backend import Backend
 from appl.runtime.answers.models import Model, Models
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
-from appl.runtime.scheduling.placing import BackendEndpoint
+from appl.runtime.scheduling.dispatcher import BackendEndpoint
 from appl.testing import Policy, Retries
 from tests.wire.servers import FaultServer
 

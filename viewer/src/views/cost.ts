@@ -62,12 +62,13 @@ export class Cost implements View {
     const number = (value: number | null): string => count(value ?? -1);
     return grid(
       "The whole run, in four kinds that are never added up",
-      ["Kind", "Calls", "Prompt tokens", "Cached", "Generated", "Cost", "Without a known cost"],
+      ["Kind", "Calls", "Prompt tokens", "Cached", "Written to the cache", "Generated", "Cost", "Without a known cost"],
       rows.map(([title, each]) => [
         title,
         count(each.calls),
         number(each.prompt_tokens),
         number(each.cached_tokens),
+        number(each.written_tokens === null ? null : each.written_tokens + (each.written_1h_tokens ?? 0)),
         number(each.completion_tokens),
         each.calls ? total(each.cost ?? -1, each.unknown["cost"] ?? 0) : "–",
         each.unknown["cost"] ? many(each.unknown["cost"], "call") : "",

@@ -132,7 +132,11 @@ function tokens(run: Run, row: number): string {
   if (prompt < 0 && table.get("completion", row) < 0) return "";
   const cached = table.get("cached", row);
   const hit = cached < 0 ? "not said" : `${count(cached)} (${share(cached, prompt)})`;
-  return `${count(prompt)} prompt, cached ${hit}, ${count(table.get("completion", row))} generated`;
+  const written = table.get("written", row), reasoning = table.get("reasoning", row);
+  const wrote = written > 0 ? `, written to the cache ${count(written)}` : "";
+  const thought = reasoning > 0 ? ` (${count(reasoning)} of reasoning)` : "";
+  const generated = count(table.get("completion", row));
+  return `${count(prompt)} prompt, cached ${hit}${wrote}, ${generated} generated${thought}`;
 }
 
 function settings(given: Record<string, unknown> | undefined): string {

@@ -25,7 +25,7 @@ from appl_backends.openai.body import (
 from appl_backends.openai.responses.items import Items
 from appl_backends.openai.servers import ServerKind
 from appl_backends.openai.strict_schema import strict_schema
-from appl_backends.prompt_cache import plan_for
+from appl_backends.prompt_cache import key_of, plan_for
 
 OPTIONS = frozenset(
     {
@@ -85,7 +85,9 @@ def body_of(
     Messages have the items that *source*, the server and model that are asked, gave them before.
     """
     sampling, prompt = request.sampling, request.messages
-    plan = plan_for(request, cache_rule(server, model)) if server.takes_cache_key else None
+    plan = None
+    if request.reuse is not None and server.takes_cache_key:
+        plan = plan_for(request, cache_rule(server, model))
     messages = planned_messages(prompt, source, _ITEMS, plan)
     if prompt is not None and prompt.outline.role == "assistant" and is_begun(prompt):
         messages, _ = going_on(messages, prompt, sampling, server, source, _ITEMS)
@@ -94,10 +96,10 @@ def body_of(
         text = {**fields.get("text", {}), "format": {"type": "json_object"}}
         head = _head({**fields, "text": text})
     tail = ',"stream":true' if stream else ""
-    if plan is not None and "prompt_cache_key" not in fields:
-        tail += f',"prompt_cache_key":{_json(plan.key)}'
+    if server.takes_cache_key and "prompt_cache_key" not in fields:
+        tail += f',"prompt_cache_key":"{key_of(prompt)}"'
     if plan is not None and plan.mode is not None and "prompt_cache_options" not in fields:
-        tail += f',"prompt_cache_options":{_json({"mode": plan.mode})}'
+        tail += f',"prompt_cache_options":{{"mode":"{plan.mode}"}}'
     return [head, *messages, utf8(f"{tail}}}")]
 
 

@@ -1,0 +1,134 @@
+"""What a provider's cache saved in a run, and why calls did not read from it.
+
+Invariant: a saving is counted only where the provider told what was read and written, and the price
+is known. A reason is the provider's own where it gave one; else it is what the record shows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from appl.backend import Response
+from appl.price import Price, money
+from appl.tracing.reading.trace import RecordedCall
+
+LEAST = 1024
+"""The tokens of the shortest prompt that providers keep."""
+_BEGINNING = 4096
+_KEPT_S = 300
+
+PriceOf = Callable[[str], Price | None]
+"""The price of a model, as the run's provider calls it."""
+
+
+@dataclass(slots=True)
+class CacheReport:
+    """The tokens of prompts, those ``read`` from the cache, and those ``written`` into it.
+
+    ``saved`` is what the cache saved, less what writing cost more, in millionths; of ``unpriced``
+    calls that is not known. ``misses`` counts the calls that read nothing, by the reason.
+    """
+
+    prompt: int = 0
+    read: int = 0
+    written: int = 0
+    saved: int = 0
+    calls: int = 0
+    unpriced: int = 0
+    misses: Counter[str] = field(default_factory=Counter)
+
+    def lines(self) -> list[str]:
+        """The report for a human; empty if no provider told anything of its cache."""
+        if not self.calls:
+            return []
+        verb = "saved" if self.saved >= 0 else "cost"
+        amount = f"{verb} {money(abs(self.saved))}"
+        amount = "savings unpriced" if self.unpriced == self.calls else amount
+        if 0 < self.unpriced < self.calls:
+            amount += f", {self.unpriced} calls unpriced"
+        wrote = f", {self.written:,} written" if self.written else ""
+        found = [f"cache: {self.read:,} of {self.prompt:,} prompt tokens read{wrote}; {amount}"]
+        for reason, count in self.misses.most_common():
+            found.append(f"  read nothing, {count} {'call' if count == 1 else 'calls'}: {reason}")
+        return found
+
+    def as_data(self) -> dict[str, object]:
+        """The report as JSON-ready data; savings that are unknown for all calls are null."""
+        return {
+            "prompt_tokens": self.prompt,
+            "read_tokens": self.read,
+            "written_tokens": self.written,
+            "saved": None if self.unpriced == self.calls else self.saved,
+            "unpriced": self.unpriced,
+            "misses": dict(self.misses),
+        }
+
+
+def cache_report(calls: Iterable[RecordedCall], price_of: PriceOf) -> CacheReport:
+    """The report of *calls* that asked a provider in this run."""
+    found, earlier = CacheReport(), dict[object, list[RecordedCall]]()
+    asked = [call for call in calls if call.source is None and call.response is not None]
+    for call in sorted(asked, key=lambda call: (call.incarnation, call.started or 0)):
+        response = call.response
+        assert response is not None
+        before = earlier.setdefault(_beginning(call), [])
+        if response.usage.prompt_tokens is not None and response.usage.cached_tokens is not None:
+            _count(found, call, response, before, price_of)
+        before.append(call)
+    return found
+
+
+def _count(
+    found: CacheReport,
+    call: RecordedCall,
+    response: Response,
+    before: list[RecordedCall],
+    price_of: PriceOf,
+) -> None:
+    usage = response.usage
+    prompt, read = usage.prompt_tokens or 0, usage.cached_tokens or 0
+    found.calls += 1
+    found.prompt += prompt
+    found.read += read
+    found.written += usage.all_written_tokens or 0
+    price = price_of(call.model or response.model) or price_of(response.model)
+    saved = None if price is None else _saved(price, response)
+    if saved is None:
+        found.unpriced += 1
+    else:
+        found.saved += saved
+    if not read and prompt >= LEAST:
+        found.misses[response.cache_miss or _reason(call, before)] += 1
+
+
+def _saved(price: Price, response: Response) -> int | None:
+    """What the cache saved of the cost of *response*, in millionths."""
+    cost = price.cost(response.usage)
+    plain = replace(response.usage, cached_tokens=0, written_tokens=0, written_1h_tokens=None)
+    without = price.cost(plain)
+    return None if cost is None or without is None else without - cost
+
+
+def _beginning(call: RecordedCall) -> object:
+    """What calls have in common that may share a cached beginning."""
+    if call.messages is None:
+        return call.address
+    first = call.messages
+    while first.parent is not None:
+        first = first.parent
+    return call.model, first.outline.role, first.message.content[:_BEGINNING]
+
+
+def _reason(call: RecordedCall, before: list[RecordedCall]) -> str:
+    """Why *call* read nothing, as far as the calls *before* with the same beginning show it."""
+    started = call.started or 0
+    if not before:
+        return "the first one with its beginning"
+    ended = [each.ended for each in before if each.ended is not None and each.ended <= started]
+    if not ended:
+        return "sent before the answer to another one with its beginning"
+    if started - max(ended) > _KEPT_S * 1_000_000:
+        return "the last one with its beginning was more than 5 minutes before"
+    return "unknown: the provider told no reason"
