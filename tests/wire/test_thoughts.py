@@ -19,7 +19,7 @@ from appl.backend import Backend
 from appl.errors import BackendRefused
 from appl.runtime.answers.models import Model, Models
 from appl.runtime.run import Run
-from appl.runtime.scheduling.placing import BackendEndpoint
+from appl.runtime.scheduling.dispatcher import BackendEndpoint
 from appl.testing import Fault, Policy, Retries
 from appl.tracing import Appender, Recorder, Replayer, Rerunner, Resumer, Trace, profile_data
 from appl_backends.anthropic import Anthropic
