@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from appl import gen, ppl
+from appl import AIRole, gen, ppl
 from appl.errors import BackendRefused, BackendUnavailable, ConfigError, Unsupported
 from appl.prompt import Message
 from appl.runtime.run import Run
@@ -167,6 +169,53 @@ async def test_two_speakers_of_one_role_are_told_apart() -> None:
             talk = [Message("user", "a", name="Ann"), Message("user", "b", name="Bob")]
             await backend.complete(request(*talk))
     assert [each["content"] for each in server.asks[0].data["input"]] == ["Ann: a", "Bob: b"]
+
+
+@ppl
+def mixed() -> list[str]:
+    found = []
+    for at, options in enumerate(({}, {"seed": 3}, {"stop": "zz"}, {"n": 2}, {})):
+        f"Question {at} #p1q{at}#"
+        with AIRole():
+            (answer := gen(max_tokens=100, **options))  # a model that thinks is cut off here
+        found.append(str(answer))
+    return found
+
+
+def test_a_call_by_chat_gets_no_item_and_the_next_response_gets_all_of_them(at_openai: Any) -> None:
+    thinks, plain = responses.Responses(failing=0), hosted.OpenAI(failing=0)
+
+    def script(ask: Ask) -> Fault:
+        return (thinks if ask.path.endswith("/responses") else plain)(ask)
+
+    with FaultServer(script, kind="openai") as server, using(at_openai(server), model="gpt-5-mini"):
+        assert len(mixed()) == 5
+    paths = [ask.path.rpartition("/")[2] for ask in server.asks]
+    assert paths == ["responses", "completions", "responses", "completions", "responses"]
+    held = [
+        sum(i.get("type") == "reasoning" for i in ask.data.get("input", ())) for ask in server.asks
+    ]
+    said = [o for o in {id(o): o for o in thinks.outputs.values()}.values()]
+    assert held[2] and held[4] == sum(i["type"] == "reasoning" for o in said[:2] for i in o)
+    assert not thinks.refused and not plain.refused
+
+
+def test_nobody_loads_an_interface_that_is_not_asked() -> None:
+    program = """
+import sys, appl
+@appl.ppl
+def ask():
+    "Hello"
+    return appl.gen()
+str(ask())
+loaded = {name for name in sys.modules if name.startswith("appl_backends.")}
+assert not any(name.startswith(("appl_backends.openai", "appl_backends.anthropic")) for name in loaded)
+from appl_backends.openai import OpenAI
+OpenAI(base_url="http://lan/v1")
+assert not any("responses" in name or "anthropic" in name for name in sys.modules if name[:5] == "appl_")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 # -- in the background

@@ -11,7 +11,7 @@ import re
 from appl.backend import Request
 from appl_backends.openai.interface import Interface
 from appl_backends.openai.responses.answer import ItemsAssembly, ItemsReader
-from appl_backends.openai.responses.body import FIELDS, OPTIONS, SHARED, body_of
+from appl_backends.openai.responses.body import FIELDS, NO_REASONING, OPTIONS, SHARED, body_of
 
 LEAST_TOKENS = 16
 """The smallest limit of an answer's tokens that the interface takes.
@@ -40,7 +40,7 @@ def why_chat(request: Request, model: str) -> str | None:
         return "n"
     if sampling.seed is not None:
         return "seed"
-    if sampling.stop:
+    if sampling.stop and NO_REASONING.match(model):  # others refuse it there
         return "stop"
     if sampling.max_tokens is not None and sampling.max_tokens < LEAST_TOKENS:
         return "max_tokens"

@@ -62,7 +62,7 @@ FIELDS = SHARED.union(
 """All fields of a body."""
 
 ENCRYPTED, LOGPROBS = "reasoning.encrypted_content", "message.output_text.logprobs"
-_NO_REASONING = re.compile(r"(?:ft:)?(?:gpt-[34]|chatgpt-4|codex-mini-0|davinci|babbage)")
+NO_REASONING = re.compile(r"(?:ft:)?(?:gpt-[34]|chatgpt-4|codex-mini-0|davinci|babbage)")
 """Models that do not reason, and refuse to be asked for what they reasoned."""
 
 _ITEMS = Items()
@@ -131,7 +131,7 @@ def _written(value: Any) -> str:
 
 def _given(sampling: Sampling, model: str, server: ServerKind) -> Iterator[tuple[str, Any]]:
     yield "store", False
-    include = [] if _NO_REASONING.match(model) else [ENCRYPTED]
+    include = [] if NO_REASONING.match(model) else [ENCRYPTED]
     if sampling.logprobs is not None:
         include.append(LOGPROBS)
         yield "top_logprobs", sampling.logprobs
