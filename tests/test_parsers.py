@@ -211,6 +211,7 @@ LISTED = {
         "strict_schema json": OWN, "_SchemaWriter._check int": NUMBER,
     },
     "backends/appl_backends/openai/settings.py": {"ServerSettings.secrets url": CHECKED},
+    "backends/appl_backends/prompt_cache/openai.py": {"rule_of int": FEW},
     "backends/appl_backends/sglang/heads.py": {"Heads._made decode": "it decodes tokens"},
     "backends/appl_backends/sglang/server_process.py": {"free_port int": NUMBER},
     "backends/appl_backends/sglang/template.py": {"tools_as_data json": OWN},

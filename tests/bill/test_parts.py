@@ -127,6 +127,7 @@ def test_no_more_is_marked_than_a_provider_takes() -> None:
         ("gpt-5.5", PREFIXES),
         ("gpt-5-mini", PREFIXES),
         ("gpt-4o", PREFIXES),
+        ("gpt-35-turbo", PREFIXES),
         ("o3", PREFIXES),
         ("mine", PREFIXES),
     ],

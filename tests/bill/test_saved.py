@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,6 +65,15 @@ def test_calls_that_are_sent_at_once_are_told_to_have_come_too_early(tmp_path: P
 def test_the_providers_own_reason_comes_first(tmp_path: Path, plain: bool) -> None:
     found = reported(tmp_path / "one.trace", Reasoned("openai", plain=plain), 3)
     assert set(found.misses) == {"system_changed"}
+
+
+def test_the_command_says_it(tmp_path: Path) -> None:
+    path = tmp_path / "one.trace"
+    reported(path, Provider("openai"))
+    command = [sys.executable, "-m", "appl", "trace", "cost", str(path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    assert "WRITTEN" in said and "prompt tokens read" in said
+    assert "read nothing, 1 call: the first one with its beginning" in said
 
 
 def test_without_a_price_a_saving_is_unknown(tmp_path: Path) -> None:

@@ -138,6 +138,8 @@ LINE           CALLS  KIND   PROMPT  CACHED  ANSWER  COST
 program.py:13  1      spent  10      4       5       $0.0003
 program.py:6   2      spent  20      8       10      $0.00025
 program.py:19  1      spent  10      4       5       $0.00005
+
+cache: 16 of 40 prompt tokens read; savings unpriced
 """
     )
 

@@ -50,7 +50,7 @@ BREAKPOINTS = CacheRule("openai", 1024, 1800.0, place)
 PREFIXES = CacheRule("openai-prefixes", 1024, 300.0, lambda *_: Placement(), marks=0)
 """Earlier models: the key is all that can be said."""
 
-_VERSION = re.compile(r"^(?:ft:)?gpt-(\d+)(?:\.(\d+))?(?![\d.])")
+_VERSION = re.compile(r"^(?:ft:)?gpt-(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])")
 
 
 @lru_cache(maxsize=256)
@@ -58,4 +58,4 @@ def rule_of(model: str) -> CacheRule:
     """The rule for *model*; a name that does not tell its version has the earlier one."""
     found = _VERSION.match(model.rpartition("/")[2])
     version = (int(found[1]), int(found[2] or 0)) if found else (0, 0)
-    return BREAKPOINTS if (5, 6) <= version < (100, 0) else PREFIXES
+    return BREAKPOINTS if (5, 6) <= version < (20, 0) else PREFIXES
