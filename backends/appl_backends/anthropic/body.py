@@ -19,6 +19,7 @@ from appl_backends.anthropic.messages import (
     HELLO,
     Encoded,
     Place,
+    control,
     encoded,
     full_place,
     is_in_turn_without_thoughts,
@@ -137,7 +138,7 @@ def body_of(
     head = ",".join([f'"{name}":{text}' for name, text in fields.items()])
     pieces = [utf8(f"{{{head}")]
     if plan is not None and plan.automatic and "cache_control" not in fields:
-        pieces.append(b',"cache_control":{"type":"ephemeral"}')
+        pieces.append(utf8(f',"cache_control":{control(plan.ttl)}'))
     if system:
         pieces += [b',"system":[', b",".join(system), b"]"]
     tail = ']}],"stream":true}' if stream else "]}]}"

@@ -165,8 +165,12 @@ def marked(block: str, mark: Mark) -> str:
     """*block* as the end of what the provider is to keep; a thought cannot be one."""
     if block.startswith(('{"type":"thinking"', '{"type":"redacted_thinking"')):
         return block
-    control = {"type": "ephemeral", **({"ttl": mark.ttl} if mark.ttl else {})}
-    return f'{block[:-1]},"cache_control":{_json(control)}}}'
+    return f'{block[:-1]},"cache_control":{control(mark.ttl)}}}'
+
+
+def control(ttl: str) -> str:
+    """The value of a mark, which keeps a prompt for the usual time or for *ttl*."""
+    return _json({"type": "ephemeral", **({"ttl": ttl} if ttl else {})})
 
 
 _NO_MARKS: Mapping[int | None, Mark] = {}
