@@ -7,7 +7,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from appl import fallback, services
-from appl.late import late_import
 
 if TYPE_CHECKING:
     __version__: str
@@ -158,12 +157,14 @@ _OTHERS = ("input", "iter", "map", "mcp", "random", "uuid")
 
 _FOLDERS: list[str] = globals()["__path__"]
 _FOLDERS.append(f"{_FOLDERS[0]}/compat/paths")  # where `appl.core` and the like are found
-fallback.names = lambda: late_import("appl.compat.names")
-fallback.layouts = lambda: late_import("appl.compat.settings")
-services.sessions = lambda: late_import("appl.session")
-services.engines = lambda: late_import("appl.engine")
-services.answer_file = lambda path: late_import("appl.tracing.recording.cache").CacheFile(path)
-services.answer_printer = lambda: late_import("appl.cli.display").AnswerPrinter()
+fallback.names = lambda: importlib.import_module("appl.compat.names")
+fallback.layouts = lambda: importlib.import_module("appl.compat.settings")
+services.sessions = lambda: importlib.import_module("appl.session")
+services.engines = lambda: importlib.import_module("appl.engine")
+services.answer_file = lambda path: importlib.import_module(
+    "appl.tracing.recording.cache"
+).CacheFile(path)
+services.answer_printer = lambda: importlib.import_module("appl.cli.display").AnswerPrinter()
 
 
 class _AbsentParts:

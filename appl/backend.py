@@ -27,7 +27,6 @@ from typing import (
 )
 
 from appl.errors import BackendNotFound, ConfigError, MissingExtra, Unsupported, nearest
-from appl.late import late_import
 from appl.prompt.digest import digest_of
 
 if TYPE_CHECKING:
@@ -502,7 +501,8 @@ def _declared(places: tuple[tuple[str, tuple[str, ...]], ...]) -> Mapping[str, E
     This takes milliseconds, and a run asks several times. It is read again when a package was
     installed or removed, or the import path is another.
     """
-    metadata = late_import("importlib.metadata")  # 20 ms that `import appl` must not cost
+    from importlib import metadata  # 20 ms that `import appl` must not cost
+
     points = metadata.entry_points(group=GROUP)
     return MappingProxyType({point.name: point for point in points})
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from appl.backend import Chunk, Response, Sample, TokenLogprob, Usage
 from appl.errors import MalformedResponse
-from appl.late import late_import
 from appl.prompt.message import ToolCall
 
 MOST = (1 << 63) - 1
@@ -153,7 +152,8 @@ def matches(pattern: str, text: str) -> bool | None:
 
     It takes time in proportion to the text. ``None`` if the pattern has what needs more.
     """
-    core = late_import("pydantic_core")  # 25 ms that a program without a pattern must not cost
+    import pydantic_core as core  # 25 ms that a program without a pattern must not cost
+
     try:
         schema = core.core_schema.str_schema(pattern=f"^(?s:{pattern})$")
         return bool(core.SchemaValidator(schema).isinstance_python(text))

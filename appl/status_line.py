@@ -19,8 +19,6 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, Protocol
 
-from appl.late import late_import
-
 _TICK_S = 0.125
 _PAUSE_S = 0.1
 """Seconds without output after which lines are drawn: what follows a flush at once is one piece."""
@@ -130,7 +128,8 @@ class Terminal:
     @cached_property
     def _console(self) -> Any:
         # It only renders: with stderr as its file it would flush what the program has not.
-        console = late_import("rich.console").Console
+        from rich.console import Console as console  # only a live display needs it
+
         return console(file=io.StringIO(), force_terminal=True, highlight=False)
 
     @property

@@ -19,7 +19,6 @@ from typing import Any
 import greenlet
 
 from appl.errors import ApplError, advice
-from appl.late import late_import
 
 _OURS = (
     str(Path(__file__).parent) + os.sep,
@@ -82,7 +81,8 @@ def _late(error: BaseException) -> str:
     if not notes:
         return ""
     files = {_file(entry) for entry in _entries(error.__traceback__)}
-    late = late_import("appl.compiler.late_failure")  # only when an error is shown
+    from appl.compiler import late_failure as late  # only when an error is shown
+
     return str(late.passed_by(notes, [file for file in files if not is_library(file)]))
 
 

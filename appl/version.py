@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
-from appl.late import late_import
-
 
 @cache
 def version() -> str:
     """The installed version of appl, ``source`` for a checkout that is not installed."""
-    metadata = late_import("importlib.metadata")
+    from importlib import metadata  # only to find backends of other packages, and our version
+
     try:
         return str(metadata.version("appl"))
     except metadata.PackageNotFoundError:

@@ -38,10 +38,10 @@ from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.scheduling.prefix_order.room import (
     BLOCK,
     FIRST_TURNS,
-    Ask,
-    Conversation,
+    CachedConversation,
     Kind,
     Line,
+    OrderedCall,
     Room,
 )
 from appl.testing import VirtualClock
@@ -437,8 +437,8 @@ class Ours:
         self._room = Room(server.room)
         self._kind = self._room.kinds["agent"] = Kind()
         self._line = Line(self._room, self._look)
-        self._conversations: dict[Agent, Conversation] = {}
-        self._asks: dict[Agent, Ask] = {}
+        self._conversations: dict[Agent, CachedConversation] = {}
+        self._asks: dict[Agent, OrderedCall] = {}
         self._alarm: Any = None
         self._looks = False
         self.send: Callable[[Agent], None]
@@ -446,7 +446,7 @@ class Ours:
     def ready(self, agent: Agent) -> None:
         """The next turn of *agent* is ready."""
         number = len(self._conversations)
-        who = self._conversations.setdefault(agent, Conversation("", self._kind))
+        who = self._conversations.setdefault(agent, CachedConversation("", self._kind))
         counts = self._body.counts()
         if counts is not None:
             least, most = counts.left(agent.turn + 1, None)
@@ -458,7 +458,7 @@ class Ours:
         if agent.turn:
             first = self._asks[agent].blocks[0]
         blocks = range(first, first + tokens // BLOCK)
-        ask = Ask(Told(agent), who, blocks, blocks, tokens + answer, self._clock.now())
+        ask = OrderedCall(Told(agent), who, blocks, blocks, tokens + answer, self._clock.now())
         self._asks[agent] = ask
         self._line.add(ask)
         self._look()
@@ -619,16 +619,16 @@ def decisions(agents: int, servers: int, calls: int = 20_000) -> float:
     """The CPU seconds for one call, of *agents* that take turns on *servers*."""
     lines = [Line(Room(agents // servers * 4000), lambda: False) for _ in range(servers)]
     kinds = [Kind() for _ in lines]
-    running: list[deque[Ask]] = [deque() for _ in lines]
+    running: list[deque[OrderedCall]] = [deque() for _ in lines]
     call = Told(Agent([]))
 
-    def ask(at: int, first: int, who: Conversation, now: float) -> None:
+    def ask(at: int, first: int, who: CachedConversation, now: float) -> None:
         tokens = who.size + 1200 if who.turn else 3000
         blocks = range(first, first + tokens // BLOCK)
-        lines[at].add(Ask(call, who, blocks, blocks, tokens, now))
+        lines[at].add(OrderedCall(call, who, blocks, blocks, tokens, now))
 
     for number in range(agents):
-        ask(number % servers, number << 20, Conversation("", kinds[number % servers]), 0.0)
+        ask(number % servers, number << 20, CachedConversation("", kinds[number % servers]), 0.0)
     now, began = 0.0, time.process_time()
     for each in range(calls):
         at = each % servers

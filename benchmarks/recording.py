@@ -286,7 +286,8 @@ def back_to_back(calls: list[list[Event]]) -> dict[str, float]:
     passes."""
     from appl.tracing import Masker
     from appl.tracing.format import block_file
-    from appl.tracing.recording.encoder import HOLDS, EventEncoder
+    from appl.tracing.recording.encoder import EventEncoder
+    from appl.tracing.recording.recorder import _HOLDS as HOLDS
 
     least: dict[str, float] = {}
     per_tick = round(RATE * TICK)

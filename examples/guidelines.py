@@ -9,8 +9,18 @@ share them as one cached prefix.
 
 from collections.abc import Iterator
 
-from appl import BracketedDefinition, Generation, PromptRecords, convo, ppl, records, select
-from appl.compositor import DashList, NumberedList, Tagged
+from appl import (
+    BracketedDefinition,
+    DashList,
+    Generation,
+    NumberedList,
+    PromptRecords,
+    Tagged,
+    convo,
+    ppl,
+    records,
+    select,
+)
 
 MESSAGES = [
     "The parcel has not come and I need it on Friday.",

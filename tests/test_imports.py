@@ -20,7 +20,6 @@ import hypothesis
 import pytest
 
 import appl
-from appl.late import LATE
 
 ROOT = Path(__file__).parents[1]
 MAY = {
@@ -28,17 +27,17 @@ MAY = {
     "threads": [],
     "shield": [],
     "fallback": [],
-    "late": [],
+    "lazy_names": [],
     "services": [],
     "collecting": [],
-    "tracebacks": ["errors", "late"],
+    "tracebacks": ["errors"],
     "extras": ["errors"],
     "parts": ["errors"],
-    "version": ["late"],
-    "status_line": ["late"],
-    "prompt": ["errors", "fallback", "late"],
-    "backend": ["prompt", "errors", "late"],
-    "backend_check": ["prompt", "backend", "errors", "late"],
+    "version": [],
+    "status_line": [],
+    "prompt": ["errors", "fallback", "lazy_names"],
+    "backend": ["prompt", "errors"],
+    "backend_check": ["prompt", "backend", "errors"],
     "backend_http": ["prompt", "backend_check", "errors"],
     "price": ["prompt", "backend", "errors"],
     "price_table": ["price", "backend_http"],
@@ -62,7 +61,6 @@ MAY = {
         "backend",
     ],
     "runtime.concurrency": [
-        "late",
         "services",
         "runtime",
         "runtime.answers",
@@ -86,7 +84,6 @@ MAY = {
         "errors",
     ],
     "runtime.tools": [
-        "late",
         "runtime",
         "runtime.answers",
         "runtime.concurrency",
@@ -100,7 +97,6 @@ MAY = {
         "fallback",
     ],
     "runtime.answers": [
-        "late",
         "services",
         "runtime",
         "runtime.concurrency",
@@ -116,7 +112,6 @@ MAY = {
         "fallback",
     ],
     "runtime": [
-        "late",
         "services",
         "runtime.answers",
         "runtime.concurrency",
@@ -134,7 +129,6 @@ MAY = {
     ],
     "tracing.format": ["prompt", "backend", "errors", "extras"],
     "tracing.recording": [
-        "late",
         "runtime.event",
         "tracing.format",
         "prompt",
@@ -144,7 +138,6 @@ MAY = {
         "threads",
     ],
     "tracing.reading": [
-        "late",
         "tracing.format",
         "prompt",
         "backend",
@@ -174,7 +167,6 @@ MAY = {
         "errors",
     ],
     "tracing.exporting": [
-        "late",
         "tracing",
         "tracing.explaining",
         "tracing.format",
@@ -189,7 +181,6 @@ MAY = {
         "extras",
     ],
     "tracing.keeping": [
-        "late",
         "tracing.explaining",
         "tracing.format",
         "tracing.reading",
@@ -209,14 +200,13 @@ MAY = {
         "errors",
     ],
     "tracing": [
-        "late",
+        "lazy_names",
         "tracing.format",
         "tracing.reading",
         "tracing.recording",
         "tracing.replaying",
     ],
     "control": [
-        "late",
         "runtime",
         "runtime.concurrency",
         "runtime.scheduling",
@@ -246,7 +236,6 @@ MAY = {
         "extras",
     ],
     "config": [
-        "late",
         "backend",
         "prompt.secret",
         "prompt.key_masking",
@@ -329,7 +318,7 @@ BY_NAME = {
     *("appl/__init__.py", "appl/compat/__init__.py"),  # the names that they publish
     *("appl/cli/commands.py", "appl/cli/trace/export.py"),  # a table of commands, or of forms
     *("appl/backend.py", "appl/cli/target.py", "appl/session/redacting.py"),  # the user's code
-    *("appl/extras.py", "appl/late.py"),  # libraries of extras, and the list of late imports
+    *("appl/extras.py", "appl/lazy_names.py"),  # libraries of extras, and public names
     *("backends/appl_backends/litellm.py", "backends/appl_backends/openai/account.py"),
     "backends/appl_backends/openai/__init__.py",  # the interface that most servers do not have
     "backends/appl_backends/http/route.py",  # certifi, which may be missing
@@ -339,6 +328,26 @@ BY_NAME = {
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 IMPORTING = (ast.Module, ast.Call, ast.If, ast.Import, ast.ImportFrom, *FUNCTIONS)
+
+USED_BY_FEW = frozenset(
+    """
+    appl.cli.completion appl.cli.display appl.cli.failure appl.cli.replayable appl.cli.words
+    appl.compat.names appl.compat.settings appl.compiler.late_failure appl.control.client
+    appl.control.requests appl.control.view appl.control.words appl.engine
+    appl.engine.cluster appl.pytest_plugin.running appl.runtime.concurrency.typed_input
+    appl.session appl.session.control_server appl.session.notebook appl.session.span_export
+    appl.status_line appl.tracing.exporting.checkpoint appl.tracing.exporting.collector
+    appl.tracing.exporting.delivery appl.tracing.exporting.live appl.tracing.exporting.otlp
+    appl.tracing.exporting.spans appl.tracing.keeping.automatic_removal
+    appl.tracing.recording.cache appl.tracing.tape appl.tracing.tape.reading
+    appl.tracing.viewer appl_backends.sglang.launch ctypes docstring_parser
+    importlib.metadata jsonschema opentelemetry.proto.collector.trace.v1.trace_service_pb2
+    pydantic pydantic.errors pydantic_core ray.cloudpickle referencing rich.console
+    rich.live rich.markup rich.panel rich.progress rich.syntax rich.text sqlite3 tiktoken
+    typing_extensions yaml
+    """.split()
+)
+"""Modules that functions import where they need them: each costs a millisecond or more."""
 
 HEAVY = {"numpy", "litellm", "openai", "httpx", "aiohttp", "pydantic", "rich", "torch", "PIL"}
 
@@ -368,7 +377,7 @@ def _all_imported(file: Path) -> dict[Kind, frozenset[str]]:
     checking, late = set[int](), set[int]()
     for node in _nodes(file):  # a block comes before what is in it
         if isinstance(node, ast.Call):
-            found["late"] |= {_late(node) or _by_name(node) or ""}
+            found["late"] |= {_by_name(node) or ""}
         elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             checking |= set(map(id, ast.walk(node)))
         elif isinstance(node, FUNCTIONS):
@@ -399,15 +408,6 @@ def _imported(node: ast.AST) -> set[str]:
         return set()
     inside = {f"{node.module}.{alias.name}" for alias in node.names}
     return inside & MODULES or {node.module}
-
-
-def _late(node: ast.Call) -> str | None:
-    """The module that a call of ``late_import`` loads."""
-    if not isinstance(node.func, ast.Name) or node.func.id != "late_import":
-        return None
-    (name,) = node.args
-    assert isinstance(name, ast.Constant) and name.value in LATE, ast.unparse(node)
-    return str(name.value)
 
 
 def _by_name(node: ast.Call) -> str | None:
@@ -501,11 +501,6 @@ def test_some_rooms_never_know_others(room: str) -> None:
     assert not {name for name in known if f"{name}.".startswith(never)}
 
 
-def test_every_late_import_stands_in_the_list_and_all_of_the_list_is_used() -> None:
-    calls = [each for file in sources() for each in _nodes(file) if isinstance(each, ast.Call)]
-    assert {name for call in calls if (name := _late(call))} == set(LATE)
-
-
 def test_modules_are_imported_by_name_only_where_a_table_or_the_user_names_them() -> None:
     found = {
         str(file.relative_to(ROOT))
@@ -515,12 +510,12 @@ def test_modules_are_imported_by_name_only_where_a_table_or_the_user_names_them(
     assert found == BY_NAME
 
 
-def test_what_is_imported_late_is_not_loaded_by_importing_the_public_names() -> None:
-    assert not {name for name, late in LATE.items() if late.ms > 1} & loaded(PROGRAM)
+def test_what_is_imported_where_it_is_used_is_not_loaded_by_importing_the_public_names() -> None:
+    assert not USED_BY_FEW & loaded(PROGRAM)
 
 
 def test_only_the_front_door_knows_the_names_of_appl_0_2() -> None:
-    door = {"__init__", "late", "parts", "compat"}
+    door = {"__init__", "parts", "compat"}
     rooms = {layer(file) for file in sources() if '"appl.compat' in file.read_text("utf-8")}
     rooms |= {
         layer(file)

@@ -14,7 +14,6 @@ import click
 from appl.cli import exits
 from appl.cli.commands import LazyGroup, Options, appl_command, need_command, usage_lines
 from appl.cli.terminal import interrupted_stream, out, say
-from appl.late import late_import
 from appl.version import version
 
 __all__ = ["app", "main"]
@@ -73,7 +72,8 @@ def main(argv: list[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         if (instruction := os.environ.get("_APPL_COMPLETE")) is not None:
-            completion = late_import("appl.cli.completion")
+            from appl.cli import completion  # only the Tab key of a shell needs it
+
             return int(completion.complete(app, instruction))
         code = invoked(sys.argv[1:] if argv is None else argv)
     except BrokenPipeError:

@@ -21,7 +21,6 @@ from appl.cli.commands import Command, Option, Options, options_of
 from appl.cli.target import UsageError
 from appl.config import switch
 from appl.errors import nearest
-from appl.late import late_import
 
 _MANY = (list, tuple, set, frozenset, Sequence, Iterable)
 _SIMPLE: dict[object, Callable[[str], object]] = {str: str, int: int, float: float, bool: switch}
@@ -104,7 +103,8 @@ class ProgramCommand(Command):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Completions for options, the program's first."""
-        words = late_import("appl.cli.words")
+        from appl.cli import words  # only completion and a slip in a command need all words
+
         own: list[CompletionItem] = words.parameters(ctx.params.get("target"), incomplete)
         return own + super().shell_complete(ctx, incomplete)
 

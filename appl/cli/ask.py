@@ -16,7 +16,6 @@ from appl.cli.run import Invocation, perform
 from appl.cli.run_options import options
 from appl.cli.target import Target, UsageError
 from appl.cli.terminal import say
-from appl.late import late_import
 
 _PROGRAMS = "appl.cli.questions"
 _SETTINGS = ("model", "backend", *SAMPLING)
@@ -62,7 +61,7 @@ def chat(given: Options) -> None:
     continues it. The whole chat is one recorded run.
     """
     with contextlib.suppress(ImportError):
-        late_import("readline")  # which lets input() edit lines
+        import readline  # which lets input() edit lines  # noqa: F401
     given.fresh = True
     if sys.stdin.isatty() and not given.quiet:
         say("appl: type /quit or Ctrl-D to end the chat")

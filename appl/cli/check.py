@@ -16,7 +16,6 @@ from appl.compiler.lint import ALL_RULES, REFUSED, check_text
 from appl.compiler.rules import LintFinding
 from appl.config import load
 from appl.errors import ConfigError, nearest
-from appl.late import late_import
 from appl.session.first_run import before_run
 
 _SKIPPED = frozenset({"__pycache__", "node_modules", "build", "dist", "venv"})
@@ -78,7 +77,8 @@ def command(given: Options) -> int:
     silences a rule there.
     """
     if given.replayable is not None:
-        audit = late_import("appl.cli.replayable")
+        from appl.cli import replayable as audit  # only `appl check --replayable` runs a program
+
         return int(audit.command(given))
     if given.rules:
         print_found(given.json, {"rules": ALL_RULES}, columns(ALL_RULES.items()))

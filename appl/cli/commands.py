@@ -18,7 +18,6 @@ from click.shell_completion import CompletionItem
 from appl.cli import exits
 from appl.cli.terminal import say
 from appl.errors import nearest
-from appl.late import late_import
 
 if TYPE_CHECKING:
     from appl.cli.display import Counts
@@ -248,7 +247,9 @@ def appl_command(
             except (SystemExit, BrokenPipeError):
                 raise
             except BaseException as error:
-                return int(late_import("appl.cli.failure").explain(error, given))
+                from appl.cli.failure import explain  # only a command that fails needs it
+
+                return int(explain(error, given))
 
         made: click.Command = click.command(name, cls=cls, **more)(invoked)
         if isinstance(under, click.Group):

@@ -31,7 +31,6 @@ from appl.cli.commands import (
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, columns, counted, one_line, out, say, term_safe
 from appl.errors import ControlError
-from appl.late import late_import
 
 _EVERY_S = 1.0
 _RUN = "the beginning of a live run's name, what follows its time stamp, its process, or last"
@@ -140,11 +139,12 @@ def _again(look: Callable[[], object]) -> Iterator[object]:
 
 def _live(look: Callable[[], object], lines: Callable[[object], Iterator[str]]) -> None:
     """Show the results on a terminal, in place."""
-    text: Any = late_import("rich.text").Text
-    live = late_import("rich.live").Live
-    with live(auto_refresh=False, vertical_overflow="ellipsis") as screen:
+    from rich.live import Live  # only a live display needs it
+    from rich.text import Text  # only a live display needs it
+
+    with Live(auto_refresh=False, vertical_overflow="ellipsis") as screen:
         for found in _again(look):
-            screen.update(text("\n".join(lines(found)), overflow="ellipsis", no_wrap=True))
+            screen.update(Text("\n".join(lines(found)), overflow="ellipsis", no_wrap=True))
             screen.refresh()
 
 
@@ -152,7 +152,8 @@ def _list_lines(runs: list[dict[str, Any]]) -> Iterator[str]:
     if not runs:
         yield "no run is live"
         return
-    words = late_import("appl.control.words")
+    from appl.control import words  # only a run that is looked at from outside needs it
+
     rows = [("run", "process", "state", "calls")]
     for run in runs:
         state = str(run.get("state", "-"))
@@ -162,7 +163,8 @@ def _list_lines(runs: list[dict[str, Any]]) -> Iterator[str]:
 
 def view_lines(view: dict[str, Any]) -> Iterator[str]:
     """Yields the lines that show a *view* of a live run."""
-    words = late_import("appl.control.words")
+    from appl.control import words  # only a run that is looked at from outside needs it
+
     yield from (term_safe(line) for line in words.head(view))
     calls, backends = view.get("calls") or [], view.get("backends") or []
     if calls:
@@ -325,5 +327,6 @@ def _budget_told(found: Any) -> str:
 
 
 def _control() -> ModuleType:
-    client: ModuleType = late_import("appl.control.client")
+    from appl.control import client  # only a run that is looked at from outside needs it
+
     return client

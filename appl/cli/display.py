@@ -19,7 +19,6 @@ from typing import Any, Self
 from appl.cli.terminal import TermSafe, counted, err, say, term_safe
 from appl.control.words import seconds
 from appl.errors import CallCancelled
-from appl.late import late_import
 from appl.price import total
 from appl.runtime.event import (
     AttemptFailed,
@@ -344,7 +343,9 @@ class LiveDisplay(Display):
         self._saying: dict[str, list[str]] = {}
         self._texts: dict[str, dict[tuple[int, str], _Shown]] = {}
         self._lock = threading.Lock()
-        self._text: Any = late_import("rich.text").Text
+        from rich.text import Text  # only a live display needs it
+
+        self._text: Any = Text
         self._terminal = terminal
 
     def shown(self) -> object:
@@ -358,7 +359,9 @@ class LiveDisplay(Display):
             latest = list(self._saying.items())[-PANELS:]
             saying = [(address, "".join(pieces)) for address, pieces in latest]
         panels = (self._panel(address, self._tail(text)) for address, text in saying)
-        return late_import("rich.console").Group(*panels, row)
+        from rich.console import Group  # only a live display needs it
+
+        return Group(*panels, row)
 
     def _words(self) -> str:
         """The state of the run; what a server says comes first, as the line may be cut."""
@@ -372,10 +375,11 @@ class LiveDisplay(Display):
         rows = [line[at : at + width] for line in lines for at in range(0, len(line) or 1, width)]
         return "\n".join(rows[-LINES:])
 
-    def _panel(self, address: str, text: str) -> object:
-        panel = late_import("rich.panel").Panel
+    def _panel(self, address: str, text: str) -> Any:
+        from rich.panel import Panel  # only a live display needs it
+
         title = self._text(term_safe(address), style="dim")
-        return panel(self._text(text), title=title, title_align="left", border_style="dim")
+        return Panel(self._text(text), title=title, title_align="left", border_style="dim")
 
     def on_event(self, event: Event) -> None:
         """Count *event*; the terminal's own thread redraws."""

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from appl.cli.commands import SCRIPT_ARGUMENTS, argument, combined, option, switch
-from appl.late import late_import
 
 
 def late(name: str) -> Callable[..., object]:
     """The completion *name*, whose module is imported when a shell asks."""
-    return lambda *given: getattr(late_import("appl.cli.words"), name)(*given)
+
+    def complete(*given: object) -> object:
+        from appl.cli import words
+
+        return getattr(words, name)(*given)
+
+    return complete
 
 
 as_json = switch("--json", help="print one JSON document and no more")

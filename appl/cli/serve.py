@@ -24,7 +24,6 @@ from appl.cli.commands import (
 from appl.cli.exits import OK, USAGE
 from appl.cli.terminal import out, say
 from appl.errors import ApplError, MissingExtra
-from appl.late import late_import
 
 if TYPE_CHECKING:
     from appl_backends.embedded.server import Address
@@ -116,7 +115,7 @@ def command(given: Options) -> int:
 def sglang(given: Options) -> int:
     """Start and supervise SGLang."""
     try:
-        launch = late_import("appl_backends.sglang.launch")
+        from appl_backends.sglang import launch  # only `appl serve sglang` needs it
     except MissingExtra as error:
         say(f"appl: {error}")
         return USAGE

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from appl.compat.older import told_once
 from appl.fallback import MISSING
-from appl.late import late_import
 
 NAMES = tuple(
     "params returns raises examples short_desc long_desc info to_str openai_schema".split()
@@ -30,7 +28,8 @@ def of_tool(tool: object, name: str) -> object:
 
 
 def _documented(tool: Any) -> Any:
-    parser: ModuleType = late_import("docstring_parser")
+    import docstring_parser as parser  # only tools with a docstring need it
+
     return parser.parse(getattr(tool.func, "__doc__", None) or tool.description)
 
 
@@ -47,7 +46,9 @@ def _params(tool: Any) -> object:
         for name, parameter in _signature(tool).parameters.items()
         if name in shown
     }
-    return late_import("pydantic").create_model("parameters", **fields)
+    from pydantic import create_model  # only typed answers and tools need it
+
+    return create_model("parameters", **fields)
 
 
 def _returns(tool: object) -> object:
@@ -57,11 +58,14 @@ def _returns(tool: object) -> object:
     field = _field(
         _signature(tool).return_annotation, empty, documented.description if documented else None
     )
-    return late_import("pydantic").create_model("returns", returns=field)
+    from pydantic import create_model  # only typed answers and tools need it
+
+    return create_model("returns", returns=field)
 
 
-def _field(annotation: object, default: object, about: str | None) -> tuple[object, object]:
-    pydantic: ModuleType = late_import("pydantic")
+def _field(annotation: object, default: object, about: str | None) -> Any:
+    import pydantic  # only typed answers and tools need it
+
     kind = Any if annotation is inspect.Parameter.empty else annotation
     value = ... if default is inspect.Parameter.empty else default
     return kind, pydantic.Field(value, description=about)

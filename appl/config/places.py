@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from appl.late import late_import
-
 _HEADER = re.compile(r"\[\s*([^\[\]]+?)\s*\]")
 _KEY = re.compile(r"\s*([\w.\"'-]+)\s*=")
 _MOST = 10_000  # keys that are looked at
@@ -47,7 +45,9 @@ def _lines(text: str, suffix: str) -> Iterator[tuple[tuple[str, ...], int]]:
     """The keys in *text*, each with those around it, and their lines."""
     try:
         if suffix in (".yaml", ".yml", ".json"):
-            yield from _of_yaml(late_import("yaml").compose(text), ())
+            from yaml import compose  # only an appl.yaml needs it
+
+            yield from _of_yaml(compose(text), ())
         elif suffix == ".toml":
             yield from _of_toml(text)
     except Exception:  # of YAML, which reads JSON too, but for tabs and some escapes

@@ -9,8 +9,6 @@ import os
 import socket
 import struct
 
-from appl.late import late_import
-
 _PAIR = struct.Struct("iII")  # pid, uid, gid: struct ucred of Linux
 
 
@@ -25,7 +23,8 @@ def user_of(sock: socket.socket) -> int:
 
 def _by_getpeereid(sock: socket.socket) -> int:
     """The same for macOS and the BSDs."""
-    ctypes = late_import("ctypes")
+    import ctypes
+
     user, group = ctypes.c_uint32(), ctypes.c_uint32()
     library = ctypes.CDLL(None, use_errno=True)
     if library.getpeereid(sock.fileno(), ctypes.byref(user), ctypes.byref(group)):

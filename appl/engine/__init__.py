@@ -17,7 +17,6 @@ from typing import cast
 from appl.engine.distributed_map import mapped
 from appl.engine.protocol import Engine, Listener, Worker
 from appl.errors import InvalidOption
-from appl.late import late_import
 
 __all__ = ["Engine", "Listener", "Worker", "engine_of", "mapped"]
 
@@ -25,7 +24,9 @@ __all__ = ["Engine", "Listener", "Worker", "engine_of", "mapped"]
 def engine_of(engine: object) -> Engine:
     """The engine that ``map(engine=…)`` names: ``"ray"``, or an object like ``Ray(…)``."""
     if engine == "ray":
-        return cast(Engine, late_import("appl.engine.cluster").Ray())
+        from appl.engine.cluster import Ray  # only a map on a Ray cluster needs it
+
+        return cast(Engine, Ray())
     if isinstance(engine, str) or not hasattr(engine, "hire"):
         raise InvalidOption(
             f"map(engine={engine!r:.80}): it is 'ray', an object like appl.engine.cluster.Ray(…), "

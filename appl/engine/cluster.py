@@ -21,7 +21,6 @@ from appl.engine.protocol import Listener, Worker
 from appl.engine.worker_process import WorkerProcess
 from appl.errors import InvalidOption, WorkerLost
 from appl.extras import library
-from appl.late import late_import
 
 _END = b""
 _QUIET = {"log_to_driver": False, "logging_level": "error"}
@@ -154,7 +153,10 @@ class Ray:
     @staticmethod
     def dumps(value: object) -> bytes:
         """Serialize with Ray's own pickler, which also handles functions of the main module."""
-        data: bytes = late_import("ray.cloudpickle").dumps(value)
+        from ray import cloudpickle  # only a map on a Ray cluster needs it
+
+        dumps: Any = cloudpickle.dumps
+        data: bytes = dumps(value)
         return data
 
 

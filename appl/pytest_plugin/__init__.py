@@ -12,12 +12,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
-
-from appl.late import late_import
 
 if TYPE_CHECKING:
     from appl.pytest_plugin.running import TapedRun
@@ -72,7 +69,8 @@ def appl_run(request: pytest.FixtureRequest) -> TapedRun:
 def _handle(item: pytest.Item) -> TapedRun:
     handle = item.stash.get(_HANDLE, None)
     if handle is None:
-        running: ModuleType = late_import("appl.pytest_plugin.running")
+        from appl.pytest_plugin import running  # a session in which no test uses appl needs no run
+
         handle = item.stash[_HANDLE] = running.taped_run(item)
     return handle
 
@@ -96,7 +94,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[object]) 
     """Show the user's frames of a failure."""
     if call.excinfo is not None:
         error = call.excinfo.value
-        late_import("appl.tracebacks").trim(error)
+        from appl.tracebacks import trim
+
+        trim(error)
         if error.__traceback__ is not None:
             call.excinfo = pytest.ExceptionInfo.from_exception(error)
 

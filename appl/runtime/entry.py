@@ -11,11 +11,10 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Generator
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from appl import services
 from appl.errors import CallCancelled, InvalidOption
-from appl.late import late_import
 from appl.runtime.answers.stream import TextStream
 from appl.runtime.concurrency.fiber import Fiber, arrive, hub_here, in_coroutine, run_on
 from appl.runtime.concurrency.parallel import is_async, name_of
@@ -69,8 +68,9 @@ def run(f: Callable[..., object], /, *args: object, **kwargs: object) -> object:
     own = "own" in kwargs and not _has_own(f) and bool(kwargs.pop("own"))
     around = None if own else enclosing_run()
     if around is not None and around.nests:
-        nested = late_import("appl.runtime.nested")
-        block = nested.NestedRun(around, call_in_words, name_of(f), args)
+        from appl.runtime import nested  # only a run inside a run needs it
+
+        block = nested.NestedRun(cast(Any, around), call_in_words, name_of(f), args)
     else:
         block = None
     opened = (lambda: block) if block is not None else lambda: services.sessions().record(own=True)

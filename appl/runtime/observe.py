@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 from appl.errors import InvalidOption, TraceCorrupt
-from appl.late import late_import
 from appl.runtime.concurrency import clock
 from appl.runtime.concurrency.fiber import in_coroutine
 from appl.runtime.concurrency.typed_input import typed
@@ -70,7 +69,9 @@ def input(prompt: str = "") -> str:
     ordinal = outside.next_observation(frame)
 
     def live() -> str | None:
-        late_import("appl.runtime.tools.asking").tell_asking(frame, ordinal)
+        from appl.runtime.tools.asking import tell_asking
+
+        tell_asking(frame, ordinal)
         return _typed(prompt)
 
     line = outside.world.see(Moment(frame.address, "input", ordinal), live)

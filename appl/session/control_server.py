@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from appl.control.server import ControlServer
 from appl.errors import ControlError
-from appl.late import late_import
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.tracing.recording.secret import Masker
 
@@ -33,7 +32,9 @@ def start_server(session: Session, say: Tell, recorder: Recorder | None) -> Cont
     @functools.cache
     def handler() -> Any:
         about = _about(session, recorder, began)
-        return late_import("appl.control.requests").RequestHandler(session.run, about)
+        from appl.control.requests import RequestHandler
+
+        return RequestHandler(session.run, about)
 
     server = ControlServer(lambda request: handler().answer(request))
 
@@ -50,9 +51,11 @@ def start_server(session: Session, say: Tell, recorder: Recorder | None) -> Cont
     return server
 
 
-def _about(session: Session, recorder: Recorder | None, began: float) -> object:
+def _about(session: Session, recorder: Recorder | None, began: float) -> Any:
     config, program = session.config, session.entry.program
-    return late_import("appl.control.view").About(
+    from appl.control.view import About  # only a run that is looked at from outside needs it
+
+    return About(
         name=recorder.path.stem if recorder is not None else program,
         program=program,
         trace=str(recorder.path.absolute()) if recorder is not None else None,

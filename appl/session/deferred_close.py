@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from appl import threads
 from appl.collecting import stack_of
-from appl.late import late_import
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.threads import process_lock
 from appl.tracebacks import is_library
@@ -36,7 +35,8 @@ def at_exit(action: Callable[[], None]) -> None:
     # Callbacks registered with threading run in reverse order. Importing this module registers the
     # end of its executors; importing it first makes that end come after ours, so that the I/O loop
     # may still use executors while runs close.
-    late_import("concurrent.futures.thread")  # its own end must come after ours
+    import concurrent.futures.thread  # its own end must come after ours  # noqa: F401
+
     if threads.REFUSES:
         threads.reserve()
         threads.start(

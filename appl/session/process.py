@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from appl import config as settings, tracebacks
 from appl.errors import ConfigError
-from appl.late import late_import
 from appl.runtime.concurrency.fiber import rest_if_daemon
 from appl.session.deferred_close import at_exit, join_users_threads
 from appl.session.isolation import BUDGET_ACCOUNT, exported
@@ -62,7 +61,9 @@ def process_session(script: Callable[[], Session] | None = None) -> Session:
             atexit.register(_close_broken_off)
             _forget_in_children()
             if "uvicorn" in sys.modules:
-                late_import("appl.session.served").outlive_server()
+                from appl.session.served import outlive_server
+
+                outlive_server()
         return _process
 
 
@@ -83,7 +84,8 @@ def _opened(opener: Callable[[], Session]) -> Session:
         budget = session.run.dispatch.policy.budget
         is_first = BUDGET_ACCOUNT not in os.environ  # else it draws on that of another process
         if budget and is_first and not session.run.is_isolated and sys.platform != "win32":
-            shared_budget = late_import("appl.session.shared_budget")
+            from appl.session import shared_budget  # only a program with a budget needs it
+
             _exports.enter_context(shared_budget.shared(session.run, budget))
     return session
 
@@ -212,7 +214,9 @@ def _close_process() -> None:
         for line in _last_lines(session) if failed is None else ():
             tell(line)
     if "uvicorn" in sys.modules:
-        late_import("appl.session.served").die_as_asked()
+        from appl.session.served import die_as_asked  # only a program with uvicorn needs it
+
+        die_as_asked()
 
 
 def _close_broken_off() -> None:
@@ -269,7 +273,9 @@ def _die(error: BaseException) -> None:
     # os._exit below skips everything that Python does at its end, and a SystemExit raised this late
     # would not change the exit code. So the same steps are done here, in Python's order: executors,
     # other threads, atexit functions, open streams.
-    late_import("concurrent.futures.thread")._python_exit()  # or its threads never end
+    from concurrent.futures.thread import _python_exit  # its end at the exit has to come after ours
+
+    _python_exit()  # or its threads never end
     for thread in threading.enumerate():
         if not thread.daemon and thread is not threading.current_thread():
             thread.join()

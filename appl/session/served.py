@@ -17,8 +17,6 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, cast
 
-from appl.late import late_import
-
 _SERVER = "uvicorn."
 _scheduled: list[Any] = []
 
@@ -82,7 +80,7 @@ def _hold_back() -> None:
 
 def _on_main_thread(action: Callable[[], None]) -> None:
     """Have the main thread, the only one that may set handlers, call *action* soon."""
-    ctypes = late_import("ctypes")
+    import ctypes
 
     def called(_: object) -> int:
         action()

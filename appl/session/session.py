@@ -21,7 +21,6 @@ from appl import config as settings, services, tracebacks
 from appl.backend import Backend, installed
 from appl.config import Config
 from appl.errors import TraceWriteError
-from appl.late import late_import
 from appl.price import total
 from appl.runtime.event import Instrument, wants_chunks
 from appl.runtime.frame import enclosing_run
@@ -139,7 +138,8 @@ class Session:
         """Start the control server if the settings say so; by default, if the run is recorded."""
         config = self.config
         if config.ctl and (config.trace or config.origin("ctl") != "default"):
-            starting = late_import("appl.session.control_server")
+            from appl.session import control_server as starting
+
             self.control_server = starting.start_server(self, say, recorder)
 
     def end(self) -> None:
@@ -169,12 +169,15 @@ class Session:
                 close_backend(backend)
         self._tell_lost()
         if self.config.otel is not None and self.path is not None:
-            span_export = late_import("appl.session.span_export")
+            from appl.session import span_export
+
             span_export.send_spans(
                 self.path, self.config.otel, self.config.home, self.run.reporter.tell
             )
         if self.config.gc and self.path is not None:
-            late_import("appl.tracing.keeping.automatic_removal").tidy(self.config)
+            from appl.tracing.keeping.automatic_removal import tidy
+
+            tidy(self.config)
 
     def _late_made(self) -> Mapping[str, Backend]:
         """The backends that were made at their first use; no more are made."""
@@ -213,7 +216,9 @@ def make_session(
     config = config or settings.load()
     _tell_notes(config, say)
     if "fastapi.encoders" in sys.modules:
-        late_import("appl.session.web_answers").register()
+        from appl.session.web_answers import register  # only a program with FastAPI needs it
+
+        register()
     check_sampling(config)
     known, entry = installed(), entry or script()
     seed = config.seed if config.seed is not None else secrets.randbits(48)
@@ -263,7 +268,9 @@ def make_session(
         world=world,
     )
     if BUDGET_ACCOUNT in os.environ:
-        late_import("appl.session.shared_budget").join(run)
+        from appl.session.shared_budget import join  # only a program with a budget needs it
+
+        join(run)
     late.serve(run.outside.world, backend, partial(_placed, config, run))
     run.dispatch.follow_routes()
     run.reporter.tell = say
@@ -317,7 +324,8 @@ def _begin(
     if session.entry.kind == "cli":
         os.environ[OUTER] = recorder.path.stem
     if "IPython" in sys.modules:
-        notebook = late_import("appl.session.notebook")
+        from appl.session import notebook  # only a notebook needs it
+
         notebook.show_trace_below_cells(session.run, recorder.path)
     if make is None:
         say(f"appl: recording in {shown(recorder.path)}")
@@ -421,8 +429,9 @@ def record(
     around = enclosing_run()
     is_part = not (own or path is not None or redact is not None or overrides)
     if is_part and around is not None and around.nests:
-        nested = late_import("appl.runtime.nested")
-        return cast("RunBlock[Session]", nested.NestedRun(around, lambda: "record"))
+        from appl.runtime import nested  # only a run inside a run needs it
+
+        return cast("RunBlock[Session]", nested.NestedRun(cast("Run", around), lambda: "record"))
     outer = around or cast("Run | None", services.sessions().open_run())
     if isinstance(redact, str):
         overrides["redact"], redact = redact, None

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from appl.backend import Backend, Chunk, Emit, Profile, Request, Response, Sample, Usage
 from appl.errors import BackendError
-from appl.late import names_of
+from appl.lazy_names import names_of
 from appl.prompt import ToolCall
 from appl.runtime.answers.models import Model, Models
 from appl.runtime.event import Event

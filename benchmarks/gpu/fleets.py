@@ -1,14 +1,13 @@
 """Fleets of agents on a real SGLang server whose cache is smaller than their conversations.
 
 Run: python benchmarks/gpu/fleets.py URL --tokenizer FOLDER [--loads "measured,25%"] [--caps 8,12]
-     [--arms first,again,recorded] [--seeds 10,11] [--scale 1] [--seconds 500] [--json FILE]
+     [--arms first,again] [--seeds 10,11] [--scale 1] [--seconds 500] [--json FILE]
 
 The loads are those of ``benchmarks/fleet.py``, with the same gaps; the server's own cache decides
 what fits (start it with --max-total-tokens 120000), so that the number of agents is chosen to need
 as much. ``cap N`` is a bare aiohttp loop that lets so many agents go on at a time, 0: all. ``ours``
-is a program that reads each answer and then sleeps: on its first run (``first``), once the process
-knows that (``again``), and as the first run of a process where two earlier runs were recorded
-(``recorded``, with other gaps and sizes). No more arms are begun after so many seconds.
+is a program that reads each answer and then sleeps: on its first run (``first``) and in a process
+with a history (``again``). No more arms are begun after so many seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ import aiohttp
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "backends"), str(ROOT / "benchmarks")]
 
-from fleet import Agent, fleet, history, measured_load  # noqa: E402
+from fleet import Agent, fleet, measured_load  # noqa: E402
 from loads import Server, Texts  # noqa: E402
 from report import write  # noqa: E402
 
@@ -36,7 +35,6 @@ import appl  # noqa: E402
 from appl import AIRole, gen, ppl  # noqa: E402
 from appl.runtime.concurrency.loop_thread import io_thread  # noqa: E402
 from appl.runtime.run import Run  # noqa: E402
-from appl.testing import Policy  # noqa: E402
 from appl_backends.sglang import SGLang  # noqa: E402
 
 MEASURED = 120_000
@@ -162,33 +160,9 @@ def agent_program(agent: Agent, texts: list[str], waits: Waits) -> None:
     waits.done.append(time.perf_counter() - began)
 
 
-class EarlierRuns:
-    """The memory of a project in which these fleets have run."""
-
-    def __init__(self, fleets: list[list[Agent]]) -> None:
-        self._record = history(fleets).record()
-        self._kinds: Iterable[str] = ()
-
-    def load(self) -> dict[str, dict[str, object]]:
-        """What those runs have left."""
-        return {kind: self._record for kind in self._kinds if "agent_program" in kind}
-
-    def keep(self, kinds: Iterable[str]) -> None:
-        """Note the names of the kinds; each run is to know the same of them."""
-        self._kinds = kinds
-
-    def store(self) -> None:
-        """Store nothing."""
-
-
-def ours(
-    backend: SGLang,
-    agents: list[Agent],
-    texts: list[list[str]],
-    earlier: EarlierRuns | None = None,
-) -> Waits:
+def ours(backend: SGLang, agents: list[Agent], texts: list[list[str]]) -> Waits:
     """The program on our runtime."""
-    with Run(backend, policy=Policy(turns=earlier)):
+    with Run(backend):
         waits = Waits()
         both = list(zip(agents, texts, strict=True))
         list(appl.map(lambda pair: agent_program(*pair, waits), both, progress=False))
@@ -226,12 +200,10 @@ class Bench:
         """The figures of one load."""
         agents = LOADS[load](seed)
         found: dict[str, dict[str, float]] = {}
-        fresh, other = self.client(), self.client()
-        earlier = EarlierRuns([LOADS[load](1000 + seed), LOADS[load](2000 + seed)])
+        client = self.client()
         every: dict[str, Callable[[Any], Waits]] = {
-            "first": lambda texts: ours(fresh, agents, texts),
-            "again": lambda texts: ours(fresh, agents, texts),
-            "recorded": lambda texts: ours(other, agents, texts, earlier),
+            "first": lambda texts: ours(client, agents, texts),
+            "again": lambda texts: ours(client, agents, texts),
         }
         arms = {name: every[name] for name in self.options.arms.split(",") if name}
         for cap in filter(None, self.options.caps.split(",")):
@@ -245,8 +217,7 @@ class Bench:
             if time.perf_counter() < self.until:
                 found[name] = self.measured(agents, act)
                 print(f"{load:11} {seed} {name:9} {json.dumps(found[name])}", flush=True)
-        for client in (fresh, other):
-            asyncio.run_coroutine_threadsafe(client.aclose(), io_thread().loop).result()
+        asyncio.run_coroutine_threadsafe(client.aclose(), io_thread().loop).result()
         return found
 
 
@@ -256,7 +227,7 @@ def main() -> None:
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--loads", default=",".join(LOADS))
     parser.add_argument("--caps", default="4,8,12,16,0")
-    parser.add_argument("--arms", default="first,again,recorded")
+    parser.add_argument("--arms", default="first,again")
     parser.add_argument("--seeds", default="10")
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--seconds", type=float, default=500.0)

@@ -22,7 +22,7 @@ import aiohttp
 from loads import Server, Texts, _post
 from report import write
 
-from appl.runtime.scheduling.prefix_order.beginnings import Beginning
+from appl.runtime.scheduling.prefix_order.beginnings import SharedBeginning
 
 ANSWER, SUFFIX = 16, 24
 GROUPS = [(8, 200), (64, 200), (8, 500), (64, 500), (8, 1000), (32, 1000), (8, 2000), (8, 4000)]
@@ -101,7 +101,7 @@ def row(
     times = [statistics.median(seconds for _, seconds, _ in each) for each in (at_once, ahead)]
     beginning = statistics.median(warmed for warmed, _, _ in ahead)
     again = statistics.median(tokens for _, _, tokens in at_once)
-    says = Beginning(0, shared, calls).pays(calls)
+    says = SharedBeginning(0, shared, calls).pays(calls)
     print(
         f"{calls:3} × {shared:4}: at once {times[0]:.3f} s ({again:5.0f} tokens again), beginning "
         f"first {times[1]:.3f} s ({beginning:.3f} for it): {times[0] / times[1]:.2f}; "

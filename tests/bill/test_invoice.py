@@ -186,7 +186,6 @@ def test_a_run_costs_what_its_sellers_bill(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(3600)
 def test_two_thousand_runs_cost_what_their_sellers_bill(tmp_path: Path) -> None:
     for seed in range(2000):
         checked(seed, tmp_path / f"{seed}.trace")

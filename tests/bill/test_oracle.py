@@ -52,7 +52,6 @@ def test_a_random_program_costs_nearly_the_least(way: str, seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_thousand_random_programs_cost_nearly_the_least(way: str) -> None:
     found: dict[str, list[tuple[float, float, float]]] = defaultdict(list)

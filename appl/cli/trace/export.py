@@ -14,7 +14,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from appl.cli import exits, parameters
@@ -23,7 +22,6 @@ from appl.cli.target import UsageError, path_exists, unused_path, write_error
 from appl.cli.terminal import as_json, out as print_out, say
 from appl.cli.trace.run_names import run_path
 from appl.config import load as load_config
-from appl.late import late_import
 from appl.tracing import Trace
 
 if TYPE_CHECKING:
@@ -99,16 +97,18 @@ class _Sending:
     """The transfer of spans to a collector, with a bar on a terminal and a closing line."""
 
     def __init__(self, trace_id: bytes, given: Options) -> None:
-        delivery = late_import("appl.tracing.exporting.delivery")  # for this form only
-        collector = late_import("appl.tracing.exporting.collector").Collector(given.otel)
-        checkpoint = late_import("appl.tracing.exporting.checkpoint").Checkpoint
+        from appl.tracing.exporting import delivery  # for this form only
+        from appl.tracing.exporting.checkpoint import Checkpoint
+        from appl.tracing.exporting.collector import Collector  # one form of export needs it
+
+        collector = Collector(given.otel)
         self._trace_id, self._json = trace_id, given.json
-        self._checkpoint = checkpoint(load_config().home, trace_id, collector.url)
+        self._checkpoint = Checkpoint(load_config().home, trace_id, collector.url)
         if given.from_start:
             self._checkpoint.clear()
         self._bar = None if given.json or not sys.stderr.isatty() else _Bar()
         patience = delivery.Patience(total_s=given.deadline or delivery.TOTAL_S)
-        watched = {"watch": self._bar} if self._bar else {}
+        watched: Any = {"watch": self._bar} if self._bar else {}
         self._courier = delivery.Courier(
             collector, checkpoint=self._checkpoint, patience=patience, **watched
         )
@@ -162,8 +162,10 @@ class _Bar:
     """A progress bar of ``rich`` on stderr, with the reason for waiting."""
 
     def __init__(self) -> None:
-        progress: ModuleType = late_import("rich.progress")
-        console = late_import("rich.console").Console(stderr=True, highlight=False)
+        from rich import progress  # only a live display needs it
+        from rich.console import Console  # only a live display needs it
+
+        console = Console(stderr=True, highlight=False)
         text = progress.TextColumn("{task.description}", markup=False)
         self._progress: Any = progress.Progress(
             progress.BarColumn(),
@@ -189,7 +191,8 @@ class _Bar:
 
 
 def _send(trace: Trace, given: Options) -> _Sending:
-    spans = late_import("appl.tracing.exporting.spans")
+    from appl.tracing.exporting import spans  # one form of export needs it
+
     every = spans.spans_of(trace, content=given.content, inference=given.openinference)
     sending = _Sending(every.trace_id, given)
     sending.send(every)
@@ -199,7 +202,8 @@ def _send(trace: Trace, given: Options) -> _Sending:
 
 def _html(path: Path, given: Options) -> str:
     target = unused_path(Path(given.html))
-    viewer = late_import("appl.tracing.viewer")
+    from appl.tracing import viewer  # one form of export needs it
+
     with contextlib.closing(viewer.View(path, salvage=given.salvage)) as view:
         viewer.export(viewer.Views(view), target)
     if not given.json:
@@ -208,7 +212,8 @@ def _html(path: Path, given: Options) -> str:
 
 
 def _follow(path: Path, given: Options) -> int:
-    live = late_import("appl.tracing.exporting.live")
+    from appl.tracing.exporting import live  # one form of export needs it
+
     sending: _Sending | None = None
     for spans in live.follow(path, content=given.content, inference=given.openinference):
         sending = sending or _Sending(spans.trace_id, given)
@@ -223,7 +228,8 @@ def _follow(path: Path, given: Options) -> int:
 
 def _lines(trace: Trace, form: str, given: Options) -> Iterable[str]:
     if form == "jsonl":
-        tape = late_import("appl.tracing.tape")
+        from appl.tracing import tape  # one form of export needs it
+
         return (line.rstrip("\n") for line in tape.write(trace, full=True))
     if form == "otel_file":
         return _otlp_lines(trace, given)
@@ -235,8 +241,11 @@ def _lines(trace: Trace, form: str, given: Options) -> Iterable[str]:
 
 def _otlp_lines(trace: Trace, given: Options) -> Iterator[str]:
     """One export request per line, in the format of a collector's file receiver."""
-    otlp = late_import("appl.tracing.exporting.otlp")
-    spans = late_import("appl.tracing.exporting.spans")
+    from appl.tracing.exporting import (
+        otlp,  # one form of export needs it
+        spans,  # one form of export needs it
+    )
+
     every = spans.spans_of(trace, content=given.content, inference=given.openinference)
     return (json.dumps(request) for request in otlp.requests(every))
 

@@ -6,11 +6,9 @@ Invariant: tokens are counted by tiktoken where it is installed, as APPL counted
 from __future__ import annotations
 
 from argparse import Namespace
-from types import ModuleType
 from typing import Any
 
 from appl.compat.older import told_once
-from appl.late import late_import
 
 _DEFAULT = "gpt-4o"
 _CHARACTERS = 4  # of a token, about
@@ -29,7 +27,8 @@ def get_num_tokens(
 
 
 def _encoding(model_name: str | None, encoding_name: str | None) -> Any:
-    tiktoken: ModuleType = late_import("tiktoken")
+    import tiktoken  # only programs for APPL 0.2 that count tokens need it
+
     if encoding_name is not None:
         return tiktoken.get_encoding(encoding_name)
     try:

@@ -16,7 +16,6 @@ from json import JSONDecoder
 from typing import Any, Final
 
 from appl.backend_check import LEVELS, is_deep
-from appl.late import late_import
 from appl.runtime.answers.shape import ByType, Shape
 
 _decoder = JSONDecoder()
@@ -73,7 +72,8 @@ def _scalar(text: str, kinds: frozenset[str]) -> tuple[object, bool]:
 
 
 def _begun(text: str) -> object:
-    core = late_import("pydantic_core")
+    import pydantic_core as core  # only typed answers and tools need it
+
     try:
         value = core.from_json(text.encode("utf-8", "replace"), allow_partial="trailing-strings")
     except ValueError:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from appl.errors import InvalidOption
-from appl.late import late_import
 
 _MOST = 5
 _SHOWN = 200
@@ -33,8 +32,9 @@ class Checker:
     """
 
     def __init__(self, schema: Mapping[str, Any] | bool) -> None:
-        jsonschema = late_import("jsonschema")  # 60 ms that `import appl` must not cost
-        referencing = late_import("referencing")
+        import jsonschema  # 60 ms that `import appl` must not cost
+        import referencing  # only typed answers and tools need it
+
         kind = jsonschema.Draft202012Validator
         try:
             kind.check_schema(schema, format_checker=jsonschema.FormatChecker(()))
@@ -89,7 +89,8 @@ LARGEST = 256 << 10
 
 def _without_mistakes(schema: Any, left: list[str]) -> Any:
     """*schema* without keywords whose values are no schema, a few hundred at most."""
-    jsonschema = late_import("jsonschema")
+    import jsonschema  # only typed answers and tools need it
+
     kind = jsonschema.Draft202012Validator
     rules = kind(kind.META_SCHEMA)
     found = copy.deepcopy(schema)
@@ -160,7 +161,8 @@ def _without_references(schema: Any, root: Any, left: list[str]) -> Any:
 
 def _is_known(reference: str, root: Any) -> bool:
     """True if *reference* leads to a schema in *root*; nothing is fetched."""
-    referencing = late_import("referencing")
+    import referencing.jsonschema  # only typed answers and tools need it
+
     try:
         known = referencing.jsonschema.DRAFT202012.create_resource(root)
         found = referencing.Registry().resolver_with_root(known).lookup(reference).contents
@@ -202,7 +204,8 @@ def _references(schema: object) -> Iterator[str]:
 @functools.lru_cache(512)
 def _compiled(pattern: str) -> Any:
     """A validator for *pattern*. Raises ``InvalidOption``."""
-    core = late_import("pydantic_core")  # its engine is Rust's, which never backtracks
+    import pydantic_core as core  # its engine is Rust's, which never backtracks
+
     try:
         return core.SchemaValidator(core.core_schema.str_schema(pattern=pattern))
     except core.SchemaError as error:
@@ -264,7 +267,8 @@ _references_of = _Found()
 @functools.lru_cache(1)
 def _bounded() -> Any:
     """The validator of draft 2020-12 with the keywords of this module."""
-    jsonschema = late_import("jsonschema")
+    import jsonschema  # only typed answers and tools need it
+
     kind, wrong = jsonschema.Draft202012Validator, jsonschema.ValidationError
     references = {name: _once(kind.VALIDATORS[name], name, wrong) for name in _REFERENCES}
     return jsonschema.validators.extend(kind, {**_linear(kind, wrong), **references})

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from appl.errors import InvalidOption
-from appl.late import late_import
 from appl.runtime.answers import extract
 from appl.runtime.answers.schema import Checker
 from appl.runtime.answers.typed_dicts import with_typed_dicts
@@ -107,7 +106,8 @@ class ByType(Shape):
     """A type that pydantic can validate."""
 
     def __init__(self, kind: object) -> None:
-        pydantic = late_import("pydantic")
+        import pydantic  # only typed answers and tools need it
+
         self.kind = kind
         self.adapter = _adapter(pydantic, kind)
         try:
@@ -116,13 +116,15 @@ class ByType(Shape):
             raise _refused(kind, f"it has no JSON form ({error.message})") from None
         core = self.adapter.core_schema
         super().__init__(_shown(kind), schema, _calls_code(core))
-        nesting = late_import("appl.runtime.answers.nesting")
+        from appl.runtime.answers import nesting  # only typed answers and tools need it
+
         self._levels: int = nesting.most_levels(nesting.branching(core))
         self.is_slow = self._levels > 0
 
     def object_of(self, source: str) -> object:
         if self._levels:
-            nesting = late_import("appl.runtime.answers.nesting")
+            from appl.runtime.answers import nesting  # only typed answers and tools need it
+
             if refusal := nesting.too_deep(source, self._levels):
                 raise Mismatch(refusal)
         try:

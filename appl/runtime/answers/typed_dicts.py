@@ -10,8 +10,6 @@ import types
 import typing
 from typing import Any
 
-from appl.late import late_import
-
 
 def with_typed_dicts(kind: object) -> object:
     """*kind* with the classes of ``typing.TypedDict`` as pydantic understands them."""
@@ -39,13 +37,15 @@ def _rebuilt(kind: Any, done: dict[object, object]) -> object:
 def _typed_dict(kind: Any, done: dict[object, object]) -> object:
     if kind in done:
         return done[kind]
-    extensions = late_import("typing_extensions")
+    import typing_extensions as extensions  # only typed answers and tools need it
+
     hints = typing.get_type_hints(kind, include_extras=True)
     fields = {}
     for name, hint in hints.items():
         bare = _rebuilt(hint, done)
         wrapped = extensions.Required if name in kind.__required_keys__ else extensions.NotRequired
         fields[name] = wrapped[bare]
-    made = done[kind] = extensions.TypedDict(kind.__name__, fields)
+    make: Any = extensions.TypedDict
+    made = done[kind] = make(kind.__name__, fields)
     made.__doc__, made.__module__ = kind.__doc__, kind.__module__
     return made

@@ -18,7 +18,6 @@ from types import CodeType, FrameType
 from typing import Protocol
 
 from appl.collecting import stack_of
-from appl.late import late_import
 
 PATIENCE_S = 1.0
 _GENTLE_S = 0.05
@@ -92,7 +91,8 @@ class Ending:
 
     def _ask(self, moving: dict[int, list[FrameType]], asked: set[int | None]) -> None:
         """Raise ``stop`` in programs that compute, once in each thread."""
-        ctypes = late_import("ctypes")
+        import ctypes
+
         for ident, stack in moving.items():
             if ident not in asked and _is_in(stack, self._inside[:1]):
                 asked.add(ident)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from appl.late import late_import
 from appl.runtime.concurrency.promise import Promise
 
 
@@ -27,12 +26,16 @@ class Bar(Progress):
     """A bar of ``rich`` on stderr, below what the program writes."""
 
     def __init__(self, name: str, total: int | None) -> None:
-        # It is drawn by the terminal's own thread: ``rich`` only says how it looks.
-        self._bar: Any = late_import("rich.progress").Progress(
-            console=late_import("rich.console").Console(stderr=True), auto_refresh=False
-        )
-        escape = late_import("rich.markup").escape
-        self._terminal: Any = late_import("appl.status_line").terminal
+        # Only a live display needs these. It is drawn by the terminal's own thread: ``rich`` only
+        # says how it looks.
+        from rich.console import Console
+        from rich.markup import escape
+        from rich.progress import Progress
+
+        from appl.status_line import terminal
+
+        self._bar: Any = Progress(console=Console(stderr=True), auto_refresh=False)
+        self._terminal: Any = terminal
         self._task = self._bar.add_task(escape(name), total=total)
 
     def shown(self) -> object:

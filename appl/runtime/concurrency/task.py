@@ -17,7 +17,6 @@ from typing import ClassVar, cast
 
 from appl import threads
 from appl.errors import CallCancelled
-from appl.late import late_import
 from appl.runtime.concurrency.fiber import (
     Fiber,
     Hub,
@@ -295,7 +294,9 @@ class _Workers:
         """Run *job* on a thread, now or when one is free."""
         if not self._may_ask:  # a worker that is inside Python's own ``input`` cannot be stopped
             self._may_ask = True
-            late_import("appl.runtime.concurrency.typed_input").replace_input()
+            from appl.runtime.concurrency.typed_input import replace_input
+
+            replace_input()
         with self._lock:
             self._jobs.append(job)
             self._engage()

@@ -13,7 +13,6 @@ from contextvars import Context, copy_context
 from types import CodeType, FrameType
 from typing import Any
 
-from appl.late import late_import
 from appl.prompt import digest_of
 from appl.runtime.concurrency.promise import Proxy
 from appl.runtime.concurrency.scopes import is_plain
@@ -35,7 +34,9 @@ class ScopedTasks:
         with suppress(AttributeError):  # a loop that is not written in Python
             self._call_at, loop.call_at = loop.call_at, self._timer  # type: ignore[method-assign]
             if _has_timers(loop):
-                late_import("appl.runtime.concurrency.loop_timers").adopt(loop, self._call_at)
+                from appl.runtime.concurrency.loop_timers import adopt
+
+                adopt(loop, self._call_at)
 
     def restore(self) -> None:
         """Put the loop's own factory back."""
@@ -57,7 +58,8 @@ class ScopedTasks:
         if frame is None or frame.run.closed or frame.run.outside.forgets:
             timer: asyncio.TimerHandle = self._call_at(when, callback, *args, context=context)
             return timer
-        scoped = late_import("appl.runtime.concurrency.loop_timers").ScopedTimer
+        from appl.runtime.concurrency.loop_timers import ScopedTimer as scoped
+
         made: asyncio.TimerHandle = scoped(
             when, callback, args, self._loop, context, self._call_at, frame
         )

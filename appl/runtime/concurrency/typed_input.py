@@ -22,7 +22,6 @@ from types import BuiltinFunctionType
 from typing import Any, TextIO
 
 from appl import threads
-from appl.late import late_import
 from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import in_coroutine, strand_here, wait
 from appl.runtime.concurrency.lock import Lock
@@ -85,7 +84,9 @@ def _undisturbed() -> Iterator[None]:
     if not sys.stderr or not sys.stderr.isatty():
         yield
         return
-    with late_import("appl.status_line").terminal.reading():
+    from appl.status_line import terminal  # only a live display needs it
+
+    with terminal.reading():
         yield
 
 

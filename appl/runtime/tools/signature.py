@@ -16,12 +16,10 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 from appl.compiler.trees import expression_tree
 from appl.errors import InvalidOption, ToolError
-from appl.late import late_import
 from appl.runtime.answers.schema import Checker
 from appl.runtime.tools.arguments import BadArguments, read_object, refuse_unknown, shown
 
@@ -185,7 +183,8 @@ def _documented(f: object) -> _Doc:
     text = _docstring(f)
     if not text:
         return _Doc("", {}, {})
-    parser: ModuleType = late_import("docstring_parser")
+    import docstring_parser as parser  # only tools with a docstring need it
+
     try:
         parsed = parser.parse(text)
     except parser.ParseError:
@@ -253,7 +252,8 @@ class Reader:
     ) -> None:
         self._names = list(parameters)
         self._adapter = _adapter(name, parameters, hints, about)
-        nesting = late_import("appl.runtime.answers.nesting")
+        from appl.runtime.answers import nesting  # only typed answers and tools need it
+
         self._levels: int = nesting.most_levels(nesting.branching(self._adapter.core_schema))
         self.schema = _finished(self._adapter.json_schema(), parameters)
         self._checker = checker_of(name, self.schema)
@@ -267,10 +267,12 @@ class Reader:
         given = read_object(text)
         refuse_unknown(given, self._names)
         if self._levels:
-            nesting = late_import("appl.runtime.answers.nesting")
+            from appl.runtime.answers import nesting  # only typed answers and tools need it
+
             if refusal := nesting.too_deep(text, self._levels, around=1):
                 raise BadArguments(refusal)
-        errors: Any = late_import("pydantic").ValidationError
+        from pydantic import ValidationError as errors  # only typed answers and tools need it
+
         try:
             found = dict(self._adapter.validate_json((text.strip() or "{}").encode()))
         except UnicodeEncodeError:
@@ -301,7 +303,8 @@ def _adapter(
         key: _field(hints.get(key, Any), about.get(key), parameter.default is _EMPTY)
         for key, parameter in parameters.items()
     }
-    errors: ModuleType = late_import("pydantic.errors")
+    from pydantic import errors  # only typed answers and tools need it
+
     refused = (errors.PydanticSchemaGenerationError, errors.PydanticInvalidForJsonSchema)
     try:
         adapter = _strict(name, fields)
@@ -328,8 +331,11 @@ def _fails(key: str, fields: dict[str, object], refused: tuple[type[Exception], 
 
 def _strict(name: str, fields: dict[str, object]) -> Any:
     """An adapter for objects with *fields*: nothing else in them, and no type guessed."""
-    pydantic: ModuleType = late_import("pydantic")
-    kind: Any = late_import("typing_extensions").TypedDict(name, fields)
+    import pydantic  # only typed answers and tools need it
+    from typing_extensions import TypedDict  # only typed answers and tools need it
+
+    make: Any = TypedDict
+    kind = make(name, fields)
     kind.__pydantic_config__ = pydantic.ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
     return pydantic.TypeAdapter(kind)
 
@@ -337,9 +343,12 @@ def _strict(name: str, fields: dict[str, object]) -> Any:
 def _field(hint: object, about: str | None, required: bool) -> object:
     own = about if about and not _described(hint) else _remark(hint)
     if own:
-        field: Any = late_import("pydantic").Field
+        from pydantic import Field as field  # only typed answers and tools need it
+
         hint = typing.Annotated[hint, field(description=own)]
-    return hint if required else late_import("typing_extensions").NotRequired[hint]
+    from typing import NotRequired  # only typed answers and tools need it
+
+    return hint if required else NotRequired[hint]
 
 
 def _metadata(hint: object) -> tuple[object, ...]:
@@ -433,7 +442,8 @@ def _plain(default: object) -> Any:
     """A default as JSON data, or ``empty`` when it cannot be told."""
     if default is _EMPTY or hasattr(default, "get_secret_value") or hasattr(default, "reveal"):
         return _EMPTY
-    core: ModuleType = late_import("pydantic_core")
+    import pydantic_core as core  # only typed answers and tools need it
+
     try:
         value = core.to_jsonable_python(default)
         core.to_json(value, inf_nan_mode="constants")

@@ -14,10 +14,9 @@ import time
 from asyncio import _get_running_loop
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
-from types import ModuleType
+from typing import Any
 
 from appl.errors import nearest
-from appl.late import late_import
 from appl.prompt import Media, Message, ToolCall, ToolMessage
 from appl.runtime.concurrency.clock import Alarm
 from appl.runtime.concurrency.fiber import Hub, run_on, strand_here
@@ -219,7 +218,9 @@ class ToolRun(EffectTask):
         if self.tool.effect == "effect" and self.run.services.barrier is not None:
             code = getattr(inspect.unwrap(self.tool.function()), "__code__", None)
             if code is not None:
-                late_import("appl.runtime.tools.asking").running[self.frame] = code
+                from appl.runtime.tools.asking import running
+
+                running[self.frame] = code
             self.run.services.barrier()
         elif self.tool.effect != "program" and self.run.services.gate is not None:
             self.run.services.gate()
@@ -312,8 +313,9 @@ def text_of(value: object) -> str:
         return str.__str__(value)
     if value is None or isinstance(value, bool | int | float):
         return json.dumps(value)
-    core: ModuleType = late_import("pydantic_core")
-    how = {"fallback": str, "bytes_mode": "base64", "inf_nan_mode": "constants"}
+    import pydantic_core as core  # only typed answers and tools need it
+
+    how: Any = {"fallback": str, "bytes_mode": "base64", "inf_nan_mode": "constants"}
     try:
         text = str(core.to_json(value, **how), "utf-8")
         return str(json.loads(text)) if text.startswith('"') else text

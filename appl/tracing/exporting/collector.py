@@ -16,7 +16,6 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
-from types import ModuleType
 from typing import IO
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -24,7 +23,6 @@ from appl.backend_check import read_json
 from appl.backend_http import ERROR_BYTES, excerpt, redirection, retry_after, said_in
 from appl.errors import ConfigError
 from appl.extras import advice
-from appl.late import late_import
 from appl.tracing.exporting.otlp import RequestEncoder
 from appl.tracing.text_diff import visible
 
@@ -202,7 +200,8 @@ def _partial(body: bytes, kind: str) -> tuple[int, str]:
 
 
 def _of_protobuf(body: bytes) -> tuple[int, str]:
-    service: ModuleType = late_import("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as service
+
     partial = service.ExportTraceServiceResponse.FromString(body).partial_success
     return int(partial.rejected_spans), str(partial.error_message)
 

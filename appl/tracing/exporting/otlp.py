@@ -12,9 +12,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from types import ModuleType
+from typing import Any
 
-from appl.late import late_import
 from appl.tracing.exporting import conventions as names
 from appl.tracing.exporting.spans import Attributes, ExportSpan, SpanEvent, Spans, Value
 
@@ -146,10 +145,9 @@ class ProtobufEncoder(RequestEncoder):
     content_type = "application/x-protobuf"
 
     def __init__(self) -> None:
-        service: ModuleType = late_import(
-            "opentelemetry.proto.collector.trace.v1.trace_service_pb2"
-        )
-        self._message = service.ExportTraceServiceRequest
+        from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as service
+
+        self._message: Any = service.ExportTraceServiceRequest
 
     def __call__(self, request: dict[str, object]) -> tuple[str, bytes]:
         return self.content_type, self._message(**_fields(request)).SerializeToString()

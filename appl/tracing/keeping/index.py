@@ -16,7 +16,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from appl.late import late_import
 from appl.tracing.format.store import make_folder
 from appl.tracing.keeping.row import RunRow, row_of
 from appl.tracing.reading import runs
@@ -93,7 +92,8 @@ def _revived(
 
 def _opened(home: Path, stack: contextlib.ExitStack) -> sqlite3.Connection | None:
     """Opens the index, made anew if it is damaged; ``None`` if it cannot be opened or made."""
-    sqlite = late_import("sqlite3")
+    import sqlite3 as sqlite  # only a run that keeps answers or an index in a file needs it
+
     path = home / FILE
     for _ in range(2):
         try:
@@ -162,7 +162,8 @@ def _put_aside(path: Path) -> bool:
 def _stored(connection: sqlite3.Connection | None) -> _Known:
     if connection is None:
         return {}
-    sqlite = late_import("sqlite3")
+    import sqlite3 as sqlite  # only a run that keeps answers or an index in a file needs it
+
     try:
         found = connection.execute("SELECT place, size, modified, inode, row FROM runs").fetchall()
     except sqlite.Error:
@@ -180,7 +181,8 @@ def _store(
     """Write the changed rows; another process at the same time writes the same."""
     if connection is None or not (fresh or gone):
         return
-    sqlite = late_import("sqlite3")
+    import sqlite3 as sqlite  # only a run that keeps answers or an index in a file needs it
+
     with contextlib.suppress(sqlite.Error):
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", fresh)

@@ -18,7 +18,6 @@ from typing import Any, Literal, cast
 
 from appl.backend import Chunk, Request, Response
 from appl.errors import CallCancelled, TraceCorrupt, TraceError, TraceTooNew
-from appl.late import late_import
 from appl.prompt import (
     NOWHERE,
     ROLES,
@@ -303,8 +302,9 @@ class Trace:
         """
         with regular_file(Path(path)) as file:
             if is_tape(file):
-                tape: Any = late_import("appl.tracing.tape.reading")
-                return cast(Trace, tape.read_from(file, Path(path), limit))
+                from appl.tracing.tape import reading as tape  # only a tape is read by it
+
+                return tape.read_from(file, Path(path), limit)
             return cls(Path(path)).filled(TraceScan(file, salvage=salvage, limit=limit), home)
 
     def filled(self, scan: TraceScan, home: Home = None) -> Trace:

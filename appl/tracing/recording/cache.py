@@ -16,7 +16,6 @@ from typing import Any
 
 from appl.backend import Response
 from appl.errors import InvalidOption
-from appl.late import late_import
 from appl.tracing.format import codec, record
 from appl.tracing.format.allowance import unlimited
 from appl.tracing.recording.secret import Masker
@@ -41,7 +40,9 @@ class CacheFile:
 
     def __init__(self, path: Path, secrets: Iterable[str] = ()) -> None:
         self.path = path
-        self._sqlite = late_import("sqlite3")  # 10 ms that few programs need
+        import sqlite3  # only a run that keeps answers or an index in a file needs it
+
+        self._sqlite = sqlite3  # 10 ms that few programs need
         self._lock = threading.Lock()
         self._masker = Masker(secrets)
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from shutil import get_terminal_size
-from types import ModuleType
 from typing import Any
 
 from appl.compat.compositor import ApplStr as ApplStr
@@ -15,7 +14,6 @@ from appl.compat.func import (
     wraps as wraps,
 )
 from appl.compat.types import *  # noqa: F403
-from appl.late import late_import
 from appl.prompt import define as define
 from appl.runtime.prompts.roles import (
     AIRole as AIRole,
@@ -35,8 +33,11 @@ def make_panel(
     truncate: bool = False,
 ) -> Any:
     """*content* as a panel of rich."""
-    panel: ModuleType = late_import("rich.panel")
-    syntax: ModuleType = late_import("rich.syntax")
+    from rich import (
+        panel,  # only a live display needs it
+        syntax,  # only a live display needs it
+    )
+
     if truncate:
         content = "\n".join(content.splitlines()[2 - get_terminal_size().lines :])
     code = syntax.Syntax(content, lexer=lexer or "markdown", theme="monokai", word_wrap=True)
