@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from appl.backend import Border, Response, Reuse
+from appl.backend import Border, Request, Response, Reuse, Sampling
 from appl.errors import (
     AuthenticationFailed,
     BackendBusy,
@@ -16,10 +16,10 @@ from appl.errors import (
     PromptTooLong,
     Unsupported,
 )
-from appl.prompt import Image, Message, ToolCall
+from appl.prompt import Image, Message, Messages, ToolCall
 from appl.testing import Fault
 from appl_backends.anthropic import Anthropic
-from appl_backends.anthropic.body import OPTIONS
+from appl_backends.anthropic.body import OPTIONS, body_of
 from appl_backends.anthropic.schemas import structured
 from tests.providers.asking import JSON, KEY, closing, request, says
 from tests.wire import anthropic_subset
@@ -237,3 +237,16 @@ async def test_marks_and_cuts_stand_where_other_prompts_leave() -> None:
     _, once = await asked(message("ok"), ask=used(goes_on=False))
     _, off = await asked(message("ok"), ask=used(border), cache_marks=False)
     assert "cache_control" not in str(once.asks[0].data) + str(off.asks[0].data)
+
+
+def test_a_long_conversation_is_put_together_from_kept_pieces() -> None:
+    grown, said = None, list[Message]()
+    for at in range(50):
+        said.append(Message("assistant" if at % 2 else "user", f"text {at}"))
+        grown = Messages(grown, said[-1])
+        if at % 2:
+            continue
+        question = Request("/", 0, "m", grown, Sampling())
+        body = json.loads(b"".join(body_of(question, "m").pieces))
+        blocks = [{"type": "text", "text": each.content} for each in said]
+        assert body["messages"] == [{"role": each.role, "content": [block]} for each, block in zip(said, blocks, strict=True)]  # fmt: skip

@@ -17,16 +17,16 @@ from appl.price_table import row_of
 from appl.prompt import Messages
 from appl_backends.anthropic.messages import (
     HELLO,
-    Encoded,
     Place,
     control,
-    encoded,
     full_place,
     is_in_turn_without_thoughts,
     joined,
+    pieces_of,
     place_of,
     planned,
     prefix_at,
+    state_at,
 )
 from appl_backends.anthropic.schemas import structured
 from appl_backends.openai.body import GO_ON, check_begun, is_begun, utf8
@@ -87,8 +87,7 @@ def prefix_of(request: Request, model: str, body: Body) -> str:
         return ""
     place = full_place(prompt, source, model, request.sampling.tools)
     place = place._replace(thinks=body.place.thinks)
-    found = encoded(prompt, place)
-    return prefix_at(prompt, place, found[-1].thoughts if found else b"")
+    return prefix_at(prompt, place, state_at(prompt, place).thoughts)
 
 
 def body_of(
@@ -117,14 +116,20 @@ def body_of(
         # modes in conversations"
         fields = {name: text for name, text in fields.items() if name != "thinking"}
         place = place._replace(thinks=False)
-    found = encoded(prompt, place) if plan is None else planned(prompt, place, plan)
-    system = [each.piece for each in found if each.system and each.piece]
-    messages = [each.piece for each in found if not each.system]
+    if plan is not None and (plan.cuts or plan.marks):
+        found = planned(prompt, place, plan)
+        system = [each.piece for each in found if each.system and each.piece]
+        messages = [each.piece for each in found if not each.system]
+    else:
+        system, messages = pieces_of(prompt, place)
     begun, more, is_whole = None, list[str](), True
     if is_begun(prompt):
         check_begun(sampling, source)
         if _PREFILLED.match(model) and "thinking" not in fields:
-            messages = _without_space(prompt, messages, place)
+            if plan is None or not (plan.cuts or plan.marks):  # it may be a piece with others
+                messages = pieces_of(prompt.parent, place)[1] if prompt.parent is not None else []
+                messages.append(b"")
+            messages[-1] = _without_space(prompt, place)
         else:
             begun = prompt.message.content
             more.append(GO_ON)
@@ -132,7 +137,7 @@ def body_of(
         more.append(IN_WORDS + structured(sampling.schema)[0])
     if more:
         is_whole = False
-        messages.append(_said(more, encoded(prompt, place)[-1].role))
+        messages.append(_said(more, state_at(prompt, place).role))
     if not any(messages):
         messages = [_said([HELLO], "")]
     head = ",".join([f'"{name}":{text}' for name, text in fields.items()])
@@ -142,7 +147,7 @@ def body_of(
     if system:
         pieces += [b',"system":[', b",".join(system), b"]"]
     tail = ']}],"stream":true}' if stream else "]}]}"
-    sheds = prompt.provided and encoded(prompt, place)[-1].sheds
+    sheds = prompt.provided and state_at(prompt, place).sheds
     pieces += [b',"messages":[', *messages, tail.encode()]
     return Body(pieces, place, begun, is_whole, sheds)
 
@@ -155,13 +160,11 @@ def _said(texts: list[str], role: str) -> bytes:
     return utf8(f'{"]}," if role else ""}{{"role":"user","content":[{blocks}')
 
 
-def _without_space(prompt: Messages, pieces: list[bytes], place: Place) -> list[bytes]:
-    """*pieces* with the last text without white space at its end, which is refused there."""
+def _without_space(prompt: Messages, place: Place) -> bytes:
+    """The last text of *prompt* without white space at its end, which is refused there."""
     text = prompt.message.content.rstrip()
-    before = encoded(prompt.parent, place)
-    state = before[-1] if before else Encoded(b"")
     blocks = [_json({"type": "text", "text": text})] if text else []
-    return [*pieces[:-1], joined(prompt, blocks, state).piece]
+    return joined(prompt, blocks, state_at(prompt.parent, place)).piece
 
 
 def _fields(sampling: Sampling, model: str, max_tokens: int | None) -> dict[str, str]:

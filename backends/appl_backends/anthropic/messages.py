@@ -113,15 +113,75 @@ def prefix_at(link: Messages | None, place: Place, thoughts: bytes) -> str:
 
 def encoded(messages: Messages | None, place: Place) -> list[Encoded]:
     """What each link of *messages* adds, the first one first; kept with the links."""
-    found, before = list[Encoded](), _NOTHING
-    for link in messages.links() if messages is not None else ():
-        key: object = place if link.provided else "anthropic"
-        kept: Any = link.cache.get(key)
-        if kept is None:
-            kept = link.cache[key] = _encoded(link, before, place)
-        found.append(kept)
-        before = kept
-    return found
+    return [state_at(link, place) for link in messages.links()] if messages is not None else []
+
+
+def state_at(link: Messages | None, place: Place) -> Encoded:
+    """What *link* adds, and what stands after it; kept with the link."""
+    todo = list[Messages]()
+    found: Any = None
+    while link is not None:
+        found = link.cache.get(place if link.provided else _KEY)
+        if found is not None:
+            break
+        todo.append(link)
+        link = link.parent
+    state: Encoded = _NOTHING if found is None else found
+    for each in reversed(todo):
+        state = each.cache[place if each.provided else _KEY] = _encoded(each, state, place)
+    return state
+
+
+_KEY = "anthropic.message"
+_BLOCK = 16
+"""So many messages are kept as one piece: a long chat is put together from few of them."""
+
+
+class Joined(NamedTuple):
+    """The bytes of several links, in both places, and the link before them."""
+
+    system: bytes
+    said: bytes
+    parent: Messages | None
+
+
+def pieces_of(messages: Messages, place: Place) -> tuple[list[bytes], list[bytes]]:
+    """What the system says in *messages*, and the rest of them, in pieces."""
+    state_at(messages, place)
+    system, said = list[bytes](), list[bytes]()
+    link: Messages | None = messages
+    while link is not None:
+        if link.length % _BLOCK == 0:
+            block = _joined(link, place)
+            system.append(block.system)
+            said.append(block.said)
+            link = block.parent
+            continue
+        found: Any = link.cache[place if link.provided else _KEY]
+        (system if found.system else said).append(found.piece)
+        link = link.parent
+    system.reverse()
+    said.reverse()
+    return [piece for piece in system if piece], said
+
+
+def _joined(link: Messages, place: Place) -> Joined:
+    """The links up to *link*, whose number ends a block, from the last block on."""
+    key = "anthropic.block", place if link.provided else None
+    kept: Any = link.cache.get(key)
+    if kept is None:
+        found, at = list[Encoded](), link
+        while True:
+            found.append(state_at(at, place))
+            if at.parent is None or at.parent.length % _BLOCK == 0:
+                break
+            at = at.parent
+        found.reverse()
+        system = b",".join([each.piece for each in found if each.system and each.piece])
+        said = b"".join([each.piece for each in found if not each.system])
+        kept = link.cache[key] = Joined(system, said, at.parent)
+    joined: Joined = kept
+    return joined
 
 
 def _encoded(link: Messages, before: Encoded, place: Place) -> Encoded:
@@ -326,8 +386,7 @@ def is_in_turn_without_thoughts(messages: Messages | None, place: Place) -> bool
         if is_after_user and role == "assistant":
             return False
         if link.outline.tool_calls:
-            before = encoded(link.parent, place)
-            blocks, *_ = blocks_of(link, before[-1] if before else _NOTHING, place)
+            blocks, *_ = blocks_of(link, state_at(link.parent, place), place)
             if not any('"type":"thinking"' in b or '"type":"redacted_' in b for b in blocks[:1]):
                 return True
         is_after_user = role == "user" or (is_after_user and role == "system")
