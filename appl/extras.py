@@ -15,6 +15,7 @@ from typing import Any
 from appl.errors import MissingBackendExtra, MissingExtra
 
 EXTRAS: dict[str, tuple[str, ...]] = {
+    "anthropic": ("httptools",),
     "litellm": ("litellm",),
     "mcp": ("mcp",),
     "openai": ("openai", "httptools"),

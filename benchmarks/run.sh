@@ -11,7 +11,7 @@ mkdir -p "$out"
 export PYTHONPATH=.:backends APPL_RESULTS="$out"
 python="${PYTHON:-python3}"
 
-for name in plain calls waiting prompt schedule schedule_limits server_calls web_server providers; do
+for name in plain calls waiting prompt schedule schedule_limits server_calls web_server providers interfaces; do
     printf '\n=== %s\n' "$name"
     "$python" "benchmarks/$name.py" --json "$out/$name.json"
 done

@@ -321,6 +321,7 @@ BY_NAME = {
     *("appl/backend.py", "appl/cli/target.py", "appl/session/redacting.py"),  # the user's code
     *("appl/extras.py", "appl/lazy_names.py"),  # libraries of extras, and public names
     *("backends/appl_backends/litellm.py", "backends/appl_backends/openai/account.py"),
+    "backends/appl_backends/openai/__init__.py",  # the interface that most servers do not have
     "backends/appl_backends/http/route.py",  # certifi, which may be missing
     *("backends/appl_backends/ebnf.py", "backends/appl_backends/openai/answer.py"),  # for grammars
 }

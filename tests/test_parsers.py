@@ -170,11 +170,19 @@ LISTED = {
         "_number int": "View.document answers that there is no such document",
         "_numbers int": "View.document answers that there is no such document",
     },
+    "backends/appl_backends/anthropic/__init__.py": {"Anthropic.prompt_tokens json": OWN},
+    "backends/appl_backends/anthropic/body.py": {"_tool json": OWN},
+    "backends/appl_backends/anthropic/messages.py": {"_result json": OWN},
+    "backends/appl_backends/anthropic/schemas.py": {"structured json": OWN},
+    "backends/appl_backends/anthropic/settings.py": {
+        "ServerSettings.secrets url": CHECKED, "ServerSettings.url url": CHECKED, "base_of url": CHECKED,
+    },
     "backends/appl_backends/embedded/__init__.py": {"Defaults.read json": MODEL},
     "backends/appl_backends/embedded/constraint.py": {"Constraints.compile decode": OWN, "_source json": OWN},
     "backends/appl_backends/ebnf.py": {"_character int": FEW, "_times int": FEW},
     "backends/appl_backends/embedded/model.py": {"Llama.load json": MODEL},
     "backends/appl_backends/embedded/server/app.py": {"EngineServer._detokenize decode": "it decodes tokens"},
+    "backends/appl_backends/embedded/server/messages.py": {"_block json": "a grammar has made it"},
     "backends/appl_backends/embedded/server/info.py": {"Info.__init__ json": "the backend has read it before"},
     "backends/appl_backends/embedded/tokenizer.py": {
         "Tokenizer.__init__ json": MODEL, "TextWriter.add json": "it decodes tokens",
@@ -197,6 +205,7 @@ LISTED = {
     },
     "backends/appl_backends/openai/__init__.py": {"_base_of url": CHECKED},
     "backends/appl_backends/openai/calls.py": {"_index int": FEW},
+    "backends/appl_backends/openai/responses/body.py": {"body_of decode": OWN},
     "backends/appl_backends/openai/root_definitions.py": {"_RootDefinitions._body int": OWN},
     "backends/appl_backends/openai/strict_schema.py": {
         "strict_schema json": OWN, "_SchemaWriter._check int": NUMBER,

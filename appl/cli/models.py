@@ -119,7 +119,8 @@ async def _asked(backend: Any) -> list[str]:
 def _priced(config: Config) -> Iterator[NameableModel]:
     """The models of the price table that a known provider sells."""
     for name in price_table.names():
-        found = named(name if name.startswith("openai/") else f"litellm/{name}", config)
+        is_own = name.startswith(("anthropic/", "openai/"))
+        found = named(name if is_own else f"litellm/{name}", config)
         if found is not None:
             yield found
 

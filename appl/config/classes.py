@@ -209,7 +209,7 @@ OPTIONS: Mapping[str, Class] = {
     **dict.fromkeys(NUMBERS, name),
     **_all(name, "frequency_penalty logit_bias min_p min_tokens presence_penalty top_k"),
     **_all(name, "repetition_penalty ignore_eos modalities parallel_tool_calls reasoning_effort"),
-    **_all(name, "routing_key service_tier store verbosity thinking"),
+    **_all(name, "background routing_key service_tier store verbosity thinking"),
     **_all(text, "stop stop_regex structural_tag prediction user metadata safety_identifier"),
     **_all(text, "cache_salt extra_key prompt_cache_key chat_template_kwargs"),
     "lora": folder,
@@ -220,11 +220,19 @@ OPTIONS: Mapping[str, Class] = {
 BACKENDS: Mapping[str, Mapping[str, Class]] = {
     "openai": {
         **_all(name, "model organization project api_version server features without models"),
+        "interface": name,
         **_all(name, "prices connect concurrency name"),
         **_all(address, "base_url azure_endpoint"),
         "headers": sent,
         "api_key": key_of("OPENAI_API_KEY"),
         "azure_ad_token": key_of("AZURE_OPENAI_AD_TOKEN"),
+    },
+    "anthropic": {
+        **_all(name, "model max_tokens cache_marks without models prices connect concurrency name"),
+        "base_url": address,
+        "headers": sent,
+        "api_key": key_of("ANTHROPIC_API_KEY"),
+        "auth_token": key_of("ANTHROPIC_AUTH_TOKEN"),
     },
     "litellm": {
         **_all(name, "model api_version cache_marks without models concurrency name"),

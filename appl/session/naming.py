@@ -61,7 +61,7 @@ PROVIDERS = (  # as of November 2026; the prefixes are LiteLLM's
         ("OPENAI_API_KEY",), "openai", "", "gpt-5-mini",
     ),
     Provider(
-        "Anthropic", r"claude-", ("ANTHROPIC_API_KEY",), "litellm", "anthropic/",
+        "Anthropic", r"claude-", ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), "anthropic", "",
         "claude-sonnet-4-5",
     ),
     Provider(
@@ -123,10 +123,11 @@ def _provided(name: str) -> Location | None:
 def provider_of_backend(backend: str, config: Config) -> Provider | None:
     """The only provider that *backend* asks; ``None`` for a gateway or another server."""
     table = config.backends.get(backend, {})
+    kind = str(table.get(TYPE, backend))
     elsewhere = "base_url" in table or "azure_endpoint" in table
-    if elsewhere or os.environ.get("OPENAI_BASE_URL") or table.get(TYPE, backend) != "openai":
+    if elsewhere or os.environ.get(f"{kind.upper()}_BASE_URL"):
         return None
-    return PROVIDERS[0]
+    return next((each for each in PROVIDERS if not each.prefix and each.backend == kind), None)
 
 
 def check_reachable(name: str, location: Location, config: Config, has_key: bool = False) -> str:
@@ -275,5 +276,6 @@ def _missing(
 def _asked_provider(backend: str, model: str | None, config: Config) -> Provider | None:
     """The provider that ``BACKEND/MODEL`` asks, as far as the name tells."""
     if backend == "litellm":
-        return next((p for p in PROVIDERS if p.prefix and (model or "").startswith(p.prefix)), None)
+        name = model or ""
+        return next((p for p in PROVIDERS if name.startswith(p.prefix or f"{p.backend}/")), None)
     return provider_of_backend(backend, config)

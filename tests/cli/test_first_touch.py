@@ -168,7 +168,7 @@ def test_init_names_a_model_of_the_provider_whose_key_is_there(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "not-a-real-key")
     made = spoken(empty, "", "init", "--json", "demo")
     data = json.loads(made.stdout)
-    assert data["model"].startswith("litellm/anthropic/")
+    assert data["model"].startswith("anthropic/")
     written = Path("demo/appl.toml").read_text()
     assert data["model"] in written and "not-a-real-key" not in written
     assert "Mira Holt" in Path("demo/test_hello.py").read_text()  # and no provider was asked

@@ -262,8 +262,8 @@ def test_settings_that_list_a_name_win(folder: Path, openai: FaultServer) -> Non
         ("gpt-5-mini", "OPENAI_API_KEY", "openai"),
         ("o3", "OPENAI_API_KEY", "openai"),
         ("o4-mini", "OPENAI_API_KEY", "openai"),
-        ("claude-sonnet-4-5", "ANTHROPIC_API_KEY", "litellm"),
-        ("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY", "litellm"),
+        ("claude-sonnet-4-5", "ANTHROPIC_API_KEY", "anthropic"),
+        ("mistral/mistral-small-latest", "MISTRAL_API_KEY", "litellm"),
         ("gemini-2.5-flash", "GEMINI_API_KEY", "litellm"),
     ],
 )

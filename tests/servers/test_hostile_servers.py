@@ -27,10 +27,12 @@ from appl.backend_check import check_response, checked
 from appl.backend_http import errors_of_http
 from appl.errors import BackendError, BackendRefused, BackendTimeout, MalformedResponse
 from appl.testing import Fake, Fault, Policy, Retries, running
+from appl_backends.anthropic.answer import BlocksAssembly, BlocksReader
 from appl_backends.embedded import WEIGHTS
 from appl_backends.http.events import EventParser
 from appl_backends.openai import OpenAI
 from appl_backends.openai.answer import ChatReader, json_in
+from appl_backends.openai.responses.answer import ItemsAssembly, ItemsReader
 from appl_backends.openai.streamed import Assembly
 from appl_backends.sglang import SGLang
 from appl_backends.sglang.probe import probe, tokens_of
@@ -39,7 +41,17 @@ from tests.drawn import counts
 from tests.faults.storm import CLIENTS
 from tests.providers.asking import JSON, KEY, STREAM, closing, request
 from tests.servers.mutations import damaged, mutated, written
-from tests.servers.right import CHAT, EVENTS, FACTS, NATIVE, sse
+from tests.servers.right import (
+    CHAT,
+    EVENTS,
+    FACTS,
+    MESSAGE,
+    MESSAGE_EVENTS,
+    NATIVE,
+    RESPONSE,
+    RESPONSE_EVENTS,
+    sse,
+)  # fmt: skip
 from tests.wire.servers import FaultServer
 
 HEADERS = (
@@ -62,37 +74,46 @@ def verdict(made: Callable[[], Response], asked: Request) -> str:
     return "ok"
 
 
-def streamed(events: bytes, asked: Request) -> Response:
+READERS: dict[str, tuple[Any, Any, Any, Any]] = {
+    "chat": (ChatReader, Assembly, CHAT, EVENTS),
+    "responses": (ItemsReader, ItemsAssembly, RESPONSE, RESPONSE_EVENTS),
+    "messages": (BlocksReader, BlocksAssembly, MESSAGE, MESSAGE_EVENTS),
+}
+"""What reads the answers of an interface, whole and streamed, and a right one of both kinds."""
+
+
+def streamed(kind: str, events: bytes, asked: Request) -> Response:
     """The answer in the bytes of a stream, cut into pieces."""
+    reader, assembled, *_ = READERS[kind]
     chunks: list[Chunk] = []
-    found, assembly = EventParser("server"), Assembly(ChatReader(asked, "server"), chunks.append)
+    found, assembly = EventParser("server"), assembled(reader(asked, "server"), chunks.append)
     for at in range(0, len(events), 1 << 16):
         if any([assembly.take(event) for event in found.feed(events[at : at + (1 << 16)])]):
             break
-    return assembly.response()
+    return assembly.response()  # type: ignore[no-any-return]
 
 
-def streams_with_one_wrong_event() -> Iterator[bytes]:
-    """The stream of ``EVENTS``, of which one event is wrong in one way."""
-    right = [written(event) for event in EVENTS]
-    for number, event in enumerate(EVENTS):
+def streams_with_one_wrong_event(events: tuple[Any, ...]) -> Iterator[bytes]:
+    """The stream of *events*, of which one event is wrong in one way."""
+    right = [written(event) for event in events]
+    for number, event in enumerate(events):
         for wrong in mutated(event):
             yield sse([*right[:number], wrong, *right[number + 1 :]])
 
 
-def parsed(size: int) -> int:
-    """Feed the clients' parsing of bytes with all mutations and *size* damaged answers each."""
-    before, asked, seen = counted["parsed"], request("q"), set()
-    for body in (*mutated(CHAT), *damaged(written(CHAT), 1, size)):
+def parsed(kind: str, size: int) -> int:
+    """Feed a client's parsing of bytes with all mutations and *size* damaged answers each."""
+    before, asked, seen = counted["parsed"], request("q", tools=("{}",)), set()
+    reader, _, whole, right = READERS[kind]
+    for body in (*mutated(whole), *damaged(written(whole), 1, size)):
         seen.add(
             verdict(
-                lambda body=body: ChatReader(asked, "server").response(json_in(body, "server")),
-                asked,
+                lambda body=body: reader(asked, "server").response(json_in(body, "server")), asked
             )
         )
-    events = sse([written(event) for event in EVENTS])
-    for body in (*streams_with_one_wrong_event(), *damaged(events, 2, size)):
-        seen.add(verdict(lambda body=body: streamed(body, asked), asked))
+    events = sse([written(event) for event in right])
+    for body in (*streams_with_one_wrong_event(right), *damaged(events, 2, size)):
+        seen.add(verdict(lambda body=body: streamed(kind, body, asked), asked))
     assert {"ok", "MalformedResponse"} <= seen
     return counted["parsed"] - before
 
@@ -109,10 +130,11 @@ def errors(bodies: tuple[bytes, ...]) -> int:
     return number
 
 
+@pytest.mark.parametrize("kind", READERS)
 @counts(500, 8_000)
-def test_bytes_of_hostile_servers_are_answers_or_typed_errors(count: int) -> None:
+def test_bytes_of_hostile_servers_are_answers_or_typed_errors(kind: str, count: int) -> None:
     bodies = (b"", b"[" * 50_000, CANARY.encode(), b'{"error": {"code": "\xb2", "message": {}}}')
-    total = parsed(count) + errors(bodies)
+    total = parsed(kind, count) + errors(bodies)
     assert total >= 4_000 + 2 * count, total
 
 
@@ -129,8 +151,9 @@ def test_an_answer_that_is_nested_deeply_is_malformed() -> None:
 
 
 @pytest.mark.long
-def test_many_more_bytes_of_hostile_servers() -> None:
-    assert parsed(100_000) >= 200_000
+@pytest.mark.parametrize("kind", READERS)
+def test_many_more_bytes_of_hostile_servers(kind: str) -> None:
+    assert parsed(kind, 100_000) >= 200_000
 
 
 async def outcomes(client: str, faults: list[Fault], stream: bool) -> list[str]:

@@ -79,3 +79,74 @@ def test_its_errors_are_its_own(sdk: openai.OpenAI) -> None:
     assert long.value.code == "context_length_exceeded"
     with pytest.raises(openai.AuthenticationError):
         sdk.with_options(api_key="wrong").models.list()
+
+
+# -- responses
+
+ASKED = {"model": "embedded", "input": "Hello", "temperature": 0}
+CITY = {"type": "function", "name": "weather", "strict": False, "description": "The weather.",
+        "parameters": TOOL["function"]["parameters"]}  # fmt: skip
+
+
+def test_it_responds_and_streams(sdk: openai.OpenAI, client: Client) -> None:
+    include = ["message.output_text.logprobs"]
+    whole = sdk.responses.create(**ASKED, include=include, top_logprobs=1)
+    assert whole.status == "completed" and whole.usage and whole.usage.input_tokens_details
+    chat = client.chat("Hello")
+    assert whole.output_text == chat["choices"][0]["message"]["content"]
+    assert whole.usage.input_tokens == chat["usage"]["prompt_tokens"]
+    with sdk.responses.stream(**ASKED) as stream:
+        pieces = [event.delta for event in stream if event.type == "response.output_text.delta"]
+        final = stream.get_final_response()
+    assert "".join(pieces) == final.output_text == whole.output_text and len(pieces) > 1
+    assert final.usage and final.usage.output_tokens == whole.usage.output_tokens
+
+
+def test_it_responds_with_calls_and_takes_their_results(sdk: openai.OpenAI) -> None:
+    asked = {**ASKED, "tools": [CITY], "tool_choice": "required"}
+    asked["input"] = [{"role": "user", "content": "Weather in Lund?"}]
+    found = sdk.responses.create(**asked)
+    with sdk.responses.stream(**asked) as stream:
+        streamed = stream.get_final_response()
+    (call,), (same,) = found.output, streamed.output
+    assert call.type == same.type == "function_call" and call.arguments == same.arguments
+    assert json.loads(call.arguments)["city"]
+    result = {"type": "function_call_output", "call_id": call.call_id, "output": "12 degrees, rain"}
+    then = sdk.responses.create(**{**ASKED, "tools": [CITY], "tool_choice": "none",
+                                   "input": [*asked["input"], call.model_dump(), result]})  # fmt: skip
+    assert then.output_text and then.output[0].type == "message"
+
+
+def test_it_parses_typed_responses(sdk: openai.OpenAI) -> None:
+    class Person(BaseModel):
+        name: str
+        age: int
+
+    found = sdk.responses.parse(
+        model="embedded", input="Mia is 12.", temperature=0, text_format=Person
+    )
+    assert isinstance(found.output_parsed, Person)
+
+
+def test_it_says_that_an_answer_was_cut(sdk: openai.OpenAI) -> None:
+    found = sdk.responses.create(**ASKED, max_output_tokens=2)
+    assert found.status == "incomplete" and found.incomplete_details
+    assert found.incomplete_details.reason == "max_output_tokens"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"previous_response_id": "resp_1"},
+        {"background": True},
+        {"tools": [{"type": "web_search"}]},
+        {"input": [{"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}]},
+        {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "https://x"}]}]},
+        {"input": []},
+        {"model": "gpt-5"},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)  # fmt: skip
+def test_it_refuses_a_response_that_it_cannot_make(sdk: openai.OpenAI, wrong: object) -> None:
+    with pytest.raises((openai.BadRequestError, openai.NotFoundError)):
+        sdk.responses.create(**{**ASKED, **wrong})  # type: ignore[dict-item]

@@ -59,8 +59,14 @@ def main(question: str = "What?"):
 if __name__ == "__main__":
     print(main())
 """
-OURS = ("openai", "litellm", "sglang", "embedded")
-_MODULES = ("openai.body:OPTIONS", "litellm:_OPTIONS", "sglang.request_bodies:OPTIONS")
+OURS = ("anthropic", "openai", "litellm", "sglang", "embedded")
+_MODULES = (
+    "anthropic.body:OPTIONS",
+    "openai.body:OPTIONS",
+    "openai.responses.body:OPTIONS",
+    "litellm:_OPTIONS",
+    "sglang.request_bodies:OPTIONS",
+)
 
 
 def signature(backend: str) -> set[str]:

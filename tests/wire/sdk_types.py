@@ -34,6 +34,15 @@ def openai_problems(body: Any, fields: Collection[str] = ()) -> list[str]:
     return _problems(_validator(getattr(types, kind)), body, fields)
 
 
+def responses_problems(body: Any) -> list[str]:
+    """What OpenAI's type of a response does not allow in *body*."""
+    from openai.types.responses import response_create_params as types
+
+    streams = isinstance(body, dict) and body.get("stream") is True
+    kind = "ResponseCreateParams" + ("Streaming" if streams else "NonStreaming")
+    return _problems(_validator(getattr(types, kind)), body, ())
+
+
 def anthropic_problems(body: Any, headers: Mapping[str, str]) -> list[str]:
     """What Anthropic's type of a message does not allow in *body*."""
     from anthropic.types import beta

@@ -12,7 +12,7 @@ from typing import Any
 from appl import testing
 from appl_backends.openai.servers import server_for
 from tests.wire import anthropic_subset, openai_subset
-from tests.wire.sdk_types import anthropic_problems, openai_problems
+from tests.wire.sdk_types import anthropic_problems, openai_problems, responses_problems
 
 PUBLISHED: Mapping[str, Callable[[Any], list[str]]] = {
     "openai": openai_subset.problems,
@@ -25,13 +25,20 @@ PUBLISHED: Mapping[str, Callable[[Any], list[str]]] = {
 class FaultServer(testing.FaultServer):
     """A server of *kind*, to which a user may give *fields* of his own, also in messages.
 
-    ``refusals`` are the requests that a real one would refuse, ``looked_at`` counts all of them.
+    With *gets* its script answers questions without a body, too. ``refusals`` are the requests that
+    a real one would refuse, ``looked_at`` counts all of them.
     """
 
     def __init__(
-        self, *args: Any, kind: str = "other", fields: Iterable[str] = (), **options: Any
+        self,
+        *args: Any,
+        kind: str = "other",
+        fields: Iterable[str] = (),
+        gets: bool = False,
+        **options: Any,
     ) -> None:
         super().__init__(*args, **options)
+        self._gets = gets
         self.refusals, self.looked_at, self._own_fields = list[str](), 0, set(fields)
         self.become(kind)
 
@@ -42,6 +49,8 @@ class FaultServer(testing.FaultServer):
 
     def _asked(self, link: Any, method: str, path: str, headers: Any, body: bytes) -> None:
         self.look_at(path, headers, body)
+        if self._gets and not body:
+            method, body = "POST", b"{}"
         super()._asked(link, method, path, headers, body)
 
     def look_at(self, path: str, headers: Mapping[str, str], body: bytes) -> None:
@@ -69,6 +78,9 @@ def problems(
         data = json.loads(body)
         data = {**data, "messages": _without(data.get("messages"), frozenset(own))}
         return openai_problems(_without_echo(data, kind), tuple(fields)) + _strict(data, kind)
+    if path.endswith("/responses"):
+        data = json.loads(body)
+        return responses_problems(data) + _strict_response(data)
     if path.endswith("/messages"):
         data = json.loads(body)
         return anthropic_problems(data, headers) + _structured(data)
@@ -82,6 +94,14 @@ def _strict(data: Any, kind: str) -> list[str]:
     strict = [each.get("schema", each.get("parameters")) for each in found if each.get("strict")]
     check = PUBLISHED.get(kind)
     return [problem for schema in strict if check for problem in check(schema)]
+
+
+def _strict_response(data: Any) -> list[str]:
+    """What is wrong with the strict schemas of a response."""
+    found = [data.get("text", {}).get("format", {})]
+    found += data.get("tools", [])
+    strict = [each.get("schema", each.get("parameters")) for each in found if each.get("strict")]
+    return [problem for schema in strict for problem in openai_subset.problems(schema)]
 
 
 def _structured(data: Any) -> list[str]:

@@ -1,7 +1,8 @@
-"""Any server that speaks OpenAI's chat interface.
+"""Any server that speaks an interface of OpenAI.
 
-OpenAI, Azure, vLLM, SGLang, llama.cpp, Ollama, and gateways. Invariant: an answer is complete, or a
-``BackendError`` says what is wrong with it.
+OpenAI, Azure, vLLM, SGLang, llama.cpp, Ollama, and gateways. OpenAI itself is asked through its
+Responses interface, the others through that of chat completions. Invariant: an answer is complete,
+or a ``BackendError`` says what is wrong with it.
 """
 
 from __future__ import annotations
@@ -9,35 +10,45 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import importlib
 import os
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from appl.backend import Chunk, Emit, Profile, Request, Response, check_media
-from appl.backend_check import read_json
-from appl.backend_http import STREAM_BYTES, asked_of, check_url, host_of
-from appl.errors import AuthenticationFailed, ModelNotFound
+from appl.backend import Emit, Profile, Request, Response, check_media
+from appl.backend_http import asked_of, check_url, host_of
+from appl.errors import (
+    AuthenticationFailed,
+    BackendRefused,
+    ConfigError,
+    ModelNotFound,
+    Unsupported,
+)
 from appl.prompt.secret import conceal
-from appl_backends.http.events import EventParser, begins_events, opened, whole
-from appl_backends.openai.answer import ChatReader, json_in
-from appl_backends.openai.body import OPTIONS, body_of, cache_rule, is_begun
+from appl_backends.openai.answer import ChatReader
+from appl_backends.openai.body import OPTIONS, cache_rule, is_begun
 from appl_backends.openai.connection import Endpoint, ServerConnection
+from appl_backends.openai.exchange import exchange
+from appl_backends.openai.interface import CHAT, Interface, InterfaceName
 from appl_backends.openai.prices import Prices
 from appl_backends.openai.servers import LOCAL_OPTIONS, Kind, server_for, tell_of_seed
 from appl_backends.openai.settings import ServerSettings
-from appl_backends.openai.streamed import Assembly, beginning
+from appl_backends.openai.streamed import beginning
 from appl_backends.prompt_cache import CacheRule
 
 
 class OpenAI:
-    """A :class:`~appl.backend.Backend` that asks one server with OpenAI's chat interface.
+    """A :class:`~appl.backend.Backend` that asks one server with an interface of OpenAI.
 
     Without ``base_url`` the server is OpenAI's, or the one that ``OPENAI_BASE_URL`` names, and the
     key is that of ``OPENAI_API_KEY``; with it, a key is sent only if ``api_key`` gives one. Azure:
     ``azure_endpoint`` and ``api_version``, the model is the name of the deployment. ``server`` says
     what is at the other end, so that it is asked only for what it can do; ``features`` and
-    ``without`` correct that. ``model`` is the default, ``models`` the only ones that may be asked.
+    ``without`` correct that. ``interface`` is ``responses`` or ``chat``; by default OpenAI is asked
+    for responses, and for a chat completion where only that has what a call needs, and all others
+    are asked for chat completions. ``model`` is the default, ``models`` the only ones that may be
+    asked.
     ``prices`` gives for a model ``prompt``, ``cached`` and ``answer`` in units of currency for a
     million tokens; at a provider's own address the package knows the prices of other models.
     ``connect`` is in seconds, ``concurrency`` the most calls at once. ``name`` is what the backend
@@ -57,6 +68,7 @@ class OpenAI:
         azure_ad_token: str | None = None,
         api_version: str | None = None,
         server: Kind | None = None,
+        interface: InterfaceName | None = None,
         features: Sequence[str] = (),
         without: Sequence[str] = (),
         models: Sequence[str] = (),
@@ -94,10 +106,17 @@ class OpenAI:
         self._only: str | None = None
         self._memory: object = None
         self._keyed: dict[str, OpenAI] = {}
+        self._interface, self._may_chat = CHAT, True
+        self._why_chat: Callable[[Request, str], str | None] | None = None
+        features_of_all = self._server.features | {"api_key"}
         options = OPTIONS - (LOCAL_OPTIONS - self._server.fields)
-        self._profile = Profile(
-            name, self._server.features | {"api_key"}, options, tuple(models), model, concurrency
-        )
+        if _speaks_responses(interface, base_url, self._settings.is_azure):
+            found = importlib.import_module("appl_backends.openai.responses")
+            self._interface, self._why_chat = found.RESPONSES, found.why_chat
+            self._may_chat = interface is None
+            options = options | found.OPTIONS if self._may_chat else found.OPTIONS
+            features_of_all -= frozenset() if self._may_chat else found.LACKS
+        self._profile = Profile(name, features_of_all, options, tuple(models), model, concurrency)
 
     @property
     def profile(self) -> Profile:
@@ -111,7 +130,8 @@ class OpenAI:
         none of its own.
         """
         with contextlib.suppress(AuthenticationFailed):
-            await self._chat(self._profile.default_model or "")
+            model = self._profile.default_model or ""
+            await self._connection.endpoint(self._interface, model, self._who(model))
 
     def order(self, queue: Any) -> Any:
         """The order of a run's calls, where the server charges for what its cache keeps."""
@@ -136,31 +156,77 @@ class OpenAI:
             check_media(self._profile, request.messages)
             self._server.check_media(request.messages)
         model = request.model or await self._default_model()
+        interface = self._interface if self._why_chat is None else self._chosen(request, model)
         if request.reuse is not None and request.reuse.begins is not None:
             emit = beginning(request.reuse.begins, emit)
         streamed = emit is not None and "stream" in self._server.features
         streamed = streamed and request.sampling.prompt_logprobs is None  # these come with a whole
-        known = self._connection.chats.get(model)
-        who = self._who(model) if known is None else known.who
-        body = body_of(request, model, self._server, who, stream=streamed)
+        streamed = streamed and not _is_in_background(request)  # a lost connection loses no answer
+        at = self._connection.known.get((interface.path, model))
+        if at is None:
+            at = await self._connection.endpoint(interface, model, self._who(model))
+        body = interface.body(request, model, self._server, at.source, stream=streamed)
         prompt = request.messages
         begun = prompt is not None and prompt.outline.role == "assistant"
-        reader = ChatReader(request, who, self._secrets, self._begun(request) if begun else None)
-        http, head, _ = known or await self._chat(model)
-        if emit is not None and streamed:
-            async with http.stream(head, body, who, STREAM_BYTES) as (kind, pieces):
-                response = await self._streamed(reader, kind, pieces, emit)
-        else:
-            data = await http.exchange(head, body, who, _json_or_events)
-            if type(data) is _Events:  # it streams, whatever it is asked for
-                response = await self._streamed(reader, _Events.kind, _one(data), _nowhere)
-            else:
-                response = reader.response(data)
+        begun_text = self._begun(request) if begun else None
+        reader = interface.reader(request, at.who, self._secrets, begun_text, at.source)
+        try:
+            response = await self._answer(interface, at, body, reader, emit if streamed else None)
+        except BackendRefused as error:
+            raise self._other_interface(error, interface) from None
         if request.sampling.seed is not None and not self._server.heeds_seed:
-            tell_of_seed(who)
+            tell_of_seed(at.who)
         if request.messages is not None and request.messages.provided:
-            response = dataclasses.replace(response, shed=request.messages.shed_for(who))
+            response = dataclasses.replace(response, shed=request.messages.shed_for(at.source))
         return self._priced(response, model) if self._has_prices else response
+
+    async def _answer(
+        self,
+        interface: Interface,
+        at: Endpoint,
+        body: list[bytes],
+        reader: ChatReader,
+        emit: Emit | None,
+    ) -> Response:
+        if not _is_in_background(reader.request):
+            return await exchange(at.http, at.head, body, reader, interface.assembly, emit)
+        background = importlib.import_module("appl_backends.openai.responses.background")
+        begun = await at.http.exchange(at.head, body, at.who)
+        connection, path = self._connection, interface.path
+        return reader.response(
+            await background.finished(
+                begun, lambda method, more: connection.ask(method, path + more, at.who)
+            )
+        )
+
+    def _chosen(self, request: Request, model: str) -> Interface:
+        """The interface for *request*: the other one only for what this one cannot express.
+
+        Raises ``Unsupported`` where the settings allow one interface alone.
+        """
+        assert self._why_chat is not None
+        why = self._why_chat(request, model)
+        if why is None or (why == "stop" and not self._may_chat):  # texts are cut off here
+            return self._interface
+        if self._may_chat and not _is_in_background(request):
+            return CHAT
+        least = " of less than 16" if why == "max_tokens" else ""
+        raise Unsupported(
+            f"{self._who(model)}: OpenAI's Responses interface takes no {why}{least}; leave it "
+            'out, or write interface = "chat" into the settings of its backend'
+        )
+
+    def _other_interface(self, error: BackendRefused, interface: Interface) -> BackendRefused:
+        """*error*, with the setting to write where the server may have another interface only."""
+        if error.status not in (404, 405) or type(error) is not BackendRefused:
+            return error
+        other = "responses" if interface is CHAT else "chat"
+        found = BackendRefused(
+            f'{error}; if it has no {interface.path}, write interface = "{other}" into the '
+            "settings of its backend",
+            status=error.status,
+        )
+        return found
 
     def _begun(self, request: Request) -> str | None:
         """The text that the server goes on from, if it may repeat it."""
@@ -168,25 +234,6 @@ class OpenAI:
         if prompt is None or prompt.outline.role != "assistant" or not is_begun(prompt):
             return None
         return prompt.message.content if self._server.may_repeat else None
-
-    async def _streamed(
-        self, reader: ChatReader, kind: str, pieces: AsyncIterator[bytes], emit: Emit
-    ) -> Response:
-        """The answer in a body of this *kind* that may be a stream."""
-        is_stream, first = await opened(kind, pieces)
-        if not is_stream:
-            body = await whole(first, pieces, reader.who)
-            return reader.response(json_in(body, reader.who, self._secrets, kind))
-        events, assembly = EventParser(reader.who), Assembly(reader, emit)
-        piece: bytes | None = first
-        while piece is not None:
-            if any([assembly.take(event) for event in events.feed(piece)]):
-                break
-            piece = await anext(pieces, None)
-        else:
-            if not assembly.complete:
-                assembly.take_rest(events.rest())
-        return assembly.response()
 
     async def list_models(self) -> list[str]:
         """The models that the server lists. Raises ``BackendError``."""
@@ -208,9 +255,6 @@ class OpenAI:
             found._secrets = found._settings.secrets
             found._connection, found._keyed = ServerConnection(found._settings), {}
         return found
-
-    def _chat(self, model: str) -> Coroutine[object, object, Endpoint]:
-        return self._connection.chat(model, self._who(model))
 
     def _who(self, model: str) -> str:
         settings = self._settings
@@ -238,37 +282,31 @@ class OpenAI:
         return f"<OpenAI {self._who(self._profile.default_model or '')}>"
 
 
-class _Events(bytes):
-    """A body that is a stream of events."""
-
-    kind = "text/event-stream"
-
-
-def _json_or_events(body: bytes) -> Any:
-    """The JSON in *body*, or the body itself as ``_Events``. Raises ``ValueError``."""
-    try:
-        return read_json(body)
-    except ValueError:
-        if begins_events(body):
-            return _Events(body)
-        raise
-
-
-def _nowhere(chunk: Chunk) -> None:
-    """Drop *chunk*: nobody reads along."""
-
-
-async def _one(piece: bytes) -> AsyncIterator[bytes]:
-    yield piece
-
-
 def _base_of(url: str | None) -> str | None:
     """*url* without the name of the question, which is put behind it."""
     if url is None:
         return None
     parts = urlsplit(url)
     path = parts.path.rstrip("/").removesuffix("/chat/completions")
+    path = path.removesuffix("/responses")
     return url if path == parts.path.rstrip("/") else parts._replace(path=path).geturl()
+
+
+def _is_in_background(request: Request) -> bool:
+    return ("background", True) in request.sampling.extra
+
+
+def _speaks_responses(interface: str | None, base_url: str | None, is_azure: bool) -> bool:
+    """True if questions go to the Responses interface. Raises ``ConfigError`` for another name.
+
+    OpenAI itself has it; what other servers have by this name is asked for by the settings alone.
+    """
+    if interface not in (None, "chat", "responses"):
+        raise ConfigError(f'interface must be "responses" or "chat", got {interface!r:.40}')
+    if interface is not None:
+        return interface == "responses"
+    host = host_of(base_url or "") or "api.openai.com"
+    return not is_azure and (host == "api.openai.com" or host.endswith(".api.openai.com"))
 
 
 def _is_known(url: str | None) -> bool:

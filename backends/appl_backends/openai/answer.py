@@ -45,6 +45,7 @@ _FINISH = {
     "length": "length",
     "max_tokens": "length",
     "model_length": "length",
+    "model_context_window_exceeded": "length",
     "function_call": "tool_calls",
     "tool_call": "tool_calls",
     "tool_calls": "tool_calls",
@@ -81,13 +82,14 @@ class ChatReader(NamedTuple):
     """Reads the answers of *who* to one request.
 
     *secrets* are taken out of errors. The answer goes on from *begun*, if that is given, and may
-    repeat it.
+    repeat it. *source* is who gives the fields that its provider wants back, by default *who*.
     """
 
     request: Request
     who: str
     secrets: tuple[str, ...] = ()
     begun: str | None = None
+    source: str = ""
 
     def response(self, data: Any) -> Response:
         """The answer in the JSON *data*, which came with status 200.
@@ -224,7 +226,7 @@ class ChatReader(NamedTuple):
         content = message.get("content")
         if isinstance(content, list) and any(_is_unusual(part) for part in content):
             found["content"] = content
-        return ProviderFields.of(found, self.who) if found else None
+        return ProviderFields.of(found, self.source or self.who) if found else None
 
 
 def _note_usage(error: BackendError, data: dict[str, Any]) -> None:

@@ -70,12 +70,9 @@ def body_of(
     plan = None
     if request.reuse is not None and server.takes_cache_key:
         plan = plan_for(request, cache_rule(server, model))
-    if plan is not None and (plan.cuts or plan.marks):
-        messages = _planned(prompt, who, dialect, plan)
-    else:
-        messages = _messages(prompt, who, dialect)
+    messages = planned_messages(prompt, who, dialect, plan)
     if prompt is not None and prompt.outline.role == "assistant" and is_begun(prompt):
-        messages, more = _going_on(messages, prompt, sampling, server, who, dialect)
+        messages, more = going_on(messages, prompt, sampling, server, who, dialect)
     if sampling.schema is not None and asks_for_any_object(sampling, b"".join(messages).decode()):
         more["response_format"] = '{"type":"json_object"}'
     if request.n > 1:
@@ -92,7 +89,7 @@ def body_of(
         if plan is not None and plan.mode is not None:
             more["prompt_cache_options"] = f'{{"mode":"{plan.mode}"}}'
     for name, value in sampling.extra:
-        more |= _table(value) if name == "extra_body" else {name: _json(value)}
+        more |= extra_fields(value) if name == "extra_body" else {name: _json(value)}
     if more:
         before, after = _written(fields | more)
     return [before, *messages, after] if after else [before]
@@ -115,10 +112,12 @@ def cache_rule(server: ServerKind, model: str) -> CacheRule | None:
     return rule_of(model) if server.kind == "openai" else None
 
 
-def _planned(messages: Messages | None, who: str, dialect: Dialect, plan: CachePlan) -> list[bytes]:
+def planned_messages(
+    messages: Messages | None, who: str, dialect: Dialect, plan: CachePlan | None
+) -> list[bytes]:
     """The JSON list of *messages* in pieces, cut and marked as *plan* says."""
-    if messages is None:
-        raise Unsupported("a chat needs a message: the prompt is empty")
+    if messages is None or plan is None or not (plan.cuts or plan.marks):
+        return encoded_messages(messages, who, dialect)
     found = list[bytes]()
     for number, link in enumerate(messages.links()):
         cuts, marks = plan.cuts.get(number, ()), plan.marks_of(number)
@@ -143,24 +142,25 @@ def _marked(
     """The JSON of a message, as of ``_message``, with its text in parts."""
     written = dialect.written(link.message.as_dict(who), link)
     last = written[-1]
-    content = last.get("content")
-    if isinstance(content, str) and content:
+    field = dialect.text_field(last)
+    content = last.get(field) if field is not None else None
+    if field is not None and isinstance(content, str) and content:
         parts = parts_of(content, cuts)
         ends: list[int | None] = [*cuts, None]
-        last["content"] = [
-            {"type": "text", "text": part, **(_BREAKPOINT if end in marks else {})}
+        last[field] = [
+            {"type": dialect.text_part, "text": part, **(_BREAKPOINT if end in marks else {})}
             for part, end in zip(parts, ends, strict=True)
         ]
-    elif isinstance(content, list) and content and None in marks:
-        last["content"] = [*content[:-1], {**content[-1], **_BREAKPOINT}]
+    elif field is not None and isinstance(content, list) and content and None in marks:
+        last[field] = [*content[:-1], {**content[-1], **_BREAKPOINT}]
     before = "[" if link.parent is None else ","
-    return utf8("".join([f"{before}{_json(each)}" for each in written]))
+    return utf8(before + ",".join(map(_json, written)))
 
 
 _BREAKPOINT = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 
 
-def _messages(messages: Messages | None, who: str, dialect: Dialect) -> list[bytes]:
+def encoded_messages(messages: Messages | None, who: str, dialect: Dialect) -> list[bytes]:
     """The JSON list of *messages* in pieces, which are kept: the next request begins with them."""
     if messages is None:
         raise Unsupported("a chat needs a message: the prompt is empty")
@@ -199,7 +199,7 @@ def _message(link: Messages, who: str, dialect: Dialect) -> bytes:
     message, before = link.kept or link.message, "[" if link.parent is None else ","
     if not message.bare or dialect.watches_texts:
         found = dialect.written(message.as_dict(who), link)
-        return utf8("".join([f"{before}{_json(each)}" for each in found]))
+        return utf8(before + ",".join(map(_json, found))) if found else b""
     # Most messages are no more than a role and a text, and there may be thousands of them.
     content = encode_basestring(message.content)
     return utf8(f'{before}{{"role":"{message.role}","content":{content}}}')
@@ -292,7 +292,7 @@ GO_ON = (
 _GO_ON = f',{{"role":"user","content":{json.dumps(GO_ON)}}}]'.encode()
 
 
-def _going_on(
+def going_on(
     messages: list[bytes],
     prompt: Messages,
     sampling: Sampling,
@@ -305,7 +305,9 @@ def _going_on(
         check_begun(sampling, who)
         return [*messages[:-1], _GO_ON], {}
     if server.kind in PREFIXED:
-        before = _messages(prompt.parent, who, dialect)[:-1] if prompt.parent is not None else []
+        before = (
+            encoded_messages(prompt.parent, who, dialect)[:-1] if prompt.parent is not None else []
+        )
         (last,) = dialect.written(prompt.message.as_dict(who), prompt)
         text = _json({**last, "prefix": True})
         messages = [*before, utf8(f"{',' if before else '['}{text}]")]
@@ -323,7 +325,8 @@ def check_begun(sampling: Sampling, who: str) -> None:
             )
 
 
-def _table(value: object) -> dict[str, str]:
+def extra_fields(value: object) -> dict[str, str]:
+    """The fields of the option ``extra_body``, as JSON."""
     if not isinstance(value, dict):
         raise Unsupported(f"extra_body takes a table of fields, got {value!r:.80}")
     return {str(name): _json(given) for name, given in value.items()}

@@ -7,13 +7,14 @@ which headers; another server gets what its settings say, and nothing of the env
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from appl.backend_check import read_json, text_in
 from appl.errors import BackendUnavailable
 from appl.extras import needed_by_backend
 from appl_backends.openai.account import question_of_account
+from appl_backends.openai.interface import Interface
 from appl_backends.openai.settings import ServerSettings
 
 with needed_by_backend("openai"):
@@ -21,33 +22,45 @@ with needed_by_backend("openai"):
 
 
 class Endpoint(NamedTuple):
-    """Where a question goes: the client, the beginning of the request, and who is asked."""
+    """Where a question goes: the client, the beginning of the request, and who is asked.
+
+    *source* is who gives the fields of a message that go back through this interface alone.
+    """
 
     http: HttpClient
     head: bytes
     who: str
+    source: str
 
 
 class ServerConnection:
     """Finds out where the questions to one server go. All methods run on one loop.
 
-    ``chats`` are the endpoints of the models that were asked, by model; none once it is closed.
+    ``known`` are the endpoints of the models that were asked, by path and model; none once it is
+    closed.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
-        self.chats: dict[str, Endpoint] = {}
+        self.known: dict[tuple[str, str], Endpoint] = {}
         self._settings = settings
         self._http: HttpClient | None = None
         self._heads: dict[tuple[str, str], tuple[HttpClient, bytes]] = {}
         self._making: dict[tuple[str, str], asyncio.Task[tuple[str, dict[str, str]]]] = {}
         self._closed = False
 
-    async def chat(self, model: str, who: str) -> Endpoint:
+    async def endpoint(self, interface: Interface, model: str, who: str) -> Endpoint:
         """Where *model* is asked, whose errors name *who*. Raises ``BackendError``."""
-        found = Endpoint(*await self._head("POST", "/chat/completions", model, who), who)
+        place = model if interface.in_deployment else ""
+        http, head = await self._head("POST", interface.path, place, who)
+        found = Endpoint(http, head, who, who + interface.mark)
         if not self._closed:  # it may have been closed meanwhile
-            self.chats[model] = found
+            self.known[interface.path, model] = found
         return found
+
+    async def ask(self, method: str, path: str, who: str) -> Any:
+        """The JSON that a request without a body is answered with. Raises ``BackendError``."""
+        http, head = self._written(method, *await self._question(method, path, who))
+        return await http.exchange(head, b"", who)
 
     async def models(self, who: str) -> list[str]:
         """The models that the server lists. Raises ``BackendError``."""
@@ -58,7 +71,7 @@ class ServerConnection:
     async def aclose(self) -> None:
         """Leave the connections; what is asked later is refused."""
         self._closed = True
-        self.chats.clear()
+        self.known.clear()
         if self._http is not None:
             await self._http.aclose()
 

@@ -31,6 +31,8 @@ class Dialect:
     ids: re.Pattern[str] | None = None
     """The ids of calls that it takes: others are replaced by digests of ``digits`` digits."""
     digits = 40
+    text_part = "text"
+    """The type of a part of a message that is text."""
     any_arguments = False
     """True if a call may have any text as its arguments, as models may write it."""
 
@@ -46,6 +48,10 @@ class Dialect:
         if "tool_call_id" in message:
             message["tool_call_id"] = self._id(message["tool_call_id"])
         return [message]
+
+    def text_field(self, written: dict[str, Any]) -> str | None:
+        """The field with the text of a message, which may be cut; ``None`` if it may not."""
+        return "content"
 
     def _id(self, id: str) -> str:
         if self.ids is None or self.ids.fullmatch(id):

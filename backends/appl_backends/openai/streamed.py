@@ -34,6 +34,14 @@ _SELDOM = tuple(_KNOWN - {"role", "content"})
 """The fields that are empty in most pieces."""
 
 
+def event_data(text: str, reader: ChatReader) -> dict[str, Any]:
+    """The JSON object that is the data of an event. Raises ``MalformedResponse``."""
+    data = json_in(text, reader.who, reader.secrets)
+    if not isinstance(data, dict):
+        raise not_json(text, reader.who, secrets=reader.secrets)
+    return data
+
+
 class Assembly:
     """The answer that *reader* reads, from the events of a stream; *emit* gets its text."""
 
@@ -50,13 +58,11 @@ class Assembly:
         if text.startswith("[DONE]"):
             self._ended = True
             return True
-        _, who, secrets, _ = self._reader
+        reader = self._reader
         try:
-            data = json_in(text, who, secrets)
-            if not isinstance(data, dict):
-                raise not_json(text, who, secrets=secrets)
+            data = event_data(text, reader)
             if kind == "error" or (not data.get("choices") and is_error(data)):
-                raise self._reader.error(data)
+                raise reader.error(data)
         except BackendError as error:
             error.worked = bool(self._samples) or error.worked  # it had begun to answer
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import re
@@ -12,7 +13,7 @@ from appl.testing import Fault
 
 from .chat import JSON, STREAM, Twin, json_fault, sse
 from .model import GO_ON, Heard, Said, pieces
-from .rules import QUESTION, SURROGATE, Asked, Rule, rule, texts_in
+from .rules import QUESTION, SURROGATE, Asked, Refusal, Rule, rule, texts_in
 
 REFERENCE = "https://docs.anthropic.com/en/api/messages"
 THINKING = "https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking"
@@ -229,7 +230,7 @@ def both_samplers(asked: Asked) -> Iterator[str]:
         )
 
 
-NO_PREFILL = re.compile(r"claude-(opus|sonnet|haiku)-(4-[6-9]|[5-9])")
+NO_PREFILL = re.compile(r"claude-(opus|sonnet|haiku)-(4-[6-9]|[5-9])|claude-fable")
 
 
 @rule(
@@ -457,7 +458,7 @@ class Claude(Twin):
         for at, block in enumerate(message["content"]):
             kind = block["type"]
             empty = {"text": {"text": ""}, "thinking": {"thinking": "", "signature": ""},
-                     "tool_use": {"input": {}}}[kind]  # fmt: skip
+                     "tool_use": {"input": {}}, "redacted_thinking": {}}[kind]  # fmt: skip
             yield event("content_block_start", index=at, content_block={**block, **empty})
             for delta in _deltas(block, draw):
                 yield event("content_block_delta", index=at, delta=delta)
@@ -480,7 +481,7 @@ def _deltas(block: dict[str, Any], draw: random.Random) -> Iterator[dict[str, An
         for piece in pieces(block["thinking"], draw):
             yield {"type": "thinking_delta", "thinking": piece}
         yield {"type": "signature_delta", "signature": block["signature"]}
-    else:
+    elif kind == "tool_use":
         text = json.dumps(block["input"], ensure_ascii=False)
         for piece in ["", *(pieces(text, draw) if block["input"] else ())]:
             yield {"type": "input_json_delta", "partial_json": piece}
@@ -494,4 +495,136 @@ class ClaudeThinking(Claude):
     thinks = True
 
 
-__all__ = ["Claude", "ClaudeThinking"]
+# -- thoughts that come back
+
+PRESERVED = "https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks"
+MEMORY = Rule("thoughts", lambda asked: iter(()), (PRESERVED, THINKING), {})
+"""The rule that a twin holds by what it remembers."""
+THOUGHTS = ("thinking", "redacted_thinking")
+
+
+def sign_of(block: dict[str, Any]) -> str:
+    return str(block.get("signature") or block.get("data"))
+
+
+class Remembers(ClaudeThinking):
+    """Claude with a memory of its thoughts, which have to come back unchanged and in their places.
+
+    ``returned`` counts those that came back. With ``checks_prefix`` a thought is bound to what
+    stood before it: the system's text, the tools and all blocks (PRESERVED).
+    """
+
+    name = "anthropic, thinking"
+    checks_prefix = False
+
+    def __init__(self, seed: int = 0, failing: float = 0.05) -> None:
+        super().__init__(seed, failing)
+        self.thoughts: dict[str, tuple[dict[str, Any], str]] = {}
+        self.answers: dict[str, list[dict[str, Any]]] = {}
+        self.returned = 0
+
+    def __call__(self, ask: Any) -> Fault:
+        asked = Asked(ask.data, ask.path, ask.headers)
+        wrong = next(self._misplaced(asked), None)
+        if wrong is not None:
+            refusal = Refusal(MEMORY, wrong)
+            self.refused.append((refusal, asked))
+            return self.refuse(refusal)
+        self._before = _flat(asked)
+        return super().__call__(ask)
+
+    def _misplaced(self, asked: Asked) -> Iterator[str]:
+        """What is wrong with the thoughts of *asked*, and where some are missing."""
+        system, flat = _flat(asked)
+        for at, (_, block) in enumerate(flat):
+            if block["type"] in THOUGHTS:
+                self.returned += 1
+                said, prefix = self.thoughts.get(sign_of(block), ({}, ""))
+                if not said:
+                    yield f"{at}: Invalid `signature` in `thinking` block"
+                if said != block:
+                    yield (
+                        f"{at}: `thinking` or `redacted_thinking` blocks in the latest assistant message "
+                        "cannot be modified."
+                    )
+                if self.checks_prefix and prefix != _digest((system, flat[:at])):
+                    yield (
+                        f"{at}: Invalid `signature` in `thinking` block. The block is bound to a "
+                        "different conversation."
+                    )
+            answer = self.answers.get(block["id"]) if block["type"] == "tool_use" else None
+            if answer is not None and self._takes_thoughts(asked):
+                number = [each.get("id") for each in answer].index(block["id"])
+                wanted = [each["type"] for each in answer[:number]]
+                kinds = [each["type"] for _, each in flat[max(0, at - number) : at]]
+                begins = at - sum(kind not in THOUGHTS for kind in wanted)
+                _, prefix = self.thoughts[sign_of(answer[0])]
+                is_bound = self.checks_prefix and prefix != _digest((system, flat[:begins]))
+                if kinds != wanted and not is_bound:
+                    yield f"{at}: the blocks before the call {block['id']} are {kinds}, and were {wanted}"
+
+    def _takes_thoughts(self, asked: Asked) -> bool:
+        """True if the model may think, and what it thought belongs into the conversation."""
+        return self.checks_prefix or (asked.body.get("thinking") or {}).get("type") == "enabled"
+
+    def _blocks(self, said: Said, heard: Heard, draw: random.Random) -> list[dict[str, Any]]:
+        """The blocks of an answer: a thought before each of them, or before the first one alone."""
+        found, between = list[dict[str, Any]](), draw.random() < 0.4
+        plain = [
+            block for block in super()._blocks(said, heard, draw) if block["type"] != "thinking"
+        ]
+        system, flat = self._before
+        for at, block in enumerate(plain):
+            if said.reasoning is not None and (
+                at == 0 or (between and block["type"] == "tool_use")
+            ):
+                thought = _thought(said.reasoning if at == 0 else "", draw)
+                self.thoughts[sign_of(thought)] = (
+                    thought,
+                    _digest((system, [*flat, *_as_said(found)])),
+                )
+                found.append(thought)
+            found.append(block)
+        if any(block["type"] in THOUGHTS for block in found):
+            self.answers |= {block["id"]: found for block in found if block["type"] == "tool_use"}
+        return found
+
+
+class Preserved(Remembers):
+    """A model that takes a thought only behind what stood before it when it had it."""
+
+    name = "anthropic, preserved thinking"
+    model_name = "claude-fable-5-1"
+    checks_prefix = True
+
+
+def _thought(text: str, draw: random.Random) -> dict[str, Any]:
+    sign = f"EqQB{draw.randrange(16**40):x}+/=="
+    if draw.random() < 0.2:
+        return {"type": "redacted_thinking", "data": sign}
+    return {"type": "thinking", "thinking": text, "signature": sign}
+
+
+Flat = tuple[str, list[tuple[str, dict[str, Any]]]]
+
+
+def _flat(asked: Asked) -> Flat:
+    """What stands before all blocks of a request, and the blocks, each with its speaker."""
+    system = json.dumps([asked.body.get("system"), asked.body.get("tools")], sort_keys=True)
+    found = [(message["role"], block) for message in asked.messages for block in blocks(message)]
+    return _unmarked(system), [(role, {k: v for k, v in b.items() if k != "cache_control"}) for role, b in found]  # fmt: skip
+
+
+def _unmarked(text: str) -> str:
+    return re.sub(r'"cache_control": \{[^}]*\}(, )?', "", text)
+
+
+def _as_said(found: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    return [("assistant", block) for block in found]
+
+
+def _digest(flat: Flat) -> str:
+    return hashlib.sha256(json.dumps(flat, sort_keys=True).encode()).hexdigest()
+
+
+__all__ = ["Claude", "ClaudeThinking", "Preserved", "Remembers"]

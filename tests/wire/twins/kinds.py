@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-import openai.types.chat.completion_create_params  # noqa: F401 - two threads may not import it at once
+import openai.types.chat.completion_create_params
+import openai.types.responses.response_create_params  # noqa: F401 - two threads may not import these at once
 
-from appl.backend import Backend
+from appl.backend import Backend, Emit, Request, Response
+from appl_backends.anthropic import Anthropic
 from appl_backends.litellm import LiteLLM
 from appl_backends.openai import OpenAI
 from tests.wire.servers import FaultServer
 
-from . import claude, deepseek, google, hosted, local, mistral
+from . import claude, deepseek, google, hosted, local, mistral, responses
 from .chat import Twin
 
 ALL = frozenset({"forced", "max_tokens", "seed", "stop", "temperature"})
@@ -71,6 +73,31 @@ def litellm(provider: str, path: str = "", **more: Any) -> Callable[[FaultServer
     return made
 
 
+def anthropic(**more: Any) -> Callable[[FaultServer, str], Backend]:
+    """The backend ``anthropic``."""
+
+    def made(twin: FaultServer, model: str) -> Backend:
+        return Anthropic(base_url=twin.url, api_key="k", model=model, name="twin", **more)
+
+    return made
+
+
+def thinking(twin: FaultServer, model: str) -> Backend:
+    """The backend ``anthropic``, which is told to think in each call."""
+    return Thinking(base_url=twin.url, api_key="k", model=model, name="twin")
+
+
+class Thinking(Anthropic):
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        extra = (("thinking", {"type": "enabled", "budget_tokens": 1024}),)
+        sampling = replace(request.sampling, extra=extra, max_tokens=5000)
+        return await super().complete(replace(request, sampling=sampling), emit)
+
+
+class Claude(claude.Claude):
+    name = "anthropic"
+
+
 class MistralByLiteLLM(mistral.Mistral):
     name = "mistral, by litellm"
 
@@ -88,6 +115,18 @@ KINDS: dict[str, Kind] = {
         Kind(hosted.OpenAI, chat("openai"), ALL, "openai"),
         Kind(hosted.OpenAIReasoning, chat("openai"), ALL - {"stop", "temperature"}, "openai"),
         Kind(hosted.Azure, azure, ALL, "azure"),
+        Kind(
+            responses.Responses,
+            chat("openai", interface="responses"),
+            frozenset({"forced", "max_tokens"}),
+            "openai",
+        ),
+        Kind(
+            responses.ResponsesPlain,
+            chat("openai", interface="responses"),
+            frozenset({"forced", "max_tokens", "temperature"}),
+            "openai",
+        ),
         Kind(google.GeminiOpenAI, chat("gemini"), CALM, "gemini"),
         Kind(deepseek.DeepSeek, chat("deepseek"), ALL - {"forced"}, "deepseek"),
         Kind(deepseek.DeepSeekBeta, chat("deepseek"), ALL, "deepseek"),
@@ -99,6 +138,9 @@ KINDS: dict[str, Kind] = {
         ),  # it passes over tool_choice
         Kind(local.LlamaCpp, chat("llama.cpp"), ALL, "llama.cpp"),
         Kind(hosted.OpenRouter, chat("other")),
+        Kind(Claude, anthropic(), CALM),
+        Kind(claude.Preserved, anthropic(), frozenset({"forced", "max_tokens", "stop"})),
+        Kind(claude.Remembers, thinking, frozenset({"stop"})),
         Kind(claude.Claude, litellm("anthropic"), CALM),
         Kind(claude.ClaudeThinking, litellm("anthropic", parameters=THINKING), frozenset({"stop"})),
         Kind(google.Gemini, litellm("gemini"), CALM),

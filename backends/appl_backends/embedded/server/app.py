@@ -24,8 +24,10 @@ from appl_backends.embedded.server.guard import ARRIVAL_SECONDS, Arrivals, Hosts
 from appl_backends.embedded.server.info import Info
 from appl_backends.embedded.server.jobs import Jobs
 from appl_backends.embedded.server.keys import Keys
+from appl_backends.embedded.server.messages import MessagesRoute
 from appl_backends.embedded.server.native import Generate
 from appl_backends.embedded.server.refusal import Refusal, refusal_of
+from appl_backends.embedded.server.responses import Responses
 from appl_backends.embedded.server.special_tokens import Words
 from appl_backends.embedded.task import EngineTask
 
@@ -69,6 +71,10 @@ class EngineServer:
         yield "PUT", "/generate", generate.answer
         yield "POST", "/v1/chat/completions", Chat(self.jobs, self._words).answer
         yield "POST", "/v1/completions", Completions(self.jobs, self._words).answer
+        yield "POST", "/v1/responses", Responses(self.jobs, self._words).answer
+        messages = MessagesRoute(self.jobs, self._words)
+        yield "POST", "/v1/messages", messages.answer
+        yield "POST", "/v1/messages/count_tokens", messages.count
         yield "GET", "/v1/models", _json(info.models)
         yield "GET", "/v1/models/{model}", self._model
         yield "GET", "/v1/loads", _json(info.loads)
@@ -92,6 +98,8 @@ class EngineServer:
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         self._hosts.check(request)
         given = request.headers.get("Authorization")
+        if given is None and "x-api-key" in request.headers:  # as Anthropic's clients send it
+            given = f"Bearer {request.headers['x-api-key']}"
         if not self._keys.allow(request.path, given, admin=request.path in _ADMIN):
             return web.json_response({"error": "Unauthorized"}, status=401)
         await arrive(request, self._most, self._arrival)
@@ -100,6 +108,8 @@ class EngineServer:
     @web.middleware
     async def _answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         say = refusals.openai if request.path.startswith("/v1/") else refusals.native
+        if request.path.startswith("/v1/messages"):
+            say = refusals.anthropic
         self.arrivals.begin(request)
         try:
             return await handler(request)

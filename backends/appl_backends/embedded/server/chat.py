@@ -58,7 +58,7 @@ class Chat:
         check(given)
         stream, shown = given.flag("stream"), given.flag("logprobs")
         top = given.whole("top_logprobs", 0, 0, _MOST_TOP)
-        asked = _request(given, self._words.vocab)
+        asked = chat_request(given, self._words.vocab)
         begun = given.flag("continue_final_message")
         task = await self._backend.task(asked, stream=stream, begun=begun)
         task.each = stream
@@ -156,7 +156,8 @@ def _calls(calls: Sequence[ToolCall], *, numbered: bool = False) -> list[dict[st
 # -- what is asked -----------------------------------------------------------------------------
 
 
-def _request(given: Fields, vocab: int) -> Request:
+def chat_request(given: Fields, vocab: int) -> Request:
+    """The request that the fields of a chat completion ask for. Raises ``Refusal``."""
     most = "max_completion_tokens" if "max_completion_tokens" in given else "max_tokens"
     form = _form(given)
     sampling = Sampling(

@@ -70,6 +70,22 @@ def openai(refusal: Refusal) -> web.Response:
     return _response(refusal, {"error": error})
 
 
+def anthropic(refusal: Refusal) -> web.Response:
+    """As Anthropic says it."""
+    return _response(refusal, {"type": "error", "error": anthropic_error(refusal)})
+
+
+_ANTHROPIC = {401: "authentication_error", 404: "not_found_error", 413: "request_too_large"}
+
+
+def anthropic_error(refusal: Refusal) -> dict[str, Any]:
+    """The object by which Anthropic tells of an error."""
+    kind = "invalid_request_error" if refusal.status < 500 else "api_error"
+    if refusal.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        kind = "overloaded_error"
+    return {"type": _ANTHROPIC.get(refusal.status, kind), "message": str(refusal)}
+
+
 def streamed(refusal: Refusal) -> dict[str, Any]:
     """As SGLang says it inside a native stream."""
     error = {

@@ -1,4 +1,4 @@
-"""Server-sent events: JSON in ``data:`` lines, and a last one that says ``[DONE]``."""
+"""Server-sent events: JSON in ``data:`` lines, and mostly a last one that says ``[DONE]``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from aiohttp import web
 
 
 class EventStream:
-    """A stream of events as the answer to *request*; begun by ``async with``, ended with it."""
+    """A stream of events as the answer to *request*; begun by ``async with``, ended with it.
 
-    def __init__(self, request: web.Request) -> None:
-        self._request = request
+    Without *done* its last event is one of the interface itself.
+    """
+
+    def __init__(self, request: web.Request, *, done: bool = True) -> None:
+        self._request, self._done = request, done
         self.response = web.StreamResponse(
             headers={
                 "Content-Type": "text/event-stream; charset=utf-8",
@@ -24,11 +27,13 @@ class EventStream:
         await self.response.prepare(self._request)
         return self
 
-    async def send(self, data: dict[str, Any]) -> None:
-        """Send one event."""
-        await self.response.write(b"data: " + json.dumps(data).encode() + b"\n\n")
+    async def send(self, data: dict[str, Any], kind: str = "") -> None:
+        """Send one event, which may be of a *kind*."""
+        head = f"event: {kind}\n" if kind else ""
+        await self.response.write(f"{head}data: {json.dumps(data)}\n\n".encode())
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            await self.response.write(b"data: [DONE]\n\n")
+            if self._done:
+                await self.response.write(b"data: [DONE]\n\n")
             await self.response.write_eof()
