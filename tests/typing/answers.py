@@ -47,6 +47,8 @@ assert_type(gen(response_format=list[Person]).result(), list[Person])
 assert_type(gen(response_format=dict[str, int]).result(), dict[str, int])
 assert_type(gen("small", response_format=bool, max_asks=2, n=3, cache="run").result(), bool)
 
+assert_type(gen(response_format=Person, check=lambda who: who.age).result(), Person)
+
 # what is no class for a type checker needs an annotation to be known
 assert_type(gen(response_format="json").result(), Any)
 
