@@ -224,6 +224,16 @@ MAY = {
         "errors",
         "fallback",
     ],
+    "evaluation": [
+        "late",
+        "runtime",
+        "runtime.concurrency",
+        "runtime.event",
+        "tracing.reading",
+        "prompt",
+        "price",
+        "errors",
+    ],
     "mcp": [
         "runtime",
         "runtime.answers",

@@ -1,0 +1,76 @@
+"""Evaluations that were recorded, read from their traces."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from appl.errors import InvalidOption
+from appl.evaluation.report import Evaluation, Sample, Usage
+from appl.tracing.reading.trace import Trace
+
+SUBJECT, SAMPLE = "evaluation", "sample"
+"""The kinds of the records: what is evaluated in a scope, and one sample with its scores."""
+
+
+def recorded(trace: Trace | str | os.PathLike[str]) -> Evaluation:
+    """The last evaluation in *trace*, as far as it came. Raises ``InvalidOption`` without one."""
+    opened = trace if isinstance(trace, Trace) else Trace.open(trace)
+    subjects = {
+        each.address: each.value
+        for each in opened.observations
+        if each.kind == SUBJECT and isinstance(each.value, Mapping)
+    }
+    below = {str(value.get("against")) for value in subjects.values()}
+    outer = [address for address in subjects if address not in below]
+    if not outer:
+        raise InvalidOption(
+            f"{opened.path} records no evaluation; `appl eval` and appl.evaluate() make one"
+        )
+    return _evaluation(opened, outer[-1], subjects)
+
+
+def _evaluation(trace: Trace, address: str, subjects: Mapping[str, Any]) -> Evaluation:
+    subject = subjects[address]
+    samples = [
+        _sample(each.value, each.address)
+        for each in trace.observations
+        if each.kind == SAMPLE
+        and each.address.rpartition("/")[0] == address
+        and isinstance(each.value, Mapping)
+    ]
+    against = subject.get("against")
+    other = _evaluation(trace, against, subjects) if against in subjects else None
+    names = tuple(map(str, subject.get("scores") or ()))
+    return Evaluation(
+        str(subject.get("program")), names, samples, _usage(trace, samples), 0.0, other
+    )
+
+
+def _sample(value: Mapping[str, Any], address: str) -> Sample:
+    scores = value.get("scores")
+    errors = value.get("errors")
+    return Sample(
+        str(value.get("id")),
+        int(value.get("number") or 0),
+        value.get("input"),
+        value.get("target"),
+        value.get("answer"),
+        dict(scores) if isinstance(scores, Mapping) else {},
+        value.get("error"),
+        dict(errors) if isinstance(errors, Mapping) else {},
+        address,
+    )
+
+
+def _usage(trace: Trace, samples: list[Sample]) -> Usage:
+    places = tuple(f"{each.address}/" for each in samples)
+    calls = [each for each in trace.calls if each.address.startswith(places)]
+    costs = [each.response.cost for each in calls if each.response is not None]
+    return Usage(
+        len(calls),
+        sum(each.source is not None for each in calls),
+        sum(cost or 0 for cost in costs),
+        sum(cost is None for cost in costs),
+    )
