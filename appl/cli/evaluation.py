@@ -9,6 +9,8 @@ import sys
 from collections.abc import Mapping
 from typing import cast
 
+import click
+
 from appl.cli import evaluation_program, parameters
 from appl.cli.arguments import bind
 from appl.cli.commands import Options, appl_command, argument, option, switch
@@ -33,6 +35,7 @@ from appl.session.session import Session, make_session
 from appl.tracing.format.keys import first_record
 from appl.tracing.reading.runs import paths
 from appl.tracing.reading.trace import Trace
+from appl.tracing.replaying.ancestry import with_ancestors
 from appl.tracing.replaying.rerunner import Rerunner
 
 _AT_LEAST = "SCORE=MEAN"
@@ -55,13 +58,19 @@ _AT_LEAST = "SCORE=MEAN"
     help="exact, contains, regex, json, choice, or a function of answer and target; may be "
     "repeated; without it, exact",
 )
-@option("--samples", type=int, default=1, metavar="N", help="answer each case so often")
+@option(
+    "--samples",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="answer each case so often",
+)
 @option(
     "--against",
     metavar="RUN|FILE:FUNCTION",
     help="compare case by case with a recorded evaluation, or with another function, run beside it",
 )
-@option("--limit", type=int, metavar="N", help="only the first N cases")
+@option("--limit", type=click.IntRange(min=1), metavar="N", help="only the first N cases")
 @option(
     "--at-least",
     multiple=True,
@@ -84,7 +93,7 @@ def command(given: Options) -> int:
     the last evaluation of the same function answered is not paid again, also if that was broken
     off: after an edit only what differs is asked, and failures. Failed cases are counted and shown.
     """
-    limits = _limits(given.at_least)
+    limits = _limits(given.at_least, given.score or ("exact",))
     words = _words(given)
     entry = Target(evaluation_program.PLACE, evaluation_program.FUNCTION).entry(words)
     shower = display(quiet=given.quiet or given.json)
@@ -97,7 +106,7 @@ def command(given: Options) -> int:
             f"appl: {rerunner.trace.path.stem} answered {reused} calls, {asked} were asked; "
             "--fresh asks all"
         )
-    return _code(found, limits, given)
+    return _code(found, limits)
 
 
 def _words(given: Options) -> list[str]:
@@ -110,11 +119,14 @@ def _words(given: Options) -> list[str]:
     return words + (["--fail-fast"] if given.fail_fast else [])
 
 
-def _limits(words: tuple[str, ...]) -> dict[str | None, float]:
-    """The least mean of each score in *words*; under ``None`` that of all."""
+def _limits(words: tuple[str, ...], scores: tuple[str, ...]) -> dict[str | None, float]:
+    """The least mean of each score in *words*; under ``None`` that of all *scores*."""
     found: dict[str | None, float] = {}
+    names = [score.rpartition(":")[2] for score in scores]
     for word in words:
         name, _, number = word.rpartition("=")
+        if name and name not in names:
+            raise UsageError(f"--at-least: there is no score {name!r} ({', '.join(names)})")
         try:
             found[name or None] = float(number)
         except ValueError:
@@ -138,7 +150,7 @@ def _earlier(entry: Entry, given: Options) -> Rerunner | None:
         except (TraceError, OSError):
             continue
         if trace.state != "running" and is_own(path):
-            return Rerunner(trace)
+            return Rerunner(with_ancestors(trace, config.home))
     return None
 
 
@@ -217,12 +229,9 @@ def _print(found: Evaluation, current: Session, given: Options) -> None:
         say_next(current.failures_line())
 
 
-def _code(found: Evaluation, limits: Mapping[str | None, float], given: Options) -> int:
+def _code(found: Evaluation, limits: Mapping[str | None, float]) -> int:
     """The exit code, with a line about each mean that is too low."""
     scores = found.scores
-    for name in limits:
-        if name is not None and name not in scores:
-            raise UsageError(f"--at-least: there is no score {name!r} ({', '.join(scores)})")
     code = OK
     for name, score in scores.items():
         least = limits.get(name, limits.get(None))

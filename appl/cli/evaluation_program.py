@@ -7,10 +7,11 @@ from pathlib import Path
 
 from appl.cli.target import Target, UsageError, load, parse
 from appl.cli.trace.run_names import run_path
-from appl.errors import TraceError
+from appl.errors import InvalidOption, TraceError
+from appl.evaluation.cases import cases_of
 from appl.evaluation.report import Evaluation
 from appl.evaluation.sample_runs import evaluate
-from appl.evaluation.scores import READY
+from appl.evaluation.scores import READY, scorers_of
 from appl.evaluation.trace_reading import recorded
 
 PLACE, FUNCTION = __name__, "evaluation"
@@ -28,10 +29,17 @@ def evaluation(
 ) -> Evaluation:
     """Evaluate the function that *program* names on the cases in the file *data*."""
     targets = Targets()
+    function = targets.function(program)
+    scores = [targets.score(each) for each in score] or ["exact"]
+    try:
+        cases_of(data, function)
+        scorers_of(scores)
+    except InvalidOption as error:
+        raise UsageError(str(error)) from None
     return evaluate(
-        targets.function(program),
+        function,
         data,
-        scores=[targets.score(each) for each in score] or ["exact"],
+        scores=scores,
         samples=samples,
         against=targets.against(against) if against else None,
         limit=limit or None,

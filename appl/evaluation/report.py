@@ -237,8 +237,11 @@ class Evaluation:
                 if changed:
                     shown = [f"{each} {_short(old)}→{_short(new)}" for each, old, new in changed]
                     yield f"{word} in {name}: {_some(shown)}"
-        for error, ids in _by_error(self.failures).items():
+        failed = _by_error(self.failures)
+        for error, ids in list(failed.items())[:_CHANGED]:
             yield f"failed: {_some(ids)}: {error}"
+        if len(failed) > _CHANGED:
+            yield f"failed: {len(failed) - _CHANGED} other errors"
         if self.usage.calls:
             yield self.usage.line() + (f"; {self.seconds:.1f} s" if self.seconds else "")
 

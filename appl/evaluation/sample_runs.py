@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from appl.errors import InvalidOption
 from appl.evaluation.cases import Case, cases_of
@@ -23,7 +23,9 @@ from appl.runtime.concurrency.fiber import in_coroutine, strand_here
 from appl.runtime.concurrency.future import Future
 from appl.runtime.concurrency.parallel import Items, scope_beside, start
 from appl.runtime.concurrency.progress import progress_for
+from appl.runtime.concurrency.promise import Error
 from appl.runtime.concurrency.running import Running
+from appl.runtime.concurrency.structure import cancel_all, join
 from appl.runtime.concurrency.task import Task, context_for
 from appl.runtime.event import Observed
 from appl.runtime.frame import Frame, here
@@ -227,7 +229,7 @@ class _Samples(Items):
             address=frame.address,
         )  # fmt: skip
         try:
-            answer = resolve(start_of(program, case.args, dict(case.kwargs)))
+            answer = _ended(start(program, case.args, dict(case.kwargs)))
         except Exception as error:
             none = {scorer.name: None for scorer in self._plan.scorers}
             self._keep(index, frame, made(None, none, error=_words(error)))
@@ -243,7 +245,7 @@ class _Samples(Items):
             if scorer.ready:
                 started.append(partial(scorer.f, *args))
             else:
-                started.append(partial(resolve, start_of(scorer.f, args, named)))
+                started.append(partial(_ended, start(scorer.f, args, named)))
         scores: dict[str, float | None] = {}
         errors: dict[str, str] = {}
         for scorer, value in zip(self._plan.scorers, started, strict=True):
@@ -258,12 +260,23 @@ class _Samples(Items):
 
     def _keep(self, index: int, frame: Frame, sample: Sample) -> None:
         self.samples[index] = sample
-        _note(frame, SAMPLE, sample.as_data())
+        _note(frame, SAMPLE, {**sample.as_data(), "order": index})
 
 
-def start_of(f: Callable[..., object], args: tuple[object, ...], named: dict[str, Any]) -> object:
-    """The future of ``f(*args, **named)``, started beside the caller."""
-    return Future(start(f, args, named))
+def _ended(task: Task) -> object:
+    """The finished value of *task*, once all that it started has ended.
+
+    Raises its error, or that of a call which it left and nobody looked at. An error ends the rest.
+    """
+    try:
+        value = resolve(Future(task))
+        failed = join([task])
+        if failed is not None and isinstance(failed.outcome, Error):
+            raise failed.outcome.error
+    except BaseException:
+        cancel_all([task])
+        raise
+    return value
 
 
 def _note(frame: Frame, kind: str, value: object) -> None:

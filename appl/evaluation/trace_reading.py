@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any
 
 from appl.errors import InvalidOption
@@ -33,13 +34,14 @@ def recorded(trace: Trace | str | os.PathLike[str]) -> Evaluation:
 
 def _evaluation(trace: Trace, address: str, subjects: Mapping[str, Any]) -> Evaluation:
     subject = subjects[address]
-    samples = [
-        _sample(each.value, each.address)
+    found = [
+        (int(each.value.get("order") or 0), _sample(each.value, each.address))
         for each in trace.observations
         if each.kind == SAMPLE
         and each.address.rpartition("/")[0] == address
         and isinstance(each.value, Mapping)
     ]
+    samples = [sample for _, sample in sorted(found, key=itemgetter(0))]
     against = subject.get("against")
     other = _evaluation(trace, against, subjects) if against in subjects else None
     names = tuple(map(str, subject.get("scores") or ()))
