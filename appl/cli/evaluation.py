@@ -24,7 +24,6 @@ from appl.cli.terminal import as_json, out, say, say_next, term_safe, to_stderr
 from appl.config import load as load_config
 from appl.errors import TraceError
 from appl.evaluation.report import Evaluation
-from appl.late import late_import
 from appl.session.blocks import settled
 from appl.session.entry import Entry
 from appl.session.ownership import is_own
@@ -205,13 +204,16 @@ def _evaluation(current: Session, words: list[str]) -> Evaluation:
 
 def _show(found: Evaluation) -> None:
     """Print the table of *found* on a terminal."""
-    rich, text = late_import("rich.table"), late_import("rich.text").Text
-    table = rich.Table(title=text(term_safe(found.title())), title_justify="left")
+    from rich.console import Console  # only a terminal needs it
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(term_safe(found.title())), title_justify="left")
     for number, head in enumerate(found.head()):
-        table.add_column(text(term_safe(head)), justify="right" if number else "left")
+        table.add_column(Text(term_safe(head)), justify="right" if number else "left")
     for row in found.rows():
-        table.add_row(*(text(term_safe(cell)) for cell in row))
-    late_import("rich.console").Console().print(table)
+        table.add_row(*(Text(term_safe(cell)) for cell in row))
+    Console().print(table)
     for line in found.notes():
         out(term_safe(line))
 

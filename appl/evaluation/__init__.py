@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from appl.late import names_of
+from appl.lazy_names import names_of
 
 if TYPE_CHECKING:
     from appl.evaluation.report import (

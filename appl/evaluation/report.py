@@ -187,7 +187,11 @@ class Evaluation:
     # -- for people
 
     def __str__(self) -> str:
-        return "\n".join([self.title(), *_aligned([self.head(), *self.rows()]), *self.notes()])
+        return "\n".join([self.title(), *self.table(), *self.notes()])
+
+    def table(self) -> list[str]:
+        """The table as lines of text."""
+        return list(_aligned([self.head(), *self.rows()]))
 
     def title(self) -> str:
         """What was evaluated, in a line."""

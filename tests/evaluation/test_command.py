@@ -99,6 +99,15 @@ def test_cases_that_come_go_and_move_leave_the_others_alone(folder: Project, ask
     assert all("case 100" in question for question in asked.take())
 
 
+def test_an_evaluation_of_some_cases_keeps_the_answers_of_all(folder: Project, asked: Asked):
+    evaluated(folder)
+    for limit in ("2", "3"):
+        evaluated(folder, "--limit", limit)
+    asked.take()
+    evaluated(folder)
+    assert not asked.take()
+
+
 def killed_at(number: int, folder: Project, asked: Asked, *words: str) -> Counter[str]:
     """What the server had answered when the evaluation was killed at its answer *number*."""
     process = folder.process(
@@ -133,7 +142,7 @@ def recorded_answers(folder: Project) -> Counter[str]:
 def test_an_evaluation_that_is_killed_goes_on_and_pays_nothing_twice(
     number: int, folder: Project, asked: Asked
 ):
-    killed_at(number, folder, asked)
+    killed_at(number, folder, asked, "--concurrency", "1")
     kept = recorded_answers(folder)
     done = evaluated(folder, "--json")
     assert done.code == 0 and len(done.data["samples"]) == 20
