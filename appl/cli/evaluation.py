@@ -191,15 +191,16 @@ def _performed(
         current = process_session()
         given.session, given.counts = current, shower.counts
         with settled(current.run.outside.world):
-            found = _evaluation(current, list(entry.argv))
+            quiet = given.quiet or given.json
+            found = _evaluation(current, list(entry.argv), progress=False if quiet else None)
         current.close()
     return found, current
 
 
-def _evaluation(current: Session, words: list[str]) -> Evaluation:
+def _evaluation(current: Session, words: list[str], progress: bool | None) -> Evaluation:
     function = load(Target(evaluation_program.PLACE, evaluation_program.FUNCTION))
     values, _ = bind(function, words, options(), "appl eval")
-    return cast(Evaluation, call(current.run, function, values))
+    return cast(Evaluation, call(current.run, function, {**values, "progress": progress}))
 
 
 def _show(found: Evaluation) -> None:
@@ -208,11 +209,13 @@ def _show(found: Evaluation) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(term_safe(found.title())), title_justify="left")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for number, head in enumerate(found.head()):
-        table.add_column(Text(term_safe(head)), justify="right" if number else "left")
+        name = Text(term_safe(head))
+        table.add_column(name, justify="right" if number else "left", no_wrap=True)
     for row in found.rows():
         table.add_row(*(Text(term_safe(cell)) for cell in row))
+    out(term_safe(found.title()))
     Console().print(table)
     for line in found.notes():
         out(term_safe(line))

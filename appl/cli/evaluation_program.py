@@ -26,6 +26,7 @@ def evaluation(
     against: str = "",
     limit: int = 0,
     fail_fast: bool = False,
+    progress: bool | None = None,
 ) -> Evaluation:
     """Evaluate the function that *program* names on the cases in the file *data*."""
     targets = Targets()
@@ -44,6 +45,7 @@ def evaluation(
         against=targets.against(against) if against else None,
         limit=limit or None,
         fail_fast=fail_fast,
+        progress=progress,
     )
 
 

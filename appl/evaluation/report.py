@@ -209,7 +209,7 @@ class Evaluation:
         names = (self.program, self.against.program)
         before = f"{names[1]} (before)" if names[0] == names[1] else names[1]
         return (
-            "score", names[0], before, "difference", "95% interval", "p", "better", "worse",
+            "score", names[0], before, "change", "95% interval", "p", "better", "worse",
             "failed",
         )  # fmt: skip
 
@@ -247,7 +247,10 @@ class Evaluation:
         if len(failed) > _CHANGED:
             yield f"failed: {len(failed) - _CHANGED} other errors"
         if self.usage.calls:
-            yield self.usage.line() + (f"; {self.seconds:.1f} s" if self.seconds else "")
+            name = f"{self.program}: " if self.against is not None else ""
+            yield name + self.usage.line() + (f"; {self.seconds:.1f} s" if self.seconds else "")
+        if self.against is not None and self.against.usage.calls:
+            yield f"{self.against.program}: {self.against.usage.line()}"
 
     def as_data(self) -> dict[str, Any]:
         """All of it as JSON-ready data."""

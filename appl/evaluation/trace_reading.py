@@ -18,18 +18,24 @@ SUBJECT, SAMPLE = "evaluation", "sample"
 def recorded(trace: Trace | str | os.PathLike[str]) -> Evaluation:
     """The last evaluation in *trace*, as far as it came. Raises ``InvalidOption`` without one."""
     opened = trace if isinstance(trace, Trace) else Trace.open(trace)
+    found = all_recorded(opened)
+    if not found:
+        raise InvalidOption(
+            f"{opened.path} records no evaluation; `appl eval` and appl.evaluate() make one"
+        )
+    return found[-1]
+
+
+def all_recorded(trace: Trace) -> list[Evaluation]:
+    """All evaluations in *trace*, in the order in which they began."""
     subjects = {
         each.address: each.value
-        for each in opened.observations
+        for each in trace.observations
         if each.kind == SUBJECT and isinstance(each.value, Mapping)
     }
     below = {str(value.get("against")) for value in subjects.values()}
     outer = [address for address in subjects if address not in below]
-    if not outer:
-        raise InvalidOption(
-            f"{opened.path} records no evaluation; `appl eval` and appl.evaluate() make one"
-        )
-    return _evaluation(opened, outer[-1], subjects)
+    return [_evaluation(trace, address, subjects) for address in outer]
 
 
 def _evaluation(trace: Trace, address: str, subjects: Mapping[str, Any]) -> Evaluation:

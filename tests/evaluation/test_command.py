@@ -264,5 +264,6 @@ def test_a_run_of_it_is_replayed_shown_and_run_again(folder: Project, asked: Ask
     assert again.code == 0, again.err
     assert again.out.splitlines()[:3] == first.out.splitlines()[:3]
     assert folder.appl("trace", "rerun").code == 0
-    assert "c0.1" in folder.appl("trace", "show").out
+    shown = folder.appl("trace", "show").out
+    assert "c0.1" in shown and "\n".join(first.out.splitlines()[:3]) in shown
     assert not asked.take()

@@ -60,7 +60,7 @@ def test_evaluation_compares_two_prompts_case_by_case(place: Place) -> None:
     out = place.run("evaluation")
     title, head, exact, good = out.splitlines()
     assert title == "short against careful: 12 cases"
-    assert head.split()[:4] == ["score", "short", "careful", "difference"]
+    assert head.split()[:4] == ["score", "short", "careful", "change"]
     assert exact.startswith("exact") and good.startswith("is_good")
 
 
