@@ -170,8 +170,10 @@ class Evaluation:
         mine, theirs = self.cases(name), other.cases(name)
         both = [each for each in mine if mine[each] and theirs.get(each)]
         after, before = ([fmean(scores[each]) for each in both] for scores in (mine, theirs))
-        binary = {len(scores[each]) for scores in (mine, theirs) for each in both} == {1} and all(
-            value in (0.0, 1.0) for value in (*after, *before)
+        binary = all(
+            score in (0.0, 1.0)
+            for each in both
+            for score in (fmean(mine[each]), fmean(theirs[each]), *mine[each], *theirs[each])
         )
         found = paired(after, before, binary)
         changed = [

@@ -164,6 +164,19 @@ def test_a_killed_evaluation_of_an_edited_program_keeps_what_was_paid_before_the
     assert not (first + kept) & asked.take()
 
 
+@pytest.mark.long
+def test_an_evaluation_that_is_killed_again_and_again_pays_nothing_twice(
+    folder: Project, asked: Asked
+):
+    kept: Counter[str] = Counter()
+    for _ in range(9):
+        paid = killed_at(5, folder, asked)
+        assert not kept & paid
+        kept |= recorded_answers(folder)
+    done = evaluated(folder, "--json")
+    assert done.data["failed"] == 0 and not kept & asked.take()
+
+
 def test_a_program_is_compared_with_another_one_case_by_case(folder: Project):
     done = evaluated(folder, "--against", "prog.py:older", "--json")
     found = done.data["differences"]["exact"]

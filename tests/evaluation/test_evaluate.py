@@ -207,6 +207,12 @@ def test_another_function_runs_beside_it_and_is_compared():
     assert [each[0] for each in difference.better] == [each.id for each in found.samples[:2]]
 
 
+@pytest.mark.parametrize("samples", [1, 3])
+def test_where_nothing_changed_a_difference_still_has_an_interval(samples: int):
+    found = evaluated(answer, PAIRS, against=answer, samples=samples).differences["exact"]
+    assert found.low is not None and found.high is not None and found.low < 0 < found.high
+
+
 def test_an_evaluation_of_before_is_compared_with_too():
     before = evaluated(lambda question: "A", PAIRS)
     found = evaluated(answer, PAIRS[1:], against=before)

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, TypedDict, assert_type
 
 import pydantic
 
-from appl import Generation, Text, TextStream, gen, ppl
+from appl import Generation, Text, TextStream, evaluate, gen, ppl
+from appl.evaluation import Evaluation
 
 
 class Person(pydantic.BaseModel):
@@ -103,3 +104,10 @@ def several(texts: list[str]) -> Sequence[Generation[object]]:
 
 def shouted(answer: Generation) -> str:
     return answer.upper()
+
+
+assert_type(evaluate(vote, [("a", "b")], scores=["exact", str]).mean(), float)
+
+
+async def evaluated() -> Evaluation:
+    return await evaluate(vote, "cases.jsonl", samples=2)
