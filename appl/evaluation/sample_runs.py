@@ -21,7 +21,7 @@ from appl.evaluation.scores import Scorer, number_of, scorers_of
 from appl.evaluation.trace_reading import SAMPLE, SUBJECT, recorded
 from appl.runtime.concurrency.fiber import in_coroutine, strand_here
 from appl.runtime.concurrency.future import Future
-from appl.runtime.concurrency.parallel import Items, scope_beside, start
+from appl.runtime.concurrency.parallel import MapItems, scope_beside, start
 from appl.runtime.concurrency.progress import progress_for
 from appl.runtime.concurrency.promise import Error
 from appl.runtime.concurrency.running import Running
@@ -174,7 +174,7 @@ def _name(program: Callable[..., object]) -> str:
     return str(getattr(program, "__name__", type(program).__name__))
 
 
-class _Samples(Items):
+class _Samples(MapItems):
     """The samples of a plan on their way; ``samples`` has those that are there, in order."""
 
     def __init__(self, plan: _Plan) -> None:

@@ -6,6 +6,7 @@ a failure of the score, with words.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -149,8 +150,9 @@ def number_of(value: object) -> float | None:
     if isinstance(found, str):
         word = found.strip().strip(".").casefold()
         found = _WORDS[word] if word in _WORDS else _float(word)
-    if isinstance(found, bool | int | float) and math.isfinite(found):
-        return float(found)
+    with contextlib.suppress(OverflowError):  # a whole number of hundreds of digits
+        if isinstance(found, bool | int | float) and math.isfinite(found):
+            return float(found)
     raise ValueError(f"a score is a number, True or False, yes or no, or None; got {value!r:.80}")
 
 

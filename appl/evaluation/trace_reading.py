@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from operator import itemgetter
@@ -41,35 +42,46 @@ def all_recorded(trace: Trace) -> list[Evaluation]:
 def _evaluation(trace: Trace, address: str, subjects: Mapping[str, Any]) -> Evaluation:
     subject = subjects[address]
     found = [
-        (int(each.value.get("order") or 0), _sample(each.value, each.address))
+        (_count(each.value.get("order")), _sample(each.value, each.address))
         for each in trace.observations
         if each.kind == SAMPLE
         and each.address.rpartition("/")[0] == address
         and isinstance(each.value, Mapping)
     ]
     samples = [sample for _, sample in sorted(found, key=itemgetter(0))]
-    against = subject.get("against")
-    other = _evaluation(trace, against, subjects) if against in subjects else None
-    names = tuple(map(str, subject.get("scores") or ()))
+    against, names = subject.get("against"), subject.get("scores")
+    other = None
+    if isinstance(against, str) and against in subjects:
+        other = _evaluation(trace, against, {against: {**subjects[against], "against": None}})
+    names = tuple(map(str, names)) if isinstance(names, list) else ()
     return Evaluation(
         str(subject.get("program")), names, samples, _usage(trace, samples), 0.0, other
     )
 
 
 def _sample(value: Mapping[str, Any], address: str) -> Sample:
-    scores = value.get("scores")
-    errors = value.get("errors")
+    scores, errors, error = value.get("scores"), value.get("errors"), value.get("error")
     return Sample(
         str(value.get("id")),
-        int(value.get("number") or 0),
+        _count(value.get("number")),
         value.get("input"),
         value.get("target"),
         value.get("answer"),
-        dict(scores) if isinstance(scores, Mapping) else {},
-        value.get("error"),
-        dict(errors) if isinstance(errors, Mapping) else {},
+        {str(k): _score(v) for k, v in scores.items()} if isinstance(scores, Mapping) else {},
+        None if error is None else str(error),
+        {str(k): str(v) for k, v in errors.items()} if isinstance(errors, Mapping) else {},
         address,
     )
+
+
+def _count(value: object) -> int:
+    """*value* as the record of a whole number; a record may hold anything."""
+    return value if type(value) is int else 0
+
+
+def _score(value: object) -> float | None:
+    """*value* as the record of a score."""
+    return value if type(value) is float and math.isfinite(value) else None
 
 
 def _usage(trace: Trace, samples: list[Sample]) -> Usage:

@@ -138,7 +138,7 @@ def recorded_answers(folder: Project) -> Counter[str]:
     )
 
 
-@pytest.mark.parametrize("number", [45, 55])
+@pytest.mark.parametrize("number", [45, pytest.param(55, marks=pytest.mark.long)])
 def test_an_evaluation_that_is_killed_goes_on_and_pays_nothing_twice(
     number: int, folder: Project, asked: Asked
 ):

@@ -134,7 +134,7 @@ def test_what_counts_as_a_score(value: object, score: float):
     }
 
 
-@pytest.mark.parametrize("value", ["good", [1], float("nan"), "inf"])
+@pytest.mark.parametrize("value", ["good", [1], float("nan"), "inf", 10**400])
 def test_anything_else_is_a_failure_of_the_score(value: object):
     found = evaluated(answer, PAIRS, scores=["exact", lambda answer: value])
     assert found.scores["<lambda>"].failed == 3 and found.scores["exact"].failed == 0
@@ -248,6 +248,27 @@ def test_it_is_read_again_from_the_trace_of_a_program(tmp_path: Path):
 
 def judge_nothing(question: str):
     return question
+
+
+def test_a_record_that_holds_anything_is_read_as_far_as_it_makes_sense(tmp_path: Path):
+    from appl.evaluation.trace_reading import all_recorded
+    from appl.tracing.reading.trace import Observation
+
+    def seen(address: str, kind: str, value: object) -> Observation:
+        return Observation(address, 0, kind, value, 0, 0)
+
+    odd = {"number": "x", "order": [], "scores": {"exact": "high", 3: 1.0}, "errors": 7, "error": 5}
+    trace = Trace(tmp_path / "a.trace")
+    trace.observations = [
+        seen("/e.0", "evaluation", {"scores": 3, "against": ["x"]}),
+        seen("/f.0", "evaluation", {"scores": ["exact"], "against": "/g.0"}),
+        seen("/g.0", "evaluation", {"scores": ["exact"], "against": "/f.0"}),
+        seen("/h.0", "evaluation", {"scores": ["exact"], "against": "/g.0"}),
+        seen("/h.0/x.0", "sample", odd),
+        seen("/h.0/y.0", "sample", "text"),
+    ]
+    for found in all_recorded(trace):
+        assert str(found) and found.as_data()
 
 
 def test_a_trace_without_one_says_so(tmp_path: Path):

@@ -130,7 +130,7 @@ def covered(found: list[tuple[float | None, float | None]], truth: float) -> flo
     ("sets", "truth"),
     [
         (proportions, 0.5), (proportions, 0.8), (proportions, 0.93),
-        (grades, 3.0), (repeated, 0.6), (repeated, 0.85),
+        (grades, 3.0), pytest.param(repeated, 0.6, marks=pytest.mark.long), (repeated, 0.85),
     ],
 )  # fmt: skip
 def test_an_interval_holds_the_truth_as_often_as_it_says(

@@ -280,7 +280,7 @@ def _in_this_process(
 ) -> object:
     every = list(zip(items, *more, strict=False)) if more else [(item,) for item in items]
     shown = progress_for(_name(f), len(every), progress)
-    job = Items(f, every, concurrency or len(every) or 1, collect, shown)
+    job = MapItems(f, every, concurrency or len(every) or 1, collect, shown)
     if as_recorded:
         job.begins_as_recorded()
     if in_coroutine():
@@ -407,7 +407,7 @@ class Item:
         run_on(self._map.hub, lambda: self.follow(pending))
 
 
-class Items:
+class MapItems:
     """One ``map``: starts items in order, at most so many at once, and collects in order.
 
     A subclass may ``begin`` them otherwise than by calling the function.
