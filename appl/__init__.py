@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from appl.compiler.graph_source import graph_of as graph_of
     from appl.config import init as init
     from appl.errors import *  # noqa: F403
+    from appl.evaluation.sample_runs import evaluate as evaluate
     from appl.function import ppl as ppl, reset_context as reset_context
     from appl.prompt import (
         AIMessage as AIMessage,
@@ -106,6 +107,7 @@ if TYPE_CHECKING:
 _PUBLIC = """
 appl.compiler.graph_source: graph_of
 appl.config: init
+appl.evaluation.sample_runs: evaluate
 appl.function: ppl reset_context
 appl.prompt: AIMessage Audio BracketedDefinition Definition Image Indexing Message Promptable
     Secret SystemMessage ToolCall ToolMessage UserMessage define define_bracketed

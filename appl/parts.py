@@ -22,6 +22,7 @@ PARTS: Final[Mapping[str, str]] = {
     "appl.compiler.serial_calls": "the finding of calls that wait for each other without need",
     "appl.control": "a look at a running program from outside",
     "appl.engine": "maps in other processes",
+    "appl.evaluation": "the evaluation of programs on cases",
     "appl.mcp": "tools of MCP servers",
     "appl.pytest_plugin": "tests that replay tapes",
     "appl.runtime.answers.choice": "choices",

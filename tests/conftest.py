@@ -49,6 +49,7 @@ BUDGET = {  # minutes
 PARTS = {
     "edits": "properties",
     "engine": "properties",
+    "evaluation": "properties",
     "equivalence": "properties",
     "rerun": "properties",
     "resume": "properties",

@@ -225,6 +225,16 @@ MAY = {
         "errors",
         "fallback",
     ],
+    "evaluation": [
+        "lazy_names",
+        "runtime",
+        "runtime.concurrency",
+        "runtime.event",
+        "tracing.reading",
+        "prompt",
+        "price",
+        "errors",
+    ],
     "mcp": [
         "runtime",
         "runtime.answers",
@@ -335,7 +345,7 @@ USED_BY_FEW = frozenset(
     appl.cli.completion appl.cli.display appl.cli.failure appl.cli.replayable appl.cli.words
     appl.compat.names appl.compat.settings appl.compiler.late_failure appl.control.client
     appl.control.requests appl.control.view appl.control.words appl.engine
-    appl.engine.cluster appl.pytest_plugin.running appl.runtime.concurrency.typed_input
+    appl.engine.cluster appl.pytest_plugin.running appl.pytest_plugin.thresholds appl.runtime.concurrency.typed_input
     appl.session appl.session.control_server appl.session.notebook appl.session.span_export
     appl.status_line appl.tracing.exporting.checkpoint appl.tracing.exporting.collector
     appl.tracing.exporting.delivery appl.tracing.exporting.live appl.tracing.exporting.otlp
@@ -344,7 +354,7 @@ USED_BY_FEW = frozenset(
     appl.tracing.viewer appl_backends.sglang.launch ctypes docstring_parser
     importlib.metadata jsonschema opentelemetry.proto.collector.trace.v1.trace_service_pb2
     pydantic pydantic.errors pydantic_core ray.cloudpickle referencing rich.console
-    rich.live rich.markup rich.panel rich.progress rich.syntax rich.text sqlite3 tiktoken
+    rich.live rich.markup rich.panel rich.progress rich.syntax rich.table rich.text sqlite3 tiktoken
     typing_extensions yaml
     """.split()
 )

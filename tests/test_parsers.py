@@ -58,7 +58,7 @@ HERE = "its caller in this module catches it"
 SAYS = "it raises ValueError, as it says, for its callers to catch"
 MODEL = "EmbeddedBackend names the folder of a model that cannot be read"
 NUMERIC = (
-    "appl/compiler/call_counts.py", "appl/control/peer.py", "appl/runtime/scheduling/",
+    "appl/compiler/call_counts.py", "appl/control/peer.py", "appl/evaluation/intervals.py", "appl/runtime/scheduling/",
     "appl/shield.py", "appl/tracing/explaining/diff.py", "backends/appl_backends/embedded/engine.py",
     "backends/appl_backends/embedded/probe.py", "backends/appl_backends/embedded/radix.py",
     "backends/appl_backends/embedded/sampler.py", "backends/appl_backends/embedded/server/",
@@ -98,6 +98,7 @@ LISTED = {
     "appl/control/words.py": {"head float": "a run of this user has written it"},
     "appl/engine/cluster.py": {"Ray.open int": NUMBER},
     "appl/engine/worker_connection.py": {"WorkerConnection._ordinal int": OWN},
+    "appl/evaluation/scores.py": {"number_of float": NUMBER},
     "appl/mcp/exchange.py": {"Exchange._unasked int": FEW},
     "appl/price.py": {"money decimal": NUMBER},
     "appl/price_table.py": {"_table json": "it lies in the package"},

@@ -11,12 +11,14 @@ when the first marked test runs. With ``--appl-record=none`` no marked test reac
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from appl.evaluation import Evaluation
     from appl.pytest_plugin.running import TapedRun
 
 MARK = "appl"
@@ -64,6 +66,18 @@ def appl_run(request: pytest.FixtureRequest) -> TapedRun:
     if request.node.get_closest_marker(MARK) is None:
         pytest.fail("the fixture appl_run is that of tests with @pytest.mark.appl", pytrace=False)
     return _handle(request.node)
+
+
+@pytest.fixture
+def appl_evaluate(request: pytest.FixtureRequest) -> Callable[..., Evaluation]:
+    """``appl.evaluate`` with ``at_least=``: a mean that is lower fails the test, with the table.
+
+    ``at_least`` is a number for every score, or numbers by the names of scores; a failure counts 0.
+    The path of a data file is relative to that of the test.
+    """
+    from appl.pytest_plugin.thresholds import evaluate_at_least  # few tests evaluate
+
+    return partial(evaluate_at_least, request.path.parent)
 
 
 def _handle(item: pytest.Item) -> TapedRun:

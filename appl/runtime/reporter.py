@@ -33,6 +33,10 @@ class Reporter:
         others = [one for one in self.instruments if one is not instrument]
         self._watch_with([instrument, *others])
 
+    def remove(self, instrument: Instrument) -> None:
+        """Tell *instrument* nothing any more."""
+        self._watch_with([one for one in self.instruments if one is not instrument])
+
     def _watch_with(self, instruments: list[Instrument]) -> None:
         self.instruments, self.watcher = instruments, None
         if len(instruments) == 1 and never_raises(instruments[0]):

@@ -56,6 +56,14 @@ def test_hello_answers_four_questions(place: Place) -> None:
     assert len(out.splitlines()) == 4
 
 
+def test_evaluation_compares_two_prompts_case_by_case(place: Place) -> None:
+    out = place.run("evaluation")
+    title, head, exact, good = out.splitlines()
+    assert title == "short against careful: 12 cases"
+    assert head.split()[:4] == ["score", "short", "careful", "change"]
+    assert exact.startswith("exact") and good.startswith("is_good")
+
+
 def test_interview_answers_every_question(place: Place) -> None:
     out = place.run("interview")
     assert "1921" in out

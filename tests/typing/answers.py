@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, TypedDict, assert_type
 
 import pydantic
 
-from appl import Generation, Text, TextStream, gen, ppl
+from appl import Generation, Text, TextStream, evaluate, gen, ppl
+from appl.evaluation import Evaluation
 
 
 class Person(pydantic.BaseModel):
@@ -46,6 +47,8 @@ assert_type(gen(response_format=int).result(), int)
 assert_type(gen(response_format=list[Person]).result(), list[Person])
 assert_type(gen(response_format=dict[str, int]).result(), dict[str, int])
 assert_type(gen("small", response_format=bool, max_asks=2, n=3, cache="run").result(), bool)
+
+assert_type(gen(response_format=Person, check=lambda who: who.age).result(), Person)
 
 # what is no class for a type checker needs an annotation to be known
 assert_type(gen(response_format="json").result(), Any)
@@ -101,3 +104,10 @@ def several(texts: list[str]) -> Sequence[Generation[object]]:
 
 def shouted(answer: Generation) -> str:
     return answer.upper()
+
+
+assert_type(evaluate(vote, [("a", "b")], scores=["exact", str]).mean(), float)
+
+
+async def evaluated() -> Evaluation:
+    return await evaluate(vote, "cases.jsonl", samples=2)

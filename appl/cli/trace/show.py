@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from appl.tracing.reading.spans import Span
 
 _WIDTH, _ORIGIN = 60, 40
-_MOST, _HINTED, _FAILURES, _WARNINGS = 200, 10_000, 10, 100
+_MOST, _HINTED, _FAILURES, _WARNINGS, _TABLES = 200, 10_000, 10, 100, 3
 _TOKENS = (
     ("prompt_tokens", "prompt tokens"),
     ("cached_tokens", "of them cached"),
@@ -143,11 +143,24 @@ def _run_lines(found: Summary) -> Iterator[str]:
     for address, message in trace.warnings[:_WARNINGS]:
         where = f"{address}: " if address else ""
         yield f"  warning  {one_line(where + message, 200)}"
+    yield from _evaluations(found)
     yield ""
     yield from tree.lines(found, partial(_outcome_in, trace))
     if found.more:
         yield f"… and {found.more} more calls; --all shows them. By function:"
         yield from tree.by_function(found)
+
+
+def _evaluations(found: Summary) -> Iterator[str]:
+    """The tables of the last evaluations in the run."""
+    if not any(scope.rpartition("/")[2].startswith("evaluate.") for scope in found.scopes):
+        return
+    from appl.evaluation.trace_reading import all_recorded  # few runs evaluate
+
+    with opened_lazily(found.trace.path, salvage=True) as trace:
+        for each in all_recorded(trace)[-_TABLES:]:
+            lines = each.title(), *each.table(), *each.notes()
+            yield from ("", *map(term_safe, lines))
 
 
 def _failures(trace: Trace) -> Iterator[str]:

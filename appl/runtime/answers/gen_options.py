@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import pairwise
 from os import PathLike
-from typing import TYPE_CHECKING, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from appl.backend import Sampling
 from appl.runtime.answers.option_limits import OptionLimits
@@ -96,6 +96,9 @@ class StepOptions(CallOptions, OpenAIOptions, total=False):
     max_asks: int | None
     """How often a typed answer is asked in all, each time with what was wrong; default 3.
     Then ``OutputError`` is raised."""
+    check: Callable[[Any], object] | None
+    """Function of a typed answer's object. If it raises ``ValueError``, the model is asked again
+    with the words of the error, as it is for a wrong type; what it returns does not count."""
 
 
 class GenOptions(StepOptions, SelectOptions, total=False):

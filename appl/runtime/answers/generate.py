@@ -171,7 +171,9 @@ def _answer(frame: Frame, call: Call, asked: RequestOptions) -> Call | MultiCall
     if asked.shape is not None:
         from appl.runtime.answers.output import typed_answer
 
-        answer = typed = typed_answer(answer, asked.shape, call.profile, asked.max_asks)
+        answer = typed = typed_answer(
+            answer, asked.shape, call.profile, asked.max_asks, asked.check
+        )
         partial = typed.partial
     if asked.stream or frame.run.reporter.streams or frame.streams:
         from appl.runtime.answers.multi_call import open_stream

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import inspect
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from appl.backend import Profile, Sample
-from appl.errors import OutputError
+from appl.errors import InvalidOption, OutputError
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.demand import instruction, is_wrapped, unwrapped
 from appl.runtime.answers.multi_call import MultiCall, response_of, times
@@ -29,17 +31,41 @@ _LONG = 1 << 14  # characters that take the loop more time than another thread
 
 
 def typed_answer(
-    first: Call | MultiCall, shape: Shape, profile: Profile, limit: int | None
+    first: Call | MultiCall,
+    shape: Shape,
+    profile: Profile,
+    limit: int | None,
+    check: Callable[[Any], object] | None = None,
 ) -> TypedAnswer:
     """The series that makes the answer of *first* an object of *shape*, asked *limit* times.
 
+    *check* is the user's function that may refuse the object with a ``ValueError``.
     Its prompt asks for the shape in words, if nothing else makes the answer so.
     """
     call = first.call
     call.schema = shape.schema
     if shape.schema is not None and call.sampling.schema is None:
         call.add("user", instruction(shape))
-    return TypedAnswer(first, shape, profile, limit or ASKS)
+    return TypedAnswer(first, shape, profile, limit or ASKS, check)
+
+
+def require_check(check: object, *, typed: bool) -> None:
+    """Refuse a *check* that no object can be given to. Raises ``InvalidOption``."""
+    if not callable(check):
+        raise InvalidOption(
+            f"gen(check=...) takes a function of the answer, got {check!r:.80}; write check=f, "
+            "where f(value) raises ValueError('what is wrong')"
+        )
+    if getattr(check, "__appl__", None) is not None or inspect.iscoroutinefunction(check):
+        name = getattr(check, "__name__", repr(check))
+        raise InvalidOption(
+            f"gen(check={name}): a check asks no model and waits for nothing; give a plain function"
+        )
+    if not typed:
+        raise InvalidOption(
+            "gen(check=...) gets the object of a typed answer: write response_format=... with it "
+            "(response_format=str for a text)"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +81,10 @@ class _Open:
         return response_of(self.source).samples[self.number]
 
 
+class Refusal(Mismatch):
+    """The words with which the user's check refuses an object of the shape."""
+
+
 _Read = tuple[Sample, object] | Mismatch
 
 
@@ -67,6 +97,7 @@ class TypedAnswer(MultiCall):
     typed = True
     __slots__ = (
         "_asked",
+        "_check",
         "_limit",
         "_objects",
         "_open",
@@ -76,9 +107,16 @@ class TypedAnswer(MultiCall):
         "shape",
     )
 
-    def __init__(self, first: Call | MultiCall, shape: Shape, profile: Profile, limit: int) -> None:
+    def __init__(
+        self,
+        first: Call | MultiCall,
+        shape: Shape,
+        profile: Profile,
+        limit: int,
+        check: Callable[[Any], object] | None,
+    ) -> None:
         super().__init__(first)
-        self.shape, self._limit = shape, limit
+        self.shape, self._limit, self._check = shape, limit, check
         self._wrapped = is_wrapped(shape, profile)
         self._rounds = self._asked = 0
         count = first.call.n
@@ -95,6 +133,7 @@ class TypedAnswer(MultiCall):
         samples = [each.sample for each in self._open]
         if (
             self.shape.calls_code
+            or self._check is not None
             or self.shape.is_slow
             or sum(len(sample.text) for sample in samples) > _LONG
         ):
@@ -122,7 +161,15 @@ class TypedAnswer(MultiCall):
             return Mismatch(f"{self._cut()}: {wrong}") if cut else wrong
         if cut and self.shape.schema is not None and said[:1] not in ("{", "["):
             return Mismatch(self._cut())
+        if self._check is not None:
+            try:
+                self._check(value)
+            except ValueError as refused:
+                return Refusal(str(refused) or f"{self._check_name()} refused it")
         return dataclasses.replace(sample, text=said), value
+
+    def _check_name(self) -> str:
+        return str(getattr(self._check, "__name__", "the check"))
 
     def _cut(self) -> str:
         most = self.call.sampling.max_tokens
@@ -187,6 +234,7 @@ class TypedAnswer(MultiCall):
         text = last.sample.text
         message = (
             f"{self.where()}: asked {times(self._rounds)} for {self.shape.name}, and the last "
-            f"answer {text!r:.200} is none: {problem}"
+            f"answer {text!r:.200} {'was refused' if isinstance(problem, Refusal) else 'is none'}: "
+            f"{problem}"
         )
         return OutputError(message, text, str(problem))

@@ -5,9 +5,9 @@ Invariant: whatever cannot be done is refused here, before there is a call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from appl import fallback
 from appl.backend import Profile, Sampling
@@ -57,6 +57,7 @@ class RequestOptions:
     max_relay_rounds: int = 0
     shape: Shape | None = None
     max_asks: int | None = None
+    check: Callable[[Any], object] | None = None
     toolbox: Toolbox | None = None
     cache: object = None
     key: str | None = field(default=None, repr=False)
@@ -75,6 +76,8 @@ class RequestOptions:
             asked._read(options)
         if response_format is not None or asked.max_asks is not None:
             asked.shape_as(response_format, asked.max_asks)
+        if asked.check is not None:
+            asked._check_check()
         sampling = asked._sampling(frame)
         several = asked.max_relay_rounds or asked.choices is not None or asked.shape is not None
         asked.alone = not (several or asked.stream)
@@ -133,6 +136,12 @@ class RequestOptions:
         from appl.runtime.answers.shape import shape_of  # few calls have a type
 
         self.shape, self.max_asks = shape_of(finished(response_format)), max_asks
+
+    def _check_check(self) -> None:
+        """Refuse a ``check`` that cannot be called with an object."""
+        from appl.runtime.answers.output import require_check  # few calls have one
+
+        require_check(self.check, typed=self.shape is not None)
 
     def offer(self, tools: Toolbox, choice: object) -> None:
         """Let the model call one of *tools*."""

@@ -280,7 +280,7 @@ def _in_this_process(
 ) -> object:
     every = list(zip(items, *more, strict=False)) if more else [(item,) for item in items]
     shown = progress_for(_name(f), len(every), progress)
-    job = _Map(f, every, concurrency or len(every) or 1, collect, shown)
+    job = MapItems(f, every, concurrency or len(every) or 1, collect, shown)
     if as_recorded:
         job.begins_as_recorded()
     if in_coroutine():
@@ -407,8 +407,11 @@ class Item:
         run_on(self._map.hub, lambda: self.follow(pending))
 
 
-class _Map:
-    """One ``map``: starts items in order, at most so many at once, and collects in order."""
+class MapItems:
+    """One ``map``: starts items in order, at most so many at once, and collects in order.
+
+    A subclass may ``begin`` them otherwise than by calling the function.
+    """
 
     def __init__(
         self,
@@ -427,6 +430,10 @@ class _Map:
         self._as_recorded = False
         self._counted = len(every) if collect else 0
         self._first_address = ""
+
+    def begin(self, index: int) -> Task:
+        """Start item *index* beside the caller."""
+        return start(self._f, self._every[index], {})
 
     def begins_as_recorded(self) -> None:
         """Begin only the items that had begun in the record, and the others when they are needed.
@@ -463,7 +470,7 @@ class _Map:
         self._add(len(self._items), pending)
 
     def _start(self, index: int) -> None:
-        task = start(self._f, self._every[index], {})
+        task = self.begin(index)
         if not index:
             self._first_address = task.address
         report_if_failed(task, self._first_address, self._counted)
