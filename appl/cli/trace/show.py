@@ -157,10 +157,9 @@ def _evaluations(found: Summary) -> Iterator[str]:
         return
     from appl.evaluation.trace_reading import all_recorded  # few runs evaluate
 
-    with opened_lazily(found.trace.path, salvage=True) as trace:
-        for each in all_recorded(trace)[-_TABLES:]:
-            lines = each.title(), *each.table(), *each.notes()
-            yield from ("", *map(term_safe, lines))
+    for each in all_recorded(found.trace)[-_TABLES:]:
+        lines = each.title(), *each.table(), *each.notes()
+        yield from ("", *map(term_safe, lines))
 
 
 def _failures(trace: Trace) -> Iterator[str]:
