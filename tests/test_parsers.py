@@ -151,10 +151,9 @@ LISTED = {
         "length float": "a pattern has let only digits and a point through", "size float": FEW, "size int": FEW,
     },
     "appl/tracing/reading/runs.py": {"finished stamp": "nanoseconds in 64 bits end in 2262"},
-    "appl/tracing/reading/trace.py": {
-        "Trace.began stamp": "nanoseconds in 64 bits end in 2554", "Builder._long decode": HERE,
-        "Builder._params json": HERE,
-    },
+    "appl/tracing/reading/process_records.py": {"ProcessRecords.long decode": HERE},
+    "appl/tracing/reading/reader.py": {"Reader._parameters json": HERE},
+    "appl/tracing/reading/trace.py": {"Trace.began stamp": "nanoseconds in 64 bits end in 2554"},
     "appl/tracing/replaying/fuzzer.py": {"Fuzzer._drawn uuid": NUMBER},
     "appl/tracing/replaying/made_up.py": {"_guess float": NUMBER, "_typed json": OWN},
     "appl/tracing/replaying/made_up_values.py": {"_number int": NUMBER},
@@ -164,7 +163,7 @@ LISTED = {
         "LongTexts.shortened decode": ENCODED,
     },
     "appl/tracing/tape/places.py": {"_part int": FEW},
-    "appl/tracing/tape/reading.py": {"_TapeBuilder._long base64": SAYS, "_digest base64": SAYS},
+    "appl/tracing/tape/reading.py": {"_with_long base64": SAYS, "_digest base64": SAYS},
     "appl/tracing/viewer/page.py": {"_digest decode": ENCODED},
     "appl/tracing/viewer/page_data.py": {"packed decode": ENCODED},
     "appl/tracing/viewer/view.py": {
