@@ -250,3 +250,12 @@ def test_a_long_conversation_is_put_together_from_kept_pieces() -> None:
         body = json.loads(b"".join(body_of(question, "m").pieces))
         blocks = [{"type": "text", "text": each.content} for each in said]
         assert body["messages"] == [{"role": each.role, "content": [block]} for each, block in zip(said, blocks, strict=True)]  # fmt: skip
+
+
+async def test_an_answer_of_white_space_does_not_end_a_turn_in_which_another_model_called() -> None:
+    call = ToolCall("a", "add", "{}")
+    talk = [Message("user", "q"), Message("assistant", "", tool_calls=(call,)),
+            Message("tool", "3", tool_call_id="a"), Message("assistant", "\n"), Message("user", "x")]  # fmt: skip
+    think = (("thinking", {"type": "enabled", "budget_tokens": 1024}),)
+    _, server = await asked(message("ok"), ask=request(*talk, extra=think))
+    assert "thinking" not in server.asks[0].data

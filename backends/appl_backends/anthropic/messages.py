@@ -378,10 +378,13 @@ def is_in_turn_without_thoughts(messages: Messages | None, place: Place) -> bool
     """True if a call of the current turn has no thought before it: another model has made it.
 
     What the user says behind results of tools becomes one message with them, so no turn begins
-    there.
+    there; nor does one behind an answer of white space, which is not sent.
     """
     link, is_after_user = messages, False
     while link is not None:
+        if not state_at(link, place).piece:
+            link = link.parent
+            continue
         role = link.outline.role
         if is_after_user and role == "assistant":
             return False
