@@ -54,7 +54,7 @@ def build(
     graph = builder.sketch.frozen(
         node.name, found.source.file, node.lineno, node.end_lineno or node.lineno, kind, rebound
     )
-    return replace(verify(graph), calls=count_calls(node, callees))
+    return replace(verify(graph), calls=count_calls(node, callees), texts=builder.texts)
 
 
 class _Builder:
@@ -66,6 +66,7 @@ class _Builder:
         self.role = "user"
         self.loops: list[list[FlowState]] = []
         self.functions: dict[str, tuple[Provenance, frozenset[int]]] = {}
+        self.texts: dict[str, str] = {}
         self.returned: list[Provenance] | None = None  # what a nested function returns
         callees.local |= survey(found.node).lambdas
 
@@ -108,6 +109,7 @@ class _Builder:
             self._template(value)
         else:
             result = self.value(value)
+            self._note_text(value)
             if self._is_said(value):
                 role, parts = self._message(value)
                 self._add("say", value, _code(value), result, parts=parts, role=role)
@@ -150,11 +152,18 @@ class _Builder:
                 self._add(op, node, _shown(text), value, part, tuple(parts))
                 text, value, part, parts = "", NOTHING, part + 1, []
             value |= self.value(piece.value)
+            if piece.conversion < 0 and piece.format_spec is None:
+                self._note_text(piece.value)
             text += f"{{{_code(piece.value)}}}"
             parts.append(None)
         if text:
             op = "say" if None in parts else "text"
             self._add(op, node, _shown(text), value, part, tuple(parts))
+
+    def _note_text(self, node: ast.expr) -> None:
+        """Note the text of *node* if it is a name from outside that stands for one."""
+        if isinstance(found := self.callees.names.object_of(node), str):
+            self.texts[_code(node)] = found
 
     def _sees_prompt(self, node: ast.expr) -> bool:
         calls = (inner for inner in ast.walk(node) if isinstance(inner, ast.Call))

@@ -136,7 +136,8 @@ class Graph:
     """The call graph of a prompt function, made before it runs.
 
     ``rebound`` are the parameters that the body binds again. ``calls`` are the calls that an
-    activation makes on its own prompt.
+    activation makes on its own prompt. ``texts`` are the present texts of names that it sees from
+    outside and puts into the prompt, by the code that stands there.
     """
 
     name: str
@@ -148,6 +149,7 @@ class Graph:
     nodes: tuple[Node, ...]
     rebound: tuple[str, ...] = ()
     calls: CallCounts = field(default_factory=CallCounts)
+    texts: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def text(self) -> str:
         """The graph for reading in a terminal."""
@@ -163,7 +165,7 @@ class Graph:
 
     def as_dict(self) -> dict[str, object]:
         """The graph as plain dictionaries and lists, for JSON."""
-        return asdict(self)
+        return {name: each for name, each in asdict(self).items() if name != "texts"}
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """The notebook's display: a drawing where it can draw Mermaid, else the text."""

@@ -242,8 +242,9 @@ class _Walker:
         values = iter(_values(node))
         for index, text in enumerate(parts):
             label = next(values, node.label) if text is None else ""
-            if text is None and isinstance(value := here.known.get(label), str):
-                text = value
+            if text is None:
+                value = here.known.get(label, here.graph.texts.get(label))
+                text = value if isinstance(value, str) else None
             if text is not None:
                 yield PromptPiece(("text", text), label, text, node.role, node.line, loops)
             elif label in here.passed:  # the same wherever it is handed on to

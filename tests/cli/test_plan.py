@@ -168,3 +168,34 @@ def test_a_beginning_that_is_too_short_for_a_cache_saves_nothing(project: Projec
     words = ("p.py:interview", "--text", "abc " * 600, "--questions", '["who", "when"]')
     total = project.appl("plan", *words, "--json").data["bill"]["total"]
     assert total["cost"] == total["cost_without_cache"] and total["read"] == 0
+
+
+FACTS = """\
+from appl import gen, ppl
+
+FACTS = "The shop sells lamps. " * 400
+OTHERS = ["FACTS"]
+
+@ppl
+def ask(question):
+    f"{FACTS}"
+    FACTS
+    f"{FACTS!r} {question}"
+    return gen(max_tokens=4)
+
+@ppl
+def shadowed(FACTS):
+    f"{FACTS}"
+    return gen(max_tokens=4)
+
+def main():
+    return [str(each) for each in [ask(i) for i in range(10)]]
+"""
+
+
+def test_a_text_that_the_module_names_counts_and_is_shared(project: Project) -> None:
+    project.write("p.py", FACTS)
+    done = project.appl("plan", "p.py:main", "--json")
+    found = done.data
+    assert found["sent"] > 9 * found["computed"] > 0 and found["computed"] > 2000
+    assert project.appl("plan", "p.py:shadowed", "--json").data["sent"] == 0
