@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from appl.errors import MissingExtra, Unsupported
+from appl_backends.sglang.host_memory import free_bytes, host_cache_gb
 from appl_backends.sglang.launch import launched
 from appl_backends.sglang.plan import LaunchPlan, check_installed
 from appl_backends.sglang.server_process import LaunchFailed
@@ -32,6 +33,9 @@ def option(name, default=None):
 if option("--fail"):
     print("no such model:", option("--fail"))
     sys.exit(3)
+if int(option("--hicache-size", 0)) > 100:
+    print("ValueError: Not enough host memory available. Requesting 120.00 GB")
+    sys.exit(1)
 config = option("--config")
 keys = json.load(open(config)) if config else {}
 
@@ -141,6 +145,48 @@ def test_replicas_stand_behind_the_router_on_gpus_of_their_own(fake: Path) -> No
     bases = [each["args"][each["args"].index("--base-gpu-id") + 1] for each in (first, second)]
     assert bases == ["0", "2"]
     assert is_gone(first["pid"]) and is_gone(second["pid"])
+
+
+def test_each_gpu_has_its_part_of_the_memory_that_is_kept_for_the_cache(fake: Path) -> None:
+    said: list[str] = []
+    with launched(plan(fake, replicas=2, tp=2, host_cache=83), said.append) as launch:
+        args = facts(launch.url, launch.api_key)["args"]
+        (worker, _) = [each for each in args if each.startswith("http://")]
+        args = facts(worker, launch.api_key)["args"]
+    assert "--enable-hierarchical-cache" in args and args[args.index("--hicache-size") + 1] == "20"
+    assert "83 GB" in said[0] and "--host-cache" in said[0]
+
+
+@pytest.mark.parametrize("more", ["--hicache-ratio=3", "--disable-radix-cache"])
+def test_who_settles_the_cache_himself_gets_no_other(fake: Path, more: str) -> None:
+    with launched(plan(fake, host_cache=40, more=(more,)), list().append) as launch:
+        args = facts(launch.url, launch.api_key)["args"]
+    assert more in args and "--enable-hierarchical-cache" not in args
+
+
+def test_where_the_memory_is_not_there_the_server_starts_without(fake: Path) -> None:
+    said: list[str] = []
+    with launched(plan(fake, host_cache=120), said.append) as launch:
+        args = facts(launch.url, launch.api_key)["args"]
+    assert "--enable-hierarchical-cache" not in args
+    assert "too small" in said[-1] and "Not enough host memory" in said[-1]
+
+
+def test_half_of_the_free_memory_is_kept_and_some_is_left_in_any_case() -> None:
+    gb = 1_000_000_000
+    assert host_cache_gb(1, 200 * gb) == 100 and host_cache_gb(3, 200 * gb) == 99
+    assert host_cache_gb(1, 25 * gb) == 9 and host_cache_gb(1, 20 * gb) == 0
+    assert host_cache_gb(8, 120 * gb) == 0
+
+
+def test_the_limit_of_a_container_counts(tmp_path: Path) -> None:
+    everything = free_bytes(tmp_path)
+    assert everything > 1 << 20
+    (tmp_path / "memory.max").write_text("5000000\n")
+    (tmp_path / "memory.current").write_text("2000000\n")
+    assert free_bytes(tmp_path) == 3_000_000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert abs(free_bytes(tmp_path) - everything) < everything / 2
 
 
 def test_a_server_that_dies_at_once_shows_its_log(fake: Path) -> None:

@@ -65,6 +65,8 @@ async def test_a_router_tells_its_servers_and_keys_go_to_none_on_other_machines(
         ({"disable_radix_cache": True}, "--disable-radix-cache"),
         ({"schedule_policy": "fcfs"}, "--schedule-policy lpm"),
         ({"constrained_json_disable_any_whitespace": False}, "white space"),
+        ({"enable_hierarchical_cache": False}, "--enable-hierarchical-cache"),
+        ({"cuda_graph_max_bs": 32}, "--cuda-graph-max-bs"),
     ],
 )
 async def test_settings_that_cost_are_named(facts: dict[str, Any], said: str) -> None:

@@ -10,18 +10,22 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import secrets
 import signal
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from appl.errors import BackendError
+from appl.errors import BackendError, Unsupported
+from appl_backends.sglang.host_memory import host_cache_gb
 from appl_backends.sglang.plan import LaunchPlan, check_installed
 from appl_backends.sglang.server_process import POLL_S, Child, LaunchFailed, Tell, free_port
+
+_OF_HOST_CACHE = re.compile("(?i)hicache|hierarchical cache|host memory")
 
 
 @dataclass(slots=True)
@@ -56,6 +60,26 @@ class Launch:
     def start(self) -> None:
         """Start everything, and wait until it answers. Raises ``LaunchFailed``, ``Unsupported``."""
         check_installed(self.plan.python)
+        if not self.plan.keeps_on_host:
+            self._start_all()
+            return
+        gb = self.plan.host_cache
+        self.tell(f"{gb} GB of this machine's memory are kept for the cache (--host-cache GB|off)")
+        try:
+            self._start_all()
+        except LaunchFailed:
+            tail = "\n".join(child.tail(5) for child in self._children)
+            if self.stopping.is_set() or not _OF_HOST_CACHE.search(tail):
+                raise
+            self.tell(
+                f"the memory of this machine is too small for it, so it goes without:\n{tail}"
+            )
+            self._stop_children()
+            self._children.clear()
+            self.plan = replace(self.plan, host_cache=0)
+            self._start_all()
+
+    def _start_all(self) -> None:
         self._left = self.plan.restarts
         alone = self.plan.replicas == 1
         for number in range(self.plan.replicas):
@@ -193,6 +217,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             options.dp,
             options.replicas,
             options.server_priority,
+            _host_cache(options),
             tuple(each for each in more if each != "--"),
             options.timeout,
             options.restarts,
@@ -205,6 +230,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         _tell(str(error))
         return 0 if stopping.is_set() else 1
     return 0
+
+
+def _host_cache(options: argparse.Namespace) -> int:
+    """The GB of ``--host-cache``. Raises ``Unsupported`` for anything else."""
+    given: str | None = options.host_cache
+    if given is None:
+        found = host_cache_gb(max(options.tp * options.dp * options.replicas, 1))
+        if not found:
+            _tell("too little memory is free for a cache beside that of the GPU (--host-cache GB)")
+        return found
+    if given != "off" and not (given.isdecimal() and int(given)):
+        raise Unsupported(f"--host-cache takes a number of GB, or off; got {given!r:.40}")
+    return 0 if given == "off" else int(given)
 
 
 def _announced(launch: Launch, *, as_json: bool) -> str:
@@ -238,6 +276,12 @@ def _parser() -> argparse.ArgumentParser:
         "--server-priority",
         action="store_true",
         help="the server orders requests by priority instead of by prefix",
+    )
+    parser.add_argument(
+        "--host-cache",
+        metavar="GB|off",
+        help="memory of the machine for what the GPUs' caches have no room for, in all; pinned at "
+        "the start, which takes a second for each GB (half of what is free)",
     )
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has sglang")
     parser.add_argument("--timeout", type=float, default=1800.0, help="seconds to start (1800)")

@@ -39,14 +39,20 @@ SETTINGS: dict[str, str | None] = {
 """What this runtime wants of a server; the user's own settings come before them."""
 
 
+_SETTLED = ("--enable-hierarchical-cache", "--hicache", "--disable-radix-cache", "--disaggregation")
+"""Arguments with which the user decides about the host cache, or which go without one."""
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
     """The servers to start.
 
     *python* is the interpreter that has sglang. *replicas* servers of *tp* × *dp* GPUs each stand
     behind a router when there are several. *server_priority* has the servers order requests by
-    priority instead of by prefix. *more* are further arguments for SGLang. *timeout* is the longest
-    start of a server, in seconds; *restarts* how often one that ended is started again.
+    priority instead of by prefix. *host_cache* is the memory of the machine, in GB, in which all of
+    them together keep what their GPUs have no room for; 0 for none. *more* are further arguments
+    for SGLang. *timeout* is the longest start of a server, in seconds; *restarts* how often one
+    that ended is started again.
     """
 
     model: str
@@ -56,6 +62,7 @@ class LaunchPlan:
     dp: int = 1
     replicas: int = 1
     server_priority: bool = False
+    host_cache: int = 0
     more: tuple[str, ...] = ()
     timeout: float = 1800.0
     restarts: int = 3
@@ -64,10 +71,23 @@ class LaunchPlan:
     def __post_init__(self) -> None:
         if min(self.tp, self.dp, self.replicas) < 1:
             raise Unsupported("--tp, --dp and --replicas must be at least 1")
+        if self.host_cache and self.host_cache < self.ranks:
+            raise Unsupported(f"--host-cache must be at least 1 GB for each GPU: {self.ranks}")
         for each in self.more:
             name = each.partition("=")[0]
             if name in REFUSED:
                 raise Unsupported(f"{name} is not passed on to SGLang: {REFUSED[name]}")
+
+    @property
+    def ranks(self) -> int:
+        """The number of GPUs; each has a part of the host cache of its own."""
+        return self.tp * self.dp * self.replicas
+
+    @property
+    def keeps_on_host(self) -> bool:
+        """True if the servers get a host cache: it is wanted, and *more* does not settle it."""
+        given = {each.partition("=")[0] for each in self.more}
+        return bool(self.host_cache) and not any(each.startswith(_SETTLED) for each in given)
 
     def arguments(self, number: int, port: int, config: Path) -> list[str]:
         """The command of server *number*, which reads its keys from the file *config*."""
@@ -75,6 +95,9 @@ class LaunchPlan:
         wanted = dict(SETTINGS)
         if self.server_priority:
             wanted |= {"--schedule-policy": "fcfs", "--enable-priority-scheduling": None}
+        if self.keeps_on_host:
+            each = str(self.host_cache // self.ranks)
+            wanted |= {"--enable-hierarchical-cache": None, "--hicache-size": each}
         if self.replicas > 1:
             wanted["--base-gpu-id"] = str(number * self.tp * self.dp)
         wanted |= {"--tp-size": str(self.tp), "--dp-size": str(self.dp)}

@@ -28,6 +28,10 @@ OLDEST = (0, 5, 4)
 """The oldest version whose native interface is the one that the client speaks."""
 
 
+_AT_ONCE = 128
+"""Answers at once that programs ask for often."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
     """An SGLang server as it was when it was probed; ``None`` is "it does not say".
@@ -64,6 +68,17 @@ class ServerFacts:
             found.append(
                 "its prefix cache is off (--disable-radix-cache): what calls share is computed for "
                 "each of them"
+            )
+        if self.radix and self.facts.get("enable_hierarchical_cache") is False:
+            found.append(
+                "its prefix cache has no more room than the GPU has; --enable-hierarchical-cache "
+                "keeps what is pushed out of it in the memory of the machine, for later"
+            )
+        graphs = self.facts.get("cuda_graph_max_bs")
+        if isinstance(graphs, int) and 0 < graphs < min(self.running or 0, _AT_ONCE):
+            found.append(
+                f"more than {graphs} answers at once are decoded at a third of the speed, without "
+                "CUDA graphs: --cuda-graph-max-bs"
             )
         if self.radix and self.policy == "fcfs" and not self.priority:
             found.append(
