@@ -214,6 +214,10 @@ LISTED = {
     "backends/appl_backends/prompt_cache/openai.py": {"rule_of int": FEW},
     "backends/appl_backends/sglang/heads.py": {"Heads._made decode": "it decodes tokens"},
     "backends/appl_backends/sglang/server_process.py": {"free_port int": NUMBER},
+    "backends/appl_backends/sglang/host_memory.py": {
+        "free_bytes int": "the system has written it", "host_cache_gb int": NUMBER,
+    },
+    "backends/appl_backends/sglang/launch.py": {"_host_cache int": FEW},
     "backends/appl_backends/sglang/template.py": {"tools_as_data json": OWN},
     "backends/appl_backends/sglang/tokens.py": {
         "ModelTokenizer.decode decode": "it decodes tokens", "Prompts._fitting decode": "it decodes tokens",

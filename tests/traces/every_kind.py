@@ -26,7 +26,10 @@ LETTERS = "".join(set(string.ascii_lowercase) - {"q"}) + "äß語🙂"
 SIZES = st.integers(0, 1 << 40)
 PLAIN = st.one_of(st.none(), st.booleans(), SIZES, st.text(LETTERS, max_size=9))
 VALUES = st.one_of(PLAIN, st.lists(PLAIN, max_size=2), st.dictionaries(st.sampled_from("abc"), PLAIN))  # fmt: skip
-LATER = {name: st.none() | SIZES for name in Usage.__dataclass_fields__}
+LATER = {
+    name: st.sampled_from(["", "flex"]) if each.type == "str" else st.none() | SIZES
+    for name, each in Usage.__dataclass_fields__.items()
+}
 """The counts of an answer, those that are added to the class later too."""
 
 

@@ -260,6 +260,7 @@ _WORDS: dict[str, list[str]] = {
     "ask": ["ask", "What?"],
     "run": ["run", "prog.py:main"],
     "chat": ["chat"],
+    "eval": ["eval", "prog.py:main", "data.jsonl"],
     "check": ["check", "--replayable", "prog.py:main"],
     "plan": ["plan", "prog.py:main"],
     "render": ["render", "prog.py:main"],

@@ -240,7 +240,7 @@ def _host_cache(options: argparse.Namespace) -> int:
         if not found:
             _tell("too little memory is free for a cache beside that of the GPU (--host-cache GB)")
         return found
-    if given != "off" and not (given.isdecimal() and int(given)):
+    if given != "off" and re.fullmatch("[1-9][0-9]{0,5}", given) is None:
         raise Unsupported(f"--host-cache takes a number of GB, or off; got {given!r:.40}")
     return 0 if given == "off" else int(given)
 
