@@ -75,6 +75,30 @@ async def test_settings_that_cost_are_named(facts: dict[str, Any], said: str) ->
     assert said in advice
 
 
+@pytest.mark.parametrize(
+    ("facts", "usage", "tokens"),
+    [
+        ({}, {}, 120_000),
+        ({"enable_hierarchical_cache": False, "hicache_ratio": 2.0}, {}, 120_000),
+        ({"enable_hierarchical_cache": True, "hicache_ratio": 3.0}, {}, 360_000),
+        # as a server has written it into its log: 511,170 tokens in 67 GB
+        (
+            {"enable_hierarchical_cache": True, "hicache_size": 67, "hicache_ratio": 2.0},
+            {"kvcache": 14.648, "token_capacity": 120_000},
+            511_170,
+        ),
+        ({"enable_hierarchical_cache": True, "hicache_size": 1, "hicache_ratio": "x"}, {}, 120_000),
+    ],
+)
+async def test_the_memory_of_the_machine_counts_where_it_is_a_part_of_the_cache(
+    facts: dict[str, Any], usage: dict[str, Any], tokens: int
+) -> None:
+    told = {**FACTS, "max_total_num_tokens": 120_000, **facts}
+    told["internal_states"] = [{"memory_usage": usage}]
+    server = await probe(Told(model_info=MODEL, server_info=told))
+    assert server.cache_tokens == pytest.approx(tokens, rel=1e-3)
+
+
 def test_first_come_first_served_is_no_fault_where_priority_needs_it() -> None:
     assert ServerFacts(radix=True, policy="fcfs", priority=True).advice() == []
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import urlsplit
 
 from appl.backend import canonical
@@ -28,6 +28,7 @@ OLDEST = (0, 5, 4)
 """The oldest version whose native interface is the one that the client speaks."""
 
 
+_GIB = 1 << 30
 _AT_ONCE = 128
 """Answers at once that programs ask for often."""
 
@@ -144,6 +145,28 @@ def check_version(version: str, who: str) -> None:
         )
 
 
+def _cache_tokens(facts: Mapping[str, Any], inner: Mapping[str, Any]) -> int | None:
+    """The tokens that the prefix cache holds, where the memory of the machine is a part of it.
+
+    What the GPU has is also there, so the larger of the two counts. ``--hicache-size`` says how
+    many GB there are, else ``--hicache-ratio`` how many times the tokens of the GPU.
+    """
+    tokens = _number(facts.get("max_total_num_tokens"))
+    if tokens is None or facts.get("enable_hierarchical_cache") is not True:
+        return tokens
+    usage = inner.get("memory_usage")
+    used = usage if isinstance(usage, Mapping) else {}
+    gb, ratio = facts.get("hicache_size"), facts.get("hicache_ratio")
+    size, held = used.get("kvcache"), used.get("token_capacity")
+    if _is_positive(gb) and _is_positive(size) and _is_positive(held):
+        return max(tokens, int(gb * 1e9 / (size * _GIB / held)))
+    return max(tokens, int(tokens * ratio)) if _is_positive(ratio) else tokens
+
+
+def _is_positive(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and 0 < value < 1e9
+
+
 def _server(model: Mapping[str, Any], facts: Mapping[str, Any], context: int | None) -> ServerFacts:
     inner = _first(facts.get("internal_states"))
     off = facts.get("disable_radix_cache")
@@ -155,7 +178,7 @@ def _server(model: Mapping[str, Any], facts: Mapping[str, Any], context: int | N
         tokenizer=_word(model.get("tokenizer_path")) or _word(model.get("model_path")),
         policy=_word(facts.get("schedule_policy")) or None,
         radix=None if off is None else not off,
-        cache_tokens=_number(facts.get("max_total_num_tokens")) if off is False else None,
+        cache_tokens=_cache_tokens(facts, inner) if off is False else None,
         context=context or _number(facts.get("context_length")),
         longest=_number(facts.get("max_req_input_len")),
         running=_number(inner.get("effective_max_running_requests_per_dp"))
