@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -39,7 +40,10 @@ FOREIGN_S = 3.0
 Until then a thread that Python does not know of, as those of libraries in C, may wake one of them.
 """
 STRANGERS_S = 30.0
-"""The same where Python knows of other threads, none of which has worked in that time."""
+"""The same where Python knows of other threads that are older than the run, none of which has
+worked in that time: those of debuggers and notebooks. One that is younger may be the program's own,
+and sleep for longer: it is waited for.
+"""
 _HOPS = 50
 Stillness = Literal["quiet", "timed", "waits"]
 """How programs rest: for good, until a timer strikes, or until another thread wakes one."""
@@ -105,6 +109,7 @@ class IdleDetection:
         self._forced_at = -1  # the number of moves at which waiting for blocked threads was ended
         self._effort = Effort()
         self._idleness = Idleness()
+        self._older = weakref.WeakSet(threading.enumerate())
         self._given_up = Waits()
         self._spared = 0
         self._awake: Hub | None = None  # who did not rest the last time, and is looked at first
@@ -180,11 +185,11 @@ class IdleDetection:
         hubs = tuple(self._hubs)
         return all(self._rest_of(hub) and hub.next_timer() > seconds for hub in hubs if hub.alive())
 
-    def _strangers(self) -> bool:
-        """True if a thread that is not watched may move a program."""
+    def _strangers(self) -> list[threading.Thread]:
+        """The threads that are not watched, and may move a program."""
         known = {hub.thread for hub in tuple(self._hubs)}
         others = (thread for thread in threading.enumerate() if thread not in known)
-        return any(not (thread.name in OWN or waits_for_work(thread)) for thread in others)
+        return [each for each in others if each.name not in OWN and not waits_for_work(each)]
 
     def _look(self) -> None:
         self._asked = False  # first: who asks from now on has moved after this look began
@@ -283,9 +288,15 @@ class IdleDetection:
             return False
         return self._loops_poll()  # after it
 
-    def _patience_s(self) -> float:
-        """How long nothing happens before threads that wait for others wait for ever."""
-        return STRANGERS_S if self._strangers() else FOREIGN_S
+    def _patience_s(self) -> float | None:
+        """How long nothing happens before threads that wait for others wait for ever.
+
+        ``None`` while a younger thread may still move one of them.
+        """
+        strangers = self._strangers()
+        if not strangers:
+            return FOREIGN_S
+        return STRANGERS_S if all(each in self._older for each in strangers) else None
 
     def _all_wait(self) -> bool:
         """True if each thread of the run rests, or waits for another one, perhaps a stranger."""
@@ -370,10 +381,11 @@ class IdleDetection:
         if released:
             self._moves += 1
             self._again()
-        elif waits and self._idleness.seconds() >= self._patience_s():
-            self._hand_over(final=True)
-        elif waits:
-            self._look_in(_GLANCE)
+        elif waits and (patience_s := self._patience_s()) is not None:
+            if self._idleness.seconds() >= patience_s:
+                self._hand_over(final=True)
+            else:
+                self._look_in(_GLANCE)
         elif not final:
             self._look_after_timers()
 
