@@ -53,6 +53,7 @@ from appl_backends.openai.streamed import Assembly, beginning
 from appl_backends.openai.strict_schema import AZURE, CLAUDE, OPENAI, strict_schema
 from appl_backends.prompt_cache import CachePlan, CacheRule, Mark, parts_of, plan_for
 from appl_backends.prompt_cache.anthropic import RULE
+from appl_backends.prompt_cache.order import CacheOrders
 
 FEATURES = frozenset(
     {
@@ -121,7 +122,7 @@ class LiteLLM:
         secrets = (api_key, *(headers or {}).values(), *map(str, given))
         self._secrets = tuple(secret for secret in secrets if secret and len(secret) > 3)
         self._library: asyncio.Task[Any] | None = None
-        self._memory: object = None
+        self._orders = CacheOrders()
         self.prices = _Prices(self._paid)
         self._profile = Profile(
             name, FEATURES - frozenset(without), _OPTIONS, tuple(models), model, concurrency
@@ -140,13 +141,7 @@ class LiteLLM:
         """The order of a run's calls, where their provider charges for what its cache keeps."""
         if not self._cache_marks:
             return None
-        # Imported here: a replay sends no calls.
-        from appl.runtime.scheduling.prompt_reuse import CacheMemory, ReuseOrder
-
-        if self._memory is None:
-            self._memory = CacheMemory()
-        assert isinstance(self._memory, CacheMemory)
-        return ReuseOrder(queue, self._memory, self._rule_of)
+        return self._orders.order(queue, self._rule_of)
 
     def _rule_of(self, request: Request) -> CacheRule | None:
         model = request.model or self._profile.default_model or ""

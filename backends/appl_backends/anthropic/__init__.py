@@ -32,6 +32,7 @@ with needed_by_backend("anthropic"):  # what these import names another extra wh
     from appl_backends.openai.streamed import beginning
     from appl_backends.prompt_cache import plan_for
     from appl_backends.prompt_cache.anthropic import RULE
+    from appl_backends.prompt_cache.order import CacheOrders
 
 FEATURES = frozenset(
     {
@@ -102,7 +103,7 @@ class Anthropic:
         self._heads: dict[tuple[str, str], bytes] = {}
         self._names: dict[str, str] = {}
         self._closed = False
-        self._memory: object = None
+        self._orders = CacheOrders()
         self._keyed: dict[str, Anthropic] = {}
         self._profile = Profile(
             name, FEATURES - frozenset(without), OPTIONS, tuple(models), model, concurrency
@@ -117,13 +118,7 @@ class Anthropic:
         """The order of a run's calls: the provider charges for what its cache keeps."""
         if not self._cache_marks:
             return None
-        # Imported here: a replay sends no calls.
-        from appl.runtime.scheduling.prompt_reuse import CacheMemory, ReuseOrder
-
-        if self._memory is None:
-            self._memory = CacheMemory()
-        assert isinstance(self._memory, CacheMemory)
-        return ReuseOrder(queue, self._memory, lambda request: RULE)
+        return self._orders.order(queue, lambda request: RULE)
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer *request*; with *emit*, also pass on text as it comes."""

@@ -36,6 +36,7 @@ from appl_backends.openai.servers import LOCAL_OPTIONS, Kind, server_for, tell_o
 from appl_backends.openai.settings import ServerSettings
 from appl_backends.openai.streamed import beginning
 from appl_backends.prompt_cache import CacheRule
+from appl_backends.prompt_cache.order import CacheOrders
 
 
 class OpenAI:
@@ -104,7 +105,7 @@ class OpenAI:
         self._has_prices = bool(prices or self._settings.seller)
         self._connection = ServerConnection(self._settings)
         self._only: str | None = None
-        self._memory: object = None
+        self._orders = CacheOrders()
         self._keyed: dict[str, OpenAI] = {}
         self._interface, self._may_chat = CHAT, True
         self._why_chat: Callable[[Request, str], str | None] | None = None
@@ -137,13 +138,7 @@ class OpenAI:
         """The order of a run's calls, where the server charges for what its cache keeps."""
         if cache_rule(self._server, "") is None:
             return None
-        # Imported here: a replay sends no calls.
-        from appl.runtime.scheduling.prompt_reuse import CacheMemory, ReuseOrder
-
-        if self._memory is None:
-            self._memory = CacheMemory()
-        assert isinstance(self._memory, CacheMemory)
-        return ReuseOrder(queue, self._memory, self._rule_of)
+        return self._orders.order(queue, self._rule_of)
 
     def _rule_of(self, request: Request) -> CacheRule | None:
         return cache_rule(self._server, request.model or self._profile.default_model or "")
