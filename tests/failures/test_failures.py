@@ -297,6 +297,10 @@ def test_the_viewer_shows_refused_answers_and_calls_of_failed_items_as_such(
     recorded(path, lambda: appl.map(half, ["4", "six"], on_error="collect"), Fake(words_as_answers))
     view = View(path)
     rows = view.document("rows", {"since": "0"})
-    assert [OUTCOMES[each] for each in rows["outcome"]] == ["answered", "in a failed item"]
+    outcomes = dict(zip(rows["address"], [OUTCOMES[each] for each in rows["outcome"]], strict=True))
+    assert outcomes == {
+        "/half.0/number.0/gen.0": "answered",
+        "/half.1/ask.0/gen.0": "in a failed item",
+    }
     assert view.document("run", {})["failures"] == ["2 items: 1 good, 1 failed"]
     view.close()
