@@ -6,17 +6,17 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from appl import fallback, services
+from appl.base import fallback, services
 
 if TYPE_CHECKING:
     __version__: str
     from appl import config as config, mcp as mcp, testing as testing
-    from appl.compat import *  # noqa: F403
     from appl.compiler.graph_source import graph_of as graph_of
     from appl.config import init as init
     from appl.errors import *  # noqa: F403
-    from appl.evaluation.sample_runs import evaluate as evaluate
-    from appl.function import ppl as ppl, reset_context as reset_context
+    from appl.parts.compat import *  # noqa: F403
+    from appl.parts.engine.cluster import Ray as Ray
+    from appl.parts.evaluation.sample_runs import evaluate as evaluate
     from appl.prompt import (
         AIMessage as AIMessage,
         Audio as Audio,
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from appl.runtime.concurrency.parallel import call as call, map as map
     from appl.runtime.concurrency.timeout import timeout as timeout
     from appl.runtime.entry import run as run
+    from appl.runtime.function import ppl as ppl, reset_context as reset_context
     from appl.runtime.observe import (
         env as env,
         input as input,
@@ -107,8 +108,9 @@ if TYPE_CHECKING:
 _PUBLIC = """
 appl.compiler.graph_source: graph_of
 appl.config: init
-appl.evaluation.sample_runs: evaluate
-appl.function: ppl reset_context
+appl.parts.evaluation.sample_runs: evaluate
+appl.parts.engine.cluster: Ray
+appl.runtime.function: ppl reset_context
 appl.prompt: AIMessage Audio BracketedDefinition Definition Image Indexing Message Promptable
     Secret SystemMessage ToolCall ToolMessage UserMessage define define_bracketed
 appl.runtime.prompts.compositor: Compositor DashList DoubleLineSeparated IndentedList
@@ -151,18 +153,15 @@ _MODULES = ("config", "errors", "mcp", "session", "testing")
 _ENTRIES = (entry.split(": ") for entry in _PUBLIC.replace("\n    ", " ").split("\n") if entry)
 _WHERE = {name: module for module, names in _ENTRIES for name in names.split()}
 
-_INNER_MODULES = ("price_table", "threads", "tracebacks")
-"""Modules that this package itself imports by ``from appl import``, besides ``_MODULES``."""
-
 _OTHERS = ("input", "iter", "map", "mcp", "random", "uuid")
 """Names that ``from appl import *`` leaves out: Python's own, and modules of others."""
 
 _FOLDERS: list[str] = globals()["__path__"]
-_FOLDERS.append(f"{_FOLDERS[0]}/compat/paths")  # where `appl.core` and the like are found
-fallback.names = lambda: importlib.import_module("appl.compat.names")
-fallback.layouts = lambda: importlib.import_module("appl.compat.settings")
+_FOLDERS.append(f"{_FOLDERS[0]}/parts/compat/paths")  # where `appl.core` and the like are found
+fallback.names = lambda: importlib.import_module("appl.parts.compat.names")
+fallback.layouts = lambda: importlib.import_module("appl.parts.compat.settings")
 services.sessions = lambda: importlib.import_module("appl.session")
-services.engines = lambda: importlib.import_module("appl.engine")
+services.engines = lambda: importlib.import_module("appl.parts.engine")
 services.answer_file = lambda path: importlib.import_module(
     "appl.tracing.recording.cache"
 ).CacheFile(path)
@@ -187,10 +186,10 @@ def __getattr__(name: str) -> Any:
     """The public names are imported at their first use."""
     if name in _WHERE:
         value = getattr(importlib.import_module(_WHERE[name]), name)
-    elif name in _MODULES or name in _INNER_MODULES:
+    elif name in _MODULES:
         value = importlib.import_module(f"appl.{name}")
     elif name == "__version__":
-        value = importlib.import_module("appl.version").version()
+        value = importlib.import_module("appl.base.version").version()
     else:
         value = _of_appl_0_2(name)
     globals()[name] = value
@@ -199,7 +198,7 @@ def __getattr__(name: str) -> Any:
 
 def _of_appl_0_2(name: str) -> object:
     """The value of *name*, which programs for APPL 0.2 import."""
-    compat = importlib.import_module("appl.compat")
+    compat = importlib.import_module("appl.parts.compat")
     if name in compat.MODULES:
         return importlib.import_module(f"appl.{name}")
     if name in compat.WHERE:

@@ -285,7 +285,7 @@ UNWORKED = (
 )
 """Failures of requests that no model has worked on, so that they cost nothing.
 
-An error may say otherwise by ``worked`` or ``usage``; ``appl.price.used_by`` decides.
+An error may say otherwise by ``worked`` or ``usage``; ``appl.backend.price.used_by`` decides.
 """
 
 

@@ -36,8 +36,8 @@ from ray.cluster_utils import Cluster  # noqa: E402
 
 import appl  # noqa: E402
 from appl import gen, ppl  # noqa: E402
-from appl.engine.cluster import Ray  # noqa: E402
 from appl.errors import WorkerLost  # noqa: E402
+from appl.parts.engine.cluster import Ray  # noqa: E402
 from appl.session import replayed  # noqa: E402
 from tests.cluster.programs import ledger  # noqa: E402
 

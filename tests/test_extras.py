@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from appl.extras import EXTRAS
+from appl.base.extras import EXTRAS
 
 PROJECT: dict[str, Any] = tomllib.loads(
     (Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8")

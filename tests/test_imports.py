@@ -24,24 +24,15 @@ import appl
 ROOT = Path(__file__).parents[1]
 MAY = {
     "errors": [],
-    "threads": [],
-    "shield": [],
-    "fallback": [],
-    "lazy_names": [],
-    "services": [],
-    "collecting": [],
-    "tracebacks": ["errors"],
-    "extras": ["errors"],
+    "base": ["errors"],
     "parts": ["errors"],
-    "version": [],
-    "status_line": [],
-    "prompt": ["errors", "fallback", "lazy_names"],
+    "prompt": ["errors", "base"],
     "backend": ["prompt", "errors"],
-    "backend_check": ["prompt", "backend", "errors"],
-    "backend_http": ["prompt", "backend_check", "errors"],
-    "price": ["prompt", "backend", "errors"],
-    "price_table": ["price", "backend_http"],
-    "compiler": ["errors", "threads"],
+    "backend.check": ["prompt", "backend", "errors"],
+    "backend.http": ["prompt", "backend.check", "errors"],
+    "backend.price": ["prompt", "backend", "errors"],
+    "backend.price_table": ["backend.price", "backend.http"],
+    "compiler": ["errors", "base"],
     "runtime.event": ["prompt", "backend"],
     "runtime.world": ["runtime.event", "backend", "errors"],
     "runtime.scheduling": [
@@ -50,8 +41,8 @@ MAY = {
         "runtime.event",
         "prompt",
         "backend",
-        "backend_check",
-        "price",
+        "backend.check",
+        "backend.price",
         "errors",
     ],
     "runtime.scheduling.prefix_order": [
@@ -61,18 +52,14 @@ MAY = {
         "backend",
     ],
     "runtime.concurrency": [
-        "services",
+        "base",
         "runtime",
         "runtime.answers",
         "runtime.event",
         "runtime.world",
         "compiler",
         "prompt",
-        "shield",
-        "threads",
-        "collecting",
         "errors",
-        "fallback",
     ],
     "runtime.prompts": [
         "runtime",
@@ -80,7 +67,7 @@ MAY = {
         "runtime.concurrency",
         "compiler",
         "prompt",
-        "threads",
+        "base",
         "errors",
     ],
     "runtime.tools": [
@@ -92,12 +79,11 @@ MAY = {
         "runtime.world",
         "compiler",
         "prompt",
-        "threads",
+        "base",
         "errors",
-        "fallback",
     ],
     "runtime.answers": [
-        "services",
+        "base",
         "runtime",
         "runtime.concurrency",
         "runtime.event",
@@ -106,13 +92,11 @@ MAY = {
         "runtime.world",
         "prompt",
         "backend",
-        "backend_check",
-        "threads",
+        "backend.check",
         "errors",
-        "fallback",
     ],
     "runtime": [
-        "services",
+        "base",
         "runtime.answers",
         "runtime.concurrency",
         "runtime.event",
@@ -123,27 +107,11 @@ MAY = {
         "compiler",
         "prompt",
         "backend",
-        "collecting",
-        "threads",
         "errors",
     ],
-    "tracing.format": ["prompt", "backend", "errors", "extras"],
-    "tracing.recording": [
-        "runtime.event",
-        "tracing.format",
-        "prompt",
-        "backend",
-        "errors",
-        "shield",
-        "threads",
-    ],
-    "tracing.reading": [
-        "collecting",
-        "tracing.format",
-        "prompt",
-        "backend",
-        "errors",
-    ],
+    "tracing.format": ["prompt", "backend", "errors", "base"],
+    "tracing.recording": ["runtime.event", "tracing.format", "prompt", "backend", "errors", "base"],
+    "tracing.reading": ["base", "tracing.format", "prompt", "backend", "errors"],
     "tracing.replaying": [
         "runtime.event",
         "runtime.world",
@@ -153,7 +121,7 @@ MAY = {
         "tracing.recording",
         "prompt",
         "backend",
-        "price",
+        "backend.price",
         "errors",
     ],
     "tracing.explaining": [
@@ -164,7 +132,7 @@ MAY = {
         "tracing.replaying",
         "prompt",
         "backend",
-        "price",
+        "backend.price",
         "errors",
     ],
     "tracing.exporting": [
@@ -176,10 +144,10 @@ MAY = {
         "tracing.recording",
         "prompt",
         "backend",
-        "backend_check",
-        "backend_http",
+        "backend.check",
+        "backend.http",
         "errors",
-        "extras",
+        "base",
     ],
     "tracing.keeping": [
         "tracing.explaining",
@@ -197,17 +165,17 @@ MAY = {
         "tracing.recording",
         "prompt",
         "backend",
-        "collecting",
+        "base",
         "errors",
     ],
     "tracing": [
-        "lazy_names",
+        "base",
         "tracing.format",
         "tracing.reading",
         "tracing.recording",
         "tracing.replaying",
     ],
-    "control": [
+    "parts.control": [
         "runtime",
         "runtime.concurrency",
         "runtime.scheduling",
@@ -215,24 +183,14 @@ MAY = {
         "tracing.recording",
         "errors",
     ],
-    "function": [
-        "compiler",
-        "runtime",
-        "runtime.concurrency",
-        "runtime.prompts",
-        "prompt",
-        "tracebacks",
-        "errors",
-        "fallback",
-    ],
-    "evaluation": [
-        "lazy_names",
+    "parts.evaluation": [
+        "base",
         "runtime",
         "runtime.concurrency",
         "runtime.event",
         "tracing.reading",
         "prompt",
-        "price",
+        "backend.price",
         "errors",
     ],
     "mcp": [
@@ -241,47 +199,46 @@ MAY = {
         "runtime.concurrency",
         "runtime.tools",
         "prompt",
-        "backend_check",
-        "backend_http",
+        "backend.check",
+        "backend.http",
         "errors",
-        "extras",
+        "base",
     ],
-    "config": [
-        "backend",
-        "prompt.secret",
-        "prompt.key_masking",
-        "tracebacks",
-        "errors",
-        "extras",
-        "fallback",
-    ],
-    "serving": [],
+    "config": ["backend", "prompt.secret", "prompt.key_masking", "base", "errors"],
     "appl_backends": [
         "backend",
-        "backend_check",
-        "backend_http",
+        "backend.check",
+        "backend.http",
         "prompt",
-        "price",
-        "price_table",
-        "threads",
+        "backend.price",
+        "backend.price_table",
+        "base",
         "errors",
-        "extras",
+    ],
+    "runtime.function": [
+        "compiler",
+        "runtime",
+        "runtime.concurrency",
+        "runtime.prompts",
+        "prompt",
+        "base",
+        "errors",
     ],
 }
 ALL = [
     "session",
     "cli",
-    "pytest_plugin",
+    "parts.pytest_plugin",
     "testing",
-    "engine",
+    "parts.engine",
     "appl",
     "__main__",
-    "compat",
+    "parts.compat",
 ]
 Kind = Literal["import", "type", "late"]
 MAY_TYPE = {
     "appl_backends": ["runtime.scheduling.order"],
-    "backend": ["price"],
+    "backend": ["backend.price"],
     "runtime.world": ["runtime.answers.call", "runtime.scheduling.call_status"],
     "runtime.answers": ["runtime.scheduling.accounts"],
     "runtime.concurrency": ["backend"],
@@ -292,9 +249,9 @@ MAY_TYPE = {
 
 MAY_LATE = {
     "appl_backends": ["runtime.scheduling.prefix_order", "runtime.scheduling.prompt_reuse"],
-    "runtime.concurrency": ["status_line"],
-    "tracebacks": ["compiler.late_failure"],
-    "session": ["control", "runtime.nested", "tracing", "tracing.keeping", "tracing.reading"],
+    "runtime.concurrency": ["base"],
+    "base": ["compiler.late_failure"],
+    "session": ["parts.control", "runtime.nested", "tracing", "tracing.keeping", "tracing.reading"],
     "tracing.reading": ["tracing.tape.reading"],
 }
 """What a room may import besides, late."""
@@ -302,10 +259,10 @@ MAY_LATE = {
 NEVER = {
     "prompt": ["runtime"],
     "compiler": ["runtime"],
-    "runtime": ["session", "engine", "tracing", "config"],
+    "runtime": ["session", "parts.engine", "tracing", "config"],
     "session": ["cli"],
-    "engine": ["cli"],
-    "control": ["session", "cli"],
+    "parts.engine": ["cli"],
+    "parts.control": ["session", "cli"],
     "tracing": ["session", "cli"],
     "tracing.format": ["tracing.reading", "tracing.recording", "tracing.keeping"],
     "tracing.reading": [
@@ -326,10 +283,14 @@ DEPTH = 15
 """The most imports in a chain of modules, each of which imports the next when it is loaded."""
 
 BY_NAME = {
-    *("appl/__init__.py", "appl/compat/__init__.py"),  # the names that they publish
+    *("appl/__init__.py", "appl/parts/compat/__init__.py"),  # the names that they publish
     *("appl/cli/commands.py", "appl/cli/trace/export.py"),  # a table of commands, or of forms
-    *("appl/backend.py", "appl/cli/target.py", "appl/session/redacting.py"),  # the user's code
-    *("appl/extras.py", "appl/lazy_names.py"),  # libraries of extras, and public names
+    *(
+        "appl/backend/__init__.py",
+        "appl/cli/target.py",
+        "appl/session/redacting.py",
+    ),  # the user's code
+    *("appl/base/extras.py", "appl/base/lazy_names.py"),  # libraries of extras, and public names
     *("backends/appl_backends/litellm.py", "backends/appl_backends/openai/account.py"),
     "backends/appl_backends/openai/__init__.py",  # the interface that most servers do not have
     "backends/appl_backends/http/route.py",  # certifi, which may be missing
@@ -343,11 +304,11 @@ IMPORTING = (ast.Module, ast.Call, ast.If, ast.Import, ast.ImportFrom, *FUNCTION
 USED_BY_FEW = frozenset(
     """
     appl.cli.completion appl.cli.display appl.cli.failure appl.cli.replayable appl.cli.words
-    appl.compat.names appl.compat.settings appl.compiler.late_failure appl.control.client
-    appl.control.requests appl.control.view appl.control.words appl.engine
-    appl.engine.cluster appl.pytest_plugin.running appl.pytest_plugin.thresholds appl.runtime.concurrency.typed_input
+    appl.parts.compat.names appl.parts.compat.settings appl.compiler.late_failure appl.parts.control.client
+    appl.parts.control.requests appl.parts.control.view appl.parts.control.words appl.parts.engine
+    appl.parts.engine.cluster appl.parts.pytest_plugin.running appl.parts.pytest_plugin.thresholds appl.runtime.concurrency.typed_input
     appl.session appl.session.control_server appl.session.notebook appl.session.span_export
-    appl.status_line appl.tracing.exporting.checkpoint appl.tracing.exporting.collector
+    appl.base.status_line appl.tracing.exporting.checkpoint appl.tracing.exporting.collector
     appl.tracing.exporting.delivery appl.tracing.exporting.live appl.tracing.exporting.otlp
     appl.tracing.exporting.spans appl.tracing.keeping.automatic_removal
     appl.tracing.recording.cache appl.tracing.tape appl.tracing.tape.reading
@@ -439,7 +400,7 @@ def room_of(name: str) -> str:
     """The room of the module *name*: the innermost that has a row."""
     parts = name.removeprefix("appl.").split(".")
     rooms = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
-    return next((room for room in rooms if room in MAY), parts[0])
+    return next((room for room in rooms if room in MAY or room in ALL), parts[0])
 
 
 def allowed(name: str, rooms: list[str]) -> bool:
@@ -447,6 +408,11 @@ def allowed(name: str, rooms: list[str]) -> bool:
     return room_of(name) in rooms or any(
         f"{name}.".startswith(f"appl.{ok}.") for ok in rooms if ok not in MAY
     )
+
+
+def test_the_ground_floor_has_few_entries() -> None:
+    entries = sorted(each.name for each in (ROOT / "appl").iterdir() if each.name != "__pycache__")
+    assert len(entries) <= 16, entries
 
 
 @pytest.mark.parametrize("kind", ["import", "type", "late"])
@@ -526,12 +492,12 @@ def test_what_is_imported_where_it_is_used_is_not_loaded_by_importing_the_public
 
 
 def test_only_the_front_door_knows_the_names_of_appl_0_2() -> None:
-    door = {"__init__", "parts", "compat"}
-    rooms = {layer(file) for file in sources() if '"appl.compat' in file.read_text("utf-8")}
+    door = {"__init__", "parts"}
+    rooms = {layer(file) for file in sources() if '"appl.parts.compat' in file.read_text("utf-8")}
     rooms |= {
         layer(file)
         for file in sources()
-        if any(name.startswith("appl.compat") for name in imported(file))
+        if any(name.startswith("appl.parts.compat") for name in imported(file))
     }
     assert rooms == door
 

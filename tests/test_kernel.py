@@ -100,8 +100,8 @@ def test_every_part_is_in_this_package() -> None:
 
 
 PYTHON = {
-    "appl.evaluation": "import appl; appl.evaluate(len, ['a'])",
-    "appl.engine": "import appl; appl.map(len, ['a'], engine='processes')",
+    "appl.parts.evaluation": "import appl; appl.evaluate(len, ['a'])",
+    "appl.parts.engine": "import appl; appl.map(len, ['a'], engine='processes')",
     "appl.mcp": "import appl; appl.mcp.stdio",
     "appl.runtime.answers.choice": "import appl; appl.select(['a', 'b'], messages='Which?')",
     "appl.runtime.answers.shape": "import appl; appl.gen(response_format=int, messages='1?')",
@@ -109,7 +109,7 @@ PYTHON = {
     "appl.runtime.tools": "import appl; appl.gen(tools=[len], messages='How long?')",
 }
 COMMANDS = {
-    "appl.evaluation": "eval program.py:ask cases.jsonl",
+    "appl.parts.evaluation": "eval program.py:ask cases.jsonl",
     "appl.compiler.lint": "check program.py",
     "appl.compiler.plan": "plan program.py",
     "appl.tracing.explaining": "trace cost a.trace",

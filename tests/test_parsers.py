@@ -58,18 +58,18 @@ HERE = "its caller in this module catches it"
 SAYS = "it raises ValueError, as it says, for its callers to catch"
 MODEL = "EmbeddedBackend names the folder of a model that cannot be read"
 NUMERIC = (
-    "appl/compiler/call_counts.py", "appl/control/peer.py", "appl/evaluation/intervals.py", "appl/runtime/scheduling/",
-    "appl/shield.py", "appl/tracing/explaining/diff.py", "backends/appl_backends/embedded/engine.py",
+    "appl/compiler/call_counts.py", "appl/parts/control/peer.py", "appl/parts/evaluation/intervals.py", "appl/runtime/scheduling/",
+    "appl/base/shield.py", "appl/tracing/explaining/diff.py", "backends/appl_backends/embedded/engine.py",
     "backends/appl_backends/embedded/probe.py", "backends/appl_backends/embedded/radix.py",
     "backends/appl_backends/embedded/sampler.py", "backends/appl_backends/embedded/server/",
 )  # fmt: skip
 """Where ``int`` and ``float`` make one number of another."""
 
 LISTED = {
-    "appl/backend_check.py": {
+    "appl/backend/check.py": {
         "_whole float": "it has digits", "number_in float": NUMBER, "count_of int": NUMBER,
     },
-    "appl/backend_http.py": dict.fromkeys(
+    "appl/backend/http.py": dict.fromkeys(
         ["_milliseconds float", "_moment float", "_duration float", "_in_body float", "_status_in int"],
         "a pattern has let only digits and a point through",
     ),
@@ -93,15 +93,15 @@ LISTED = {
         "read_file decode": "_table has decoded it before",
     },
     "appl/config/readers.py": {"whole int": FEW},
-    "appl/control/client.py": {"live_runs float": "_described lets only moments through"},
-    "appl/control/folder.py": {"pid_of int": FEW},
-    "appl/control/words.py": {"head float": "a run of this user has written it"},
-    "appl/engine/cluster.py": {"Ray.open int": NUMBER},
-    "appl/engine/worker_connection.py": {"WorkerConnection._ordinal int": OWN},
-    "appl/evaluation/scores.py": {"number_of float": NUMBER},
+    "appl/parts/control/client.py": {"live_runs float": "_described lets only moments through"},
+    "appl/parts/control/folder.py": {"pid_of int": FEW},
+    "appl/parts/control/words.py": {"head float": "a run of this user has written it"},
+    "appl/parts/engine/cluster.py": {"Ray.open int": NUMBER},
+    "appl/parts/engine/worker_connection.py": {"WorkerConnection._ordinal int": OWN},
+    "appl/parts/evaluation/scores.py": {"number_of float": NUMBER},
     "appl/mcp/exchange.py": {"Exchange._unasked int": FEW},
-    "appl/price.py": {"money decimal": NUMBER},
-    "appl/price_table.py": {"_table json": "it lies in the package"},
+    "appl/backend/price.py": {"money decimal": NUMBER},
+    "appl/backend/price_table.py": {"_table json": "it lies in the package"},
     "appl/prompt/layout.py": {"_sign int": "the program's own source says it"},
     "appl/prompt/key_search.py": {"is_any decode": ENCODED},
     "appl/prompt/media.py": {"Media.as_base64 decode": ENCODED},
@@ -112,7 +112,7 @@ LISTED = {
     "appl/prompt/secret.py": {"_coded decode": ENCODED},
     "appl/runtime/answers/choice.py": {"Chosen._option int": FEW},
     "appl/runtime/answers/gen_options.py": {"_sentences literal": SOURCE},
-    "appl/compat/files.py": {
+    "appl/parts/compat/files.py": {
         name: "the program's own file: it gets the error of its parser, as from APPL"
         for name in ("load_file json", "load_file yaml", "load_file toml")
     },
@@ -133,7 +133,7 @@ LISTED = {
     },
     "appl/runtime/tools/signature.py": {"Reader.read pydantic": "ToolRun has any error told to the model"},
     "appl/runtime/tools/toolrun.py": {"text_of json": OWN},
-    "appl/serving.py": {"serving json": "a child of this program has written it"},
+    "appl/testing/serving.py": {"serving json": "a child of this program has written it"},
     "appl/testing/faults.py": {
         "FaultServer._asked json": "only clients under test ask it", "_reply int": NUMBER,
         "_FaultyConnection.data_received int": "only clients under test ask it",

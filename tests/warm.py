@@ -34,7 +34,7 @@ PYTEST = ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarnin
 """The package is loaded before pytest, which would rewrite its plugin, can see it."""
 PROGRAMS = {"python": [], "appl": ["-m", "appl"], "pytest": ["-m", "pytest", *PYTEST]}
 LOADED = (
-    "appl.cli", "appl.compiler", "appl.config", "appl.control", "appl.prompt", "appl.runtime",
+    "appl.cli", "appl.compiler", "appl.config", "appl.parts.control", "appl.prompt", "appl.runtime",
     "appl.session", "appl.tracing", "appl_backends.embedded", "_pytest",
 )  # fmt: skip
 """Packages that are loaded whole."""

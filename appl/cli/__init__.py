@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
+from appl.base.version import version
 from appl.cli import exits
 from appl.cli.commands import LazyGroup, Options, appl_command, need_command, usage_lines
 from appl.cli.terminal import interrupted_stream, out, say
-from appl.version import version
 
 __all__ = ["app", "main"]
 

@@ -152,7 +152,7 @@ def _list_lines(runs: list[dict[str, Any]]) -> Iterator[str]:
     if not runs:
         yield "no run is live"
         return
-    from appl.control import words  # only a run that is looked at from outside needs it
+    from appl.parts.control import words  # only a run that is looked at from outside needs it
 
     rows = [("run", "process", "state", "calls")]
     for run in runs:
@@ -163,7 +163,7 @@ def _list_lines(runs: list[dict[str, Any]]) -> Iterator[str]:
 
 def view_lines(view: dict[str, Any]) -> Iterator[str]:
     """Yields the lines that show a *view* of a live run."""
-    from appl.control import words  # only a run that is looked at from outside needs it
+    from appl.parts.control import words  # only a run that is looked at from outside needs it
 
     yield from (term_safe(line) for line in words.head(view))
     calls, backends = view.get("calls") or [], view.get("backends") or []
@@ -327,6 +327,6 @@ def _budget_told(found: Any) -> str:
 
 
 def _control() -> ModuleType:
-    from appl.control import client  # only a run that is looked at from outside needs it
+    from appl.parts.control import client  # only a run that is looked at from outside needs it
 
     return client

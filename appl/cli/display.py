@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
 
+from appl.backend.price import total
+from appl.base.status_line import Terminal, terminal
 from appl.cli.terminal import TermSafe, counted, err, say, term_safe
-from appl.control.words import seconds
 from appl.errors import CallCancelled
-from appl.price import total
+from appl.parts.control.words import seconds
 from appl.runtime.event import (
     AttemptFailed,
     CallDispatched,
@@ -30,7 +31,6 @@ from appl.runtime.event import (
     RunEnded,
     Warned,
 )
-from appl.status_line import Terminal, terminal
 from appl.tracing.format.totals import Totals
 from appl.tracing.recording.piecewise_masking import PiecewiseMasker
 from appl.tracing.recording.secret import Masker

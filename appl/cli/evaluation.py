@@ -23,7 +23,7 @@ from appl.cli.target import Target, UsageError, load, parse
 from appl.cli.terminal import as_json, out, say, say_next, term_safe, to_stderr
 from appl.config import load as load_config
 from appl.errors import TraceError
-from appl.evaluation.report import Evaluation
+from appl.parts.evaluation.report import Evaluation
 from appl.session.blocks import settled
 from appl.session.entry import Entry
 from appl.session.ownership import is_own

@@ -8,11 +8,11 @@ from pathlib import Path
 from appl.cli.target import Target, UsageError, load, parse
 from appl.cli.trace.run_names import run_path
 from appl.errors import InvalidOption, TraceError
-from appl.evaluation.cases import cases_of
-from appl.evaluation.report import Evaluation
-from appl.evaluation.sample_runs import evaluate
-from appl.evaluation.scores import READY, scorers_of
-from appl.evaluation.trace_reading import recorded
+from appl.parts.evaluation.cases import cases_of
+from appl.parts.evaluation.report import Evaluation
+from appl.parts.evaluation.sample_runs import evaluate
+from appl.parts.evaluation.scores import READY, scorers_of
+from appl.parts.evaluation.trace_reading import recorded
 
 PLACE, FUNCTION = __name__, "evaluation"
 

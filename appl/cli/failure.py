@@ -11,13 +11,14 @@ import time
 import traceback
 from typing import Any
 
-from appl import tracebacks
+from appl.base import tracebacks
+from appl.base.collecting import stack_of
+from appl.base.tracebacks import is_library
 from appl.cli import exits
 from appl.cli.commands import Options
 from appl.cli.display import Counts
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say, say_next, term_safe
-from appl.collecting import stack_of
 from appl.errors import (
     ApplError,
     BackendNotFound,
@@ -34,7 +35,6 @@ from appl.errors import (
 )
 from appl.session.deferred_close import users_threads
 from appl.session.session import Session, shown
-from appl.tracebacks import is_library
 from appl.tracing.recording.secret import Masker
 
 _PLAIN = (UsageError, TraceError, ControlError, ExportError)

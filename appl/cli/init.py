@@ -13,13 +13,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from appl.base.extras import EXTRAS, absent, pytest_missing
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, argument
 from appl.cli.ruff_settings import CHANGING, settings_for
 from appl.cli.target import UsageError, path_exists, write_error
 from appl.cli.terminal import as_json, out, say
 from appl.config import Config
-from appl.extras import EXTRAS, absent, pytest_missing
 from appl.session.naming import PROVIDERS, Provider, key_source
 
 PROGRAM = '''\

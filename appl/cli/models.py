@@ -11,8 +11,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from appl import price_table
-from appl.backend import offers
+from appl.backend import offers, price_table
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, argument, switch
 from appl.cli.target import UsageError

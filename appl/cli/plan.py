@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from appl.backend import Backend, CountsTokens, Pricing, Usage
+from appl.backend.price import Overridden, Price, Priced, money, price_for
 from appl.cli import parameters
 from appl.cli.arguments import ProgramCommand, bind, help_text, wants_help
 from appl.cli.commands import Options, appl_command, options_of
@@ -28,7 +29,6 @@ from appl.compiler.plan import (
     totals,
 )
 from appl.config import Config, load as load_config
-from appl.price import Overridden, Price, Priced, money, price_for
 from appl.session.backend_setup import choose, make_backend
 from appl.session.scheduling import prices_of
 

@@ -14,7 +14,7 @@ import operator
 import threading
 from typing import Any
 
-from appl.threads import process_lock
+from appl.base.threads import process_lock
 
 FUTURES: int = functools.reduce(
     operator.or_,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from appl import fallback
+from appl.base import fallback
 from appl.config import schedule
 from appl.config.aliases import Alias, alias_from
 from appl.config.files import SettingsFile, find_file
@@ -212,7 +212,7 @@ def init(**overrides: object) -> None:
     settings. Tables of several calls are merged. ``None`` takes a setting back.
     """
     global _changes
-    from appl import tracebacks  # a program without settings of its own leaves them to its run
+    from appl.base import tracebacks  # a program without settings of its own leaves them to its run
 
     tracebacks.install()
     present = {key: value for key, value in overrides.items() if value is not None}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from appl import fallback
+from appl.base import fallback
 from appl.config import schedule
 from appl.config.values import KEYS
 from appl.errors import ConfigError, nearest

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from appl.base.extras import library
 from appl.config.files import SettingsFile
 from appl.errors import ConfigError
-from appl.extras import library
 
 _LARGEST = 1 << 20  # bytes of a settings file
 _MOST = 100_000  # values in it, those counted twice that YAML's aliases repeat

@@ -17,7 +17,7 @@ from concurrent.futures import Future as ThreadFuture
 from pathlib import Path
 from typing import Any, TextIO
 
-from appl.backend_http import address
+from appl.backend.http import address
 from appl.errors import InvalidOption, RunError, ToolError, ToolServerError, TraceCorrupt, nearest
 from appl.mcp.connection import ServerCommand, ServerConnection
 from appl.prompt import ToolMessage, digest_of

@@ -18,9 +18,9 @@ from concurrent.futures import Future as ThreadFuture
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from appl.backend_http import masked
+from appl.backend.http import masked
+from appl.base.extras import library
 from appl.errors import ToolServerError
-from appl.extras import library
 from appl.mcp.exchange import MESSAGE_BYTES, Exchange, Watched
 from appl.mcp.process import process_transport
 from appl.prompt import Audio, Image, ToolMessage

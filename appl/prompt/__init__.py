@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from appl.lazy_names import names_of
+from appl.base.lazy_names import names_of
 from appl.prompt.chain import (
     ObservedPrompt,
     Part,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, NoReturn, cast, get_args
 
-from appl import fallback
+from appl.base import fallback
 from appl.errors import InvalidOption, PromptTypeError, nearest
 from appl.prompt.digest import digest_after, digest_of, digested
 from appl.prompt.media import Media, as_media

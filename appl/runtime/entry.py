@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
-from appl import services
+from appl.base import services
 from appl.errors import CallCancelled, InvalidOption
 from appl.runtime.answers.stream import TextStream
 from appl.runtime.concurrency.fiber import Fiber, arrive, hub_here, in_coroutine, run_on

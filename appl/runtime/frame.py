@@ -18,7 +18,7 @@ from weakref import ReferenceType
 
 from greenlet import getcurrent
 
-from appl import services
+from appl.base import services
 from appl.prompt.voice import USER, Voice
 from appl.runtime.concurrency.fiber import Stack, strand_here
 from appl.runtime.concurrency.loop_thread import task_here

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from appl.threads import process_lock
+from appl.base.threads import process_lock
 
 ISOLATED = "APPL_ISOLATED"
 """Set in the environment of a process in which a record or a test's backend answers."""

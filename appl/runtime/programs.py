@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Literal
 
-from appl.collecting import stack_of, with_callers
+from appl.base.collecting import stack_of, with_callers
 from appl.runtime.concurrency.fiber import Fiber, Hub, Strand, hubs
 from appl.runtime.concurrency.promise import Promise
 from appl.runtime.concurrency.task import Task

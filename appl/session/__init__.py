@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from appl.lazy_names import names_of
+from appl.base.lazy_names import names_of
 
 if TYPE_CHECKING:
     from appl.session.backend_setup import check as check, choose as choose

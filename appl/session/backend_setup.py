@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from appl import fallback
 from appl.backend import Backend, Profile, installed, load
+from appl.base import fallback
 from appl.config import KEYS, Config, SecretSetting, followed
 from appl.errors import (
     BackendError,

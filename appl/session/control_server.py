@@ -10,8 +10,8 @@ import functools
 import time
 from typing import TYPE_CHECKING, Any
 
-from appl.control.server import ControlServer
 from appl.errors import ControlError
+from appl.parts.control.server import ControlServer
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.tracing.recording.secret import Masker
 
@@ -32,7 +32,7 @@ def start_server(session: Session, say: Tell, recorder: Recorder | None) -> Cont
     @functools.cache
     def handler() -> Any:
         about = _about(session, recorder, began)
-        from appl.control.requests import RequestHandler
+        from appl.parts.control.requests import RequestHandler
 
         return RequestHandler(session.run, about)
 
@@ -53,7 +53,7 @@ def start_server(session: Session, say: Tell, recorder: Recorder | None) -> Cont
 
 def _about(session: Session, recorder: Recorder | None, began: float) -> Any:
     config, program = session.config, session.entry.program
-    from appl.control.view import About  # only a run that is looked at from outside needs it
+    from appl.parts.control.view import About  # only a run that is looked at from outside needs it
 
     return About(
         name=recorder.path.stem if recorder is not None else program,

@@ -13,11 +13,11 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from appl import threads
-from appl.collecting import stack_of
+from appl.base import threads
+from appl.base.collecting import stack_of
+from appl.base.threads import process_lock
+from appl.base.tracebacks import is_library
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.threads import process_lock
-from appl.tracebacks import is_library
 
 if TYPE_CHECKING:
     from appl.session.session import Session

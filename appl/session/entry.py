@@ -16,10 +16,10 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
+from appl.base.version import version
 from appl.prompt import digest_of, tagged
 from appl.prompt.command_words import shown_words
 from appl.tracing.format.codec import Plain
-from appl.version import version
 
 _OWN_MODULES = 200
 _SETTLED_S = 2.0  # a file that was changed just now may change again within one tick of its clock

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
-from appl import services
+from appl.base import services
 from appl.config import Config
 from appl.errors import DivergenceError
 from appl.runtime.frame import isolated_run

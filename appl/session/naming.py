@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from appl.backend import installed
+from appl.base.extras import EXTRAS, absent, advice
 from appl.config import Config, SecretSetting
 from appl.errors import MissingBackendExtra, ModelNotFound
-from appl.extras import EXTRAS, absent, advice
 from appl.session.backend_settings import EMBEDDED, TYPE, UNINSTALLED
 
 

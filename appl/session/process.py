@@ -16,14 +16,15 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from appl import config as settings, tracebacks
+from appl import config as settings
+from appl.base import tracebacks
+from appl.base.threads import process_lock
 from appl.errors import ConfigError
 from appl.runtime.concurrency.fiber import rest_if_daemon
 from appl.session.deferred_close import at_exit, join_users_threads
 from appl.session.isolation import BUDGET_ACCOUNT, exported
 from appl.session.notebook import kernel_shell
 from appl.session.session import Session, tell
-from appl.threads import process_lock
 from appl.tracing.recording.writer import sync_before_exit
 
 if TYPE_CHECKING:

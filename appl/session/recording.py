@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from appl import threads
+from appl.base import threads
+from appl.base.shield import shielded
 from appl.runtime.concurrency.fiber import is_in_loop
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import Event
 from appl.runtime.run_services import Entered
-from appl.shield import shielded
 from appl.tracing.recording.recorder import Recorder
 
 

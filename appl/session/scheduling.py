@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from appl.backend import Profile
+from appl.backend.price import Price, price_of
 from appl.config import Config, SecretSetting
 from appl.config.schedule import OF_BACKENDS, PRICES, TABLES
-from appl.price import Price, price_of
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.scheduling.policy import (
     Allowance,

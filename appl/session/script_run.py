@@ -5,7 +5,8 @@ Invariant: a hosted program's run is the process's own, and none is opened besid
 
 from __future__ import annotations
 
-from appl import config as settings, tracebacks
+from appl import config as settings
+from appl.base import tracebacks
 from appl.runtime.run import Run
 from appl.session.entry import script
 from appl.session.ownership import require_own

@@ -17,11 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from appl import config as settings, services, tracebacks
+from appl import config as settings
 from appl.backend import Backend, installed
+from appl.backend.price import total
+from appl.base import services, tracebacks
+from appl.base.shield import shielded
 from appl.config import Config
 from appl.errors import TraceWriteError
-from appl.price import total
 from appl.runtime.event import Instrument, wants_chunks
 from appl.runtime.frame import enclosing_run
 from appl.runtime.run import Run
@@ -50,12 +52,11 @@ from appl.session.recording import Recording
 from appl.session.redacting import redaction_of
 from appl.session.scheduling import policy_of, traffic_of
 from appl.session.tool_memory import StoredToolMemory
-from appl.shield import shielded
 from appl.tracing.format.codec import Plain, plain
 from appl.tracing.format.record import profile_data
 
 if TYPE_CHECKING:
-    from appl.control.server import ControlServer
+    from appl.parts.control.server import ControlServer
     from appl.tracing.recording.privacy import Redact
     from appl.tracing.replaying.tally import Tally
 from appl.tracing.recording.recorder import Recorder, new_path

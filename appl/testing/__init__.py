@@ -30,8 +30,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from appl.backend import Backend, Chunk, Emit, Profile, Request, Response, Sample, Usage
+from appl.base.lazy_names import names_of
 from appl.errors import BackendError
-from appl.lazy_names import names_of
 from appl.prompt import ToolCall
 from appl.runtime.answers.models import Model, Models
 from appl.runtime.event import Event
@@ -46,7 +46,6 @@ from appl.runtime.scheduling.policy import (
 )
 
 if TYPE_CHECKING:
-    from appl.serving import Served as Served, serving as serving
     from appl.testing.clock import VirtualClock as VirtualClock
     from appl.testing.faults import (
         FAULTS as FAULTS,
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
         drawn as drawn,
     )
     from appl.testing.schedules import Held as Held, Late as Late, Seeded as Seeded
+    from appl.testing.serving import Served as Served, serving as serving
 else:
     __getattr__ = names_of(
         "appl",

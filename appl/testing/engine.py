@@ -13,9 +13,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from appl.engine.protocol import Listener, Worker
-from appl.engine.worker_process import WorkerProcess
 from appl.errors import WorkerLost
+from appl.parts.engine.protocol import Listener, Worker
+from appl.parts.engine.worker_process import WorkerProcess
 
 _held: dict[int, object] = {}
 _keys = itertools.count()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from appl.lazy_names import names_of
+from appl.base.lazy_names import names_of
 
 if TYPE_CHECKING:
     from appl.tracing.format.folders import home as home

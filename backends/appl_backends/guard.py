@@ -15,8 +15,8 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-from appl.backend_check import ANSWER_BYTES, read_json
-from appl.backend_http import (
+from appl.backend.check import ANSWER_BYTES, read_json
+from appl.backend.http import (
     ERROR_BYTES,
     STREAM_BYTES,
     error_of_payload,

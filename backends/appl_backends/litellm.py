@@ -21,8 +21,11 @@ from functools import partial
 from typing import Any
 
 from appl.backend import Emit, Profile, Request, Response, Sampling, check_media
-from appl.backend_check import read_json
-from appl.backend_http import ERROR_BYTES, asked_of, check_url, errors_of_http, excerpt, unreachable
+from appl.backend.check import read_json
+from appl.backend.http import ERROR_BYTES, asked_of, check_url, errors_of_http, excerpt, unreachable
+from appl.backend.price import Price, millionths
+from appl.backend.price_table import row_of, seller_at
+from appl.base.extras import needed_by_backend
 from appl.errors import (
     BackendError,
     BackendRefused,
@@ -32,9 +35,6 @@ from appl.errors import (
     PromptTooLong,
     Unsupported,
 )
-from appl.extras import needed_by_backend
-from appl.price import Price, millionths
-from appl.price_table import row_of, seller_at
 from appl.prompt import Messages
 from appl.prompt.secret import conceal, is_likely
 from appl_backends.guard import Question, alone, guard_clients, question

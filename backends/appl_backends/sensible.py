@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from appl.backend_check import count_of
+from appl.backend.check import count_of
 
 _WORDS = frozenset({"id", "model", "object", "service_tier", "system_fingerprint"})
 _COUNTED = ("usage", "usageMetadata")

@@ -1,4 +1,4 @@
-"""Makes ``appl/prices.json``, the table of prices that the package ships, from litellm's data.
+"""Makes ``appl/backend/prices.json``, the shipped table of prices, from litellm's data.
 
     python backends/prices/make_table.py [--date YYYY-MM-DD] [--out FILE]
 
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 DATA = "model_prices_and_context_window_backup.json"
-OUT = Path(__file__).parents[2] / "appl" / "prices.json"
+OUT = Path(__file__).parents[2] / "appl" / "backend" / "prices.json"
 SELLERS = {
     "openai": "openai",
     "anthropic": "anthropic",

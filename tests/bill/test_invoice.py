@@ -18,8 +18,8 @@ import pytest
 import appl
 from appl import gen, ppl
 from appl.backend import Emit, Profile, Request, Response, Usage
-from appl.price import Price, price_of
-from appl.price_table import Seller
+from appl.backend.price import Price, price_of
+from appl.backend.price_table import Seller
 from appl.runtime.run import Run
 from appl.tracing import Recorder, Trace, profile_data
 from appl.tracing.explaining import costs

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from appl.backend import Emit, Request, Response
-from appl.backend_check import read_json
+from appl.backend.check import read_json
 from appl.runtime.run import Run
 from appl.testing import Policy
 from appl_backends.anthropic.body import body_of as message_body

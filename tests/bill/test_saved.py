@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from appl.backend import Emit, Request, Response
-from appl.price import Price
+from appl.backend.price import Price
 from appl.runtime.run import Run
 from appl.testing import Policy
 from appl.tracing import Recorder, Trace, profile_data

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from appl.backend import Emit, Request, Response, Sample, Usage
-from appl.backend_check import read_json
+from appl.backend.check import read_json
 from appl.runtime.run import Run
 from appl.runtime.scheduling.order import CallQueue
 from appl.runtime.scheduling.prompt_reuse import CacheMemory, ReuseOrder

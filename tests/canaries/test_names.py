@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import pytest
 
-from appl.backend_http import masked
+from appl.backend.http import masked
 from appl.prompt.command_words import shown_words
 from appl.prompt.secret import of_environment
 from appl.tracing import Masker

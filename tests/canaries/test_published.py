@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from appl.backend_http import masked
+from appl.backend.http import masked
 from appl.prompt.secret_names import is_likely
 from appl.tracing import Masker
 from appl.tracing.recording.piecewise_masking import PiecewiseMasker

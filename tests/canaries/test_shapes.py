@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from appl.backend_http import masked
-from appl.engine.wire import Outbox
+from appl.backend.http import masked
+from appl.parts.engine.wire import Outbox
 from appl.prompt.command_words import shown_words
 from appl.prompt.key_masking import without_keys
 from appl.prompt.key_shapes import SHAPES

@@ -9,11 +9,11 @@ import pytest
 from rich.console import Console
 
 from appl.backend import Chunk, Request, Response, Sample, Sampling
+from appl.base.status_line import Terminal
 from appl.cli.display import AnswerPrinter, LiveDisplay, PlainDisplay
 from appl.cli.terminal import TermSafe, term_safe
 from appl.errors import BackendError
 from appl.runtime.event import CallEnded, CallStarted, ChunkArrived
-from appl.status_line import Terminal
 
 from .conftest import Project
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import appl
-from appl.engine.cluster import Ray
 from appl.errors import BudgetExceeded, InvalidOption
-from appl.serving import serving
+from appl.parts.engine.cluster import Ray
 from appl.session import replayed
+from appl.testing.serving import serving
 from appl.tracing import Trace
 from tests.cluster.programs import (
     ask,

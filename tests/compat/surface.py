@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from appl.compat.answers import ATTRIBUTES as OLDER_ATTRIBUTES, WORDS as OLDER_OPTIONS
-from appl.compat.messages import OF_CALL, OF_MESSAGE, ROLES
-from appl.compat.tools import NAMES as TOOL_NAMES
+from appl.parts.compat.answers import ATTRIBUTES as OLDER_ATTRIBUTES, WORDS as OLDER_OPTIONS
+from appl.parts.compat.messages import OF_CALL, OF_MESSAGE, ROLES
+from appl.parts.compat.tools import NAMES as TOOL_NAMES
 
 _OF_MESSAGE = {*OF_MESSAGE, *ROLES}
 OLDER_ATTRIBUTES_OF = {

@@ -14,8 +14,8 @@ import pytest
 
 import appl
 from appl import AIRole, SystemMessage, ToolCall, as_tool, as_tool_choice, convo, gen, need_ctx, ppl
-from appl.compat import print_trace
 from appl.errors import InvalidOption, Unsupported
+from appl.parts.compat import print_trace
 from appl.session.replaying import replayed
 from appl.testing import Echo, Fault, Scripted, running
 from appl.testing.engine import Threads
@@ -57,7 +57,7 @@ def test_a_program_that_does_not_use_them_loads_none() -> None:
     code = (
         "import sys\nfrom appl import gen, ppl\nfrom appl.testing import Echo, running\n"
         "with running(Echo()): gen(messages='x', api_key=None).result()\n"
-        "print(*(name for name in sys.modules if name.startswith(('appl.compat.', 'appl.core'))))"
+        "print(*(name for name in sys.modules if name.startswith(('appl.parts.compat.', 'appl.core'))))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

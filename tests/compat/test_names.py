@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import appl
-from appl import compat
+from appl.parts import compat
 
 from .surface import exists, names
 
@@ -69,4 +69,4 @@ def test_a_name_of_appl_0_2_is_imported_without_a_warning() -> None:
 def test_no_name_of_appl_0_2_is_loaded_before_it_is_used() -> None:
     code = "import sys\nfrom appl import gen, ppl, map, call\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not [name for name in done.stdout.split() if name.startswith("appl.compat.")]
+    assert not [name for name in done.stdout.split() if name.startswith("appl.parts.compat.")]

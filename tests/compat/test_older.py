@@ -8,8 +8,8 @@ import pytest
 
 from appl import AIMessage, Text, ToolCall, as_tool, call, gen, ppl
 from appl.backend import Response, Sample
-from appl.compat.older import told_once
 from appl.errors import InvalidOption, OutputError, UnknownOption, Unsupported
+from appl.parts.compat.older import told_once
 from appl.testing import Echo, Scripted, running
 from appl.types import ExecutorType
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from appl import gen, init, record
-from appl.compat.servers import read
 from appl.config import followed, load
 from appl.errors import ConfigError, ModelNotFound
+from appl.parts.compat.servers import read
 from tests.wire.servers import FaultServer
 
 PUBLIC_KEY, PRIVATE_KEY = "sk-public-0123456789", "sk-private-0123456789"

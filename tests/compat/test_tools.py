@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from appl import CallFuture, UserMessage, as_tool, call, gen, ppl
-from appl.compat.types import ToolCall
 from appl.errors import InvalidOption, UnknownOption
+from appl.parts.compat.types import ToolCall
 from appl.testing import Scripted, calling, running
 
 

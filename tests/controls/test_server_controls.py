@@ -55,7 +55,7 @@ CONTROLS = {
         "test_nothing_holds_the_error_of_an_answer_when_its_run_is_over[whole-litellm]",
     ),
     "an answer that sends elsewhere is like any other": Control(
-        "appl/backend_http.py",
+        "appl/backend/http.py",
         "    if 300 <= status < 400:\n",
         "    if status < 300:\n",
         f"{HOSTILE}::test_no_client_follows_a_redirect[whole-sglang]",
@@ -92,7 +92,7 @@ CONTROLS = {
         f"{LIMIT}[whole-sglang]",
     ),
     "lines of a stream of any length": Control(
-        "appl/backend_http.py",
+        "appl/backend/http.py",
         "        if self._size > ANSWER_BYTES:\n",
         "        if self._size < 0:\n",
         f"{LIMIT}[stream-sglang]",
@@ -122,13 +122,13 @@ CONTROLS = {
         f"{MATRIX}::test_silence_and_drips_end_at_the_deadline_of_the_call[openai-whole]",
     ),
     "numbers of any size": Control(
-        "appl/backend_check.py",
+        "appl/backend/check.py",
         "(type(value) is not int or not 0 <= value <= MOST):\n",
         "(type(value) is not int or not 0 <= value):\n",
         f"{SEAM}[count]",
     ),
     "numbers that are none": Control(
-        "appl/backend_check.py",
+        "appl/backend/check.py",
         "    if math.isnan(found) or found == math.inf:\n",
         "    if found == math.inf:\n",
         f"{SEAM}[scores]",
@@ -140,13 +140,13 @@ CONTROLS = {
         f"{SEAM}[nothing]",
     ),
     "texts of an answer of any type": Control(
-        "appl/backend_check.py",
+        "appl/backend/check.py",
         '    text_in(sample.text, "text")\n    text_in(sample.finish_reason, "finish_reason")\n',
         "",
         f"{SEAM}[text]",
     ),
     "JSON of any depth": Control(
-        "appl/backend_check.py",
+        "appl/backend/check.py",
         "    except (ValueError, RecursionError):",
         "    except ValueError:",
         f"{HOSTILE}::test_an_answer_that_is_nested_deeply_is_malformed",

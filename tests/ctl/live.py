@@ -12,8 +12,8 @@ from typing import Any
 
 from appl.backend import Emit, Request, Response
 from appl.config import load
-from appl.control.client import ask
-from appl.control.steering import Steering
+from appl.parts.control.client import ask
+from appl.parts.control.steering import Steering
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
 from appl.session import Session, make_session

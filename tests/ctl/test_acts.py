@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from appl.cli import main
-from appl.control import words
 from appl.errors import ControlError
+from appl.parts.control import words
 from appl.session import replayed
 from appl.tracing import Trace
 from appl.tracing.explaining.run_summary import Summary

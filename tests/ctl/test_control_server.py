@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from appl.control import folder, peer, protocol
-from appl.control.client import ask, find, live_runs
-from appl.control.server import MOST_CLIENTS, ControlServer
 from appl.errors import ControlError
+from appl.parts.control import folder, peer, protocol
+from appl.parts.control.client import ask, find, live_runs
+from appl.parts.control.server import MOST_CLIENTS, ControlServer
 
 from . import programs
 from .live import Recorded, environment, eventually, on_loop, recorded
@@ -177,8 +177,8 @@ def test_no_bytes_raise_anything_else(data: bytes) -> None:
     )
 )  # fmt: skip
 def test_any_request_gets_an_answer_or_a_typed_error(fields: dict[str, Any]) -> None:
-    from appl.control.requests import RequestHandler
-    from appl.control.view import About
+    from appl.parts.control.requests import RequestHandler
+    from appl.parts.control.view import About
     from appl.runtime.run import Run
     from appl.testing import Instant
     from appl.tracing import Masker
@@ -477,8 +477,8 @@ def test_a_run_that_is_recorded_without_texts_shows_none(tmp_path: Path) -> None
     with held(tmp_path / "run.trace") as made:
         import dataclasses
 
-        from appl.control.requests import RequestHandler
-        from appl.control.view import About
+        from appl.parts.control.requests import RequestHandler
+        from appl.parts.control.view import About
         from appl.tracing import Masker
 
         about = dataclasses.replace(About("run", "p", None, Masker()), content=False)

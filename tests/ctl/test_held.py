@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from appl.control import words
-from appl.control.steering import Steering
 from appl.errors import ControlError
+from appl.parts.control import words
+from appl.parts.control.steering import Steering
 from appl.runtime.run import Run
 from appl.session import replayed
 from appl.session.resume import resume_session

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from appl.cli import main
-from appl.control.client import live_runs
+from appl.parts.control.client import live_runs
 from appl.tracing import Trace
 
 from .live import PATIENCE_S, eventually
@@ -389,6 +389,6 @@ def test_what_answers_is_imported_when_somebody_asks(other: Any, tmp_path: Path)
     run.has(A, B)
     run.release(A, B, C)
     imported = run.end()[1]
-    assert "'appl.control.server'" in imported
-    assert "'appl.control.requests'" not in imported
-    assert "'appl.control.view'" not in imported
+    assert "'appl.parts.control.server'" in imported
+    assert "'appl.parts.control.requests'" not in imported
+    assert "'appl.parts.control.view'" not in imported

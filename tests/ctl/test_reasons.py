@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from appl.backend import Emit, Request, Response
-from appl.control import words
 from appl.errors import BackendBusy, BackendUnavailable
+from appl.parts.control import words
 from appl.runtime.scheduling.prefix_order import PrefixOrder
 from appl.testing import Allowance, Limits, Policy, Retries, Streamed, VirtualClock
 
@@ -30,7 +30,7 @@ def named(made: Going, address: str) -> Any:
 
 def sentence(made: Going, address: str) -> str:
     """The same in words."""
-    from appl.control.view import About, view
+    from appl.parts.control.view import About, view
     from appl.tracing import Masker
 
     about = About("run", "program", None, Masker())
@@ -41,7 +41,7 @@ def sentence(made: Going, address: str) -> str:
 
 def lines(made: Going) -> list[str]:
     """The first lines about the run, with one for each backend."""
-    from appl.control.view import About, view
+    from appl.parts.control.view import About, view
     from appl.tracing import Masker
 
     about = About("run", "program", None, Masker())

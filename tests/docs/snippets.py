@@ -161,7 +161,7 @@ class Shell:
             "APPL_CTL_DIR": sockets,
             "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "backends")]),
             "PYTHONUTF8": "1",
-            "PYTEST_PLUGINS": "appl.pytest_plugin",  # as its entry point does where it is installed
+            "PYTEST_PLUGINS": "appl.parts.pytest_plugin",  # as its entry point does where it is installed
             "NO_COLOR": "1",
             "COLUMNS": "120",
         }

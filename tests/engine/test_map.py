@@ -11,8 +11,8 @@ import pytest
 
 import appl
 from appl import call, gen, map as appl_map, ppl, records
-from appl.engine.worker_process import WorkerSetup
 from appl.errors import BackendError, CallCancelled, InvalidOption, ModelNotFound, RunError
+from appl.parts.engine.worker_process import WorkerSetup
 from appl.runtime.event import CallEnded, Delivered, ScopeEntered
 from appl.testing import Fake, Streamed, running
 from appl.testing.engine import Threads

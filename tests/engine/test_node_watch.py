@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 
-from appl.engine.node_watch import MISSES, answers, dies
+from appl.parts.engine.node_watch import MISSES, answers, dies
 
 
 def never(_: float) -> bool:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from appl import map as appl_map
-from appl.control import words
-from appl.control.steering import Steering
-from appl.control.view import About, view
 from appl.errors import CallCancelled
+from appl.parts.control import words
+from appl.parts.control.steering import Steering
+from appl.parts.control.view import About, view
 from appl.runtime.run import Run
 from appl.testing.engine import Threads
 from appl.tracing import Masker, Recorder, Trace, profile_data

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from appl.errors import InvalidOption
-from appl.evaluation.cases import Case, cases_of
+from appl.parts.evaluation.cases import Case, cases_of
 
 
 def f(question: str, tone: str = "plain") -> str:

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from appl.evaluation import recorded
+from appl.parts.evaluation import recorded
 from tests.cli.conftest import Project, Result
 
 from .conftest import PROGRAM, Asked, write_cases

@@ -13,7 +13,7 @@ import appl
 from appl import gen, ppl
 from appl.backend import Request
 from appl.errors import InvalidOption
-from appl.evaluation import Evaluation
+from appl.parts.evaluation import Evaluation
 from appl.testing import Scripted, running, said
 from appl.tracing import Trace
 
@@ -240,10 +240,10 @@ def test_it_is_read_again_from_the_trace_of_a_program(tmp_path: Path):
     path = tmp_path / "a.trace"
     with appl.record(path, backend="appl.testing:Echo"):
         found = appl.evaluate(answer, PAIRS, samples=2, against=judge_nothing)
-    again = appl.evaluation.recorded(path)
+    again = appl.parts.evaluation.recorded(path)
     assert again.samples == found.samples and again.usage == found.usage
     assert again.differences == found.differences and str(again)[:40] == str(found)[:40]
-    assert appl.evaluation.recorded(Trace.open(path)).program == "answer"
+    assert appl.parts.evaluation.recorded(Trace.open(path)).program == "answer"
 
 
 def judge_nothing(question: str):
@@ -251,7 +251,7 @@ def judge_nothing(question: str):
 
 
 def test_a_record_that_holds_anything_is_read_as_far_as_it_makes_sense(tmp_path: Path):
-    from appl.evaluation.trace_reading import all_recorded
+    from appl.parts.evaluation.trace_reading import all_recorded
     from appl.tracing.reading.trace import Observation
 
     def seen(address: str, kind: str, value: object) -> Observation:
@@ -276,7 +276,7 @@ def test_a_trace_without_one_says_so(tmp_path: Path):
     with appl.record(path, backend="appl.testing:Echo"):
         str(answer("x"))
     with pytest.raises(InvalidOption, match="records no evaluation"):
-        appl.evaluation.recorded(path)
+        appl.parts.evaluation.recorded(path)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from appl.pytest_plugin import running, thresholds  # noqa: F401 - loaded once, before pytester
+from appl.parts.pytest_plugin import running, thresholds  # noqa: F401 - loaded once, before pytester
 
 pytest_plugins = "pytester"
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from appl.evaluation import intervals
-from appl.evaluation.intervals import interval, mcnemar, paired, t_quantile, two_sided, wilson
+from appl.parts.evaluation import intervals
+from appl.parts.evaluation.intervals import interval, mcnemar, paired, t_quantile, two_sided, wilson
 
 SETS = 1000
 DIGITS = 1e-6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from appl.evaluation import READY
+from appl.parts.evaluation import READY
 
 RIGHT = {
     "exact": [("Paris", "Paris"), (" Paris\n", "Paris"), (3, 3), (3, "3"), ({"a": 1}, {"a": 1})],

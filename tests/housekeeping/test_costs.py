@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given, strategies as st
 
 from appl.backend import Response, Sample, Usage
+from appl.backend.price import Price
 from appl.errors import BackendBusy, BackendTimeout, MalformedResponse
-from appl.price import Price
 from appl.prompt import Message, Messages
 from appl.tracing import Attempt, RecordedCall
 from appl.tracing.explaining import costs

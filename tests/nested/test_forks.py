@@ -16,7 +16,7 @@ from tests.cli.conftest import Project
 from .conftest import Bill
 
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
-WATCHED = ("appl.control.server._later._lock", "appl.tracing.recording.writer._threads_lock")
+WATCHED = ("appl.parts.control.server._later._lock", "appl.tracing.recording.writer._threads_lock")
 """Locks that a child gets anew only where a run has used them."""
 
 FORKING = """\

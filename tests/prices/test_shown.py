@@ -16,10 +16,10 @@ from hypothesis import given, strategies as st
 import appl
 from appl import gen, ppl
 from appl.backend import Response, Sample, Usage
+from appl.backend.price import FREE, Free, Overridden, Price, money, total
 from appl.cli import main
 from appl.cli.display import Counts
 from appl.errors import BudgetExceeded
-from appl.price import FREE, Free, Overridden, Price, money, total
 from appl.runtime.event import CallEnded
 from appl.runtime.scheduling.accounts import Account, Amounts
 from appl.testing import Allowance, Late, Policy, VirtualClock, running

@@ -15,13 +15,12 @@ from typing import Any
 
 import pytest
 
-from appl import price_table
-from appl.backend import Usage
-from appl.price_table import PriceRow, Seller, row_of, seller_at
+from appl.backend import Usage, price_table
+from appl.backend.price_table import PriceRow, Seller, row_of, seller_at
 
 ROOT = Path(__file__).parents[2]
-NOTICE = (ROOT / "appl" / "prices.LICENSE").read_text("utf-8")
-TABLE: dict[str, Any] = json.loads((ROOT / "appl" / "prices.json").read_text("utf-8"))
+NOTICE = (ROOT / "appl" / "backend" / "prices.LICENSE").read_text("utf-8")
+TABLE: dict[str, Any] = json.loads((ROOT / "appl" / "backend" / "prices.json").read_text("utf-8"))
 AMOUNTS = {"prompt", "answer", "cached", "written", "written_1h"}
 TIERS = {"batch", "flex", "priority"}
 
@@ -84,7 +83,7 @@ def test_the_script_makes_the_table_that_is_shipped(tmp_path: Path) -> None:
         [sys.executable, script, "--date", TABLE["date"], "--out", out], check=True,
         capture_output=True,
     )  # fmt: skip
-    assert out.read_bytes() == (ROOT / "appl" / "prices.json").read_bytes()
+    assert out.read_bytes() == (ROOT / "appl" / "backend" / "prices.json").read_bytes()
 
 
 def test_rows_say_what_litellm_says() -> None:
@@ -188,7 +187,7 @@ def test_what_is_written_to_a_cache_counts_in_the_most_that_a_call_may_cost() ->
 
 def test_neither_the_table_nor_litellm_is_read_at_import() -> None:
     code = (
-        "import sys, appl, appl.price, appl.price_table as t\n"
+        "import sys, appl, appl.backend.price, appl.backend.price_table as t\n"
         "assert t._table.cache_info().currsize == 0\n"
         "from appl import gen, ppl\n"
         "assert t.row_of('gpt-5-mini') is not None and 'litellm' not in sys.modules"
@@ -204,9 +203,14 @@ def test_the_wheel_holds_the_table_and_its_license(tmp_path: Path) -> None:
     )
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as held:
-        assert held.read("appl/prices.json") == (ROOT / "appl" / "prices.json").read_bytes()
+        assert (
+            held.read("appl/backend/prices.json")
+            == (ROOT / "appl" / "backend" / "prices.json").read_bytes()
+        )
         notices = [name for name in held.namelist() if name.endswith("prices.LICENSE")]
-        assert "appl/prices.LICENSE" in notices and len(notices) == 2  # and among the licenses
+        assert (
+            "appl/backend/prices.LICENSE" in notices and len(notices) == 2
+        )  # and among the licenses
         assert {held.read(name).decode() for name in notices} == {NOTICE}
 
 

@@ -9,7 +9,7 @@ from email.utils import formatdate
 import pytest
 from hypothesis import given, strategies as st
 
-from appl.backend_http import (
+from appl.backend.http import (
     EXCERPT,
     asked_of,
     error_of_payload,

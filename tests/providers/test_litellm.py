@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from appl.backend import Chunk, Usage
-from appl.backend_http import EXCERPT
+from appl.backend.http import EXCERPT
 from appl.errors import (
     AuthenticationFailed,
     BackendError,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from appl import cli
-from appl.pytest_plugin import running  # noqa: F401 - loaded once, as in test_plugin
+from appl.parts.pytest_plugin import running  # noqa: F401 - loaded once, as in test_plugin
 
 pytest_plugins = "pytester"
 
@@ -76,7 +76,7 @@ def folder(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def outcome(folder: pytest.Pytester) -> pytest.RunResult:
-    plugins = ("appl.pytest_plugin", "no:cacheprovider", "no:hypothesispytest", "no:anyio")
+    plugins = ("appl.parts.pytest_plugin", "no:cacheprovider", "no:hypothesispytest", "no:anyio")
     return folder.runpytest_inprocess(*(f"-p{each}" for each in plugins))
 
 

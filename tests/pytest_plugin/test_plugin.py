@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from appl import gen, ppl
-from appl.pytest_plugin import (
+from appl.parts.pytest_plugin import (
     network,
     running,  # noqa: F401 - loaded once, outside of what pytester forgets after each run
 )
@@ -74,7 +74,7 @@ def folder(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def run(folder: pytest.Pytester, *words: str) -> pytest.RunResult:
-    plugins = ("appl.pytest_plugin", "no:cacheprovider", "no:hypothesispytest", "no:anyio")
+    plugins = ("appl.parts.pytest_plugin", "no:cacheprovider", "no:hypothesispytest", "no:anyio")
     return folder.runpytest_inprocess(*(f"-p{each}" for each in plugins), *words)
 
 
@@ -466,11 +466,11 @@ def test_an_event_loop_can_be_made_under_the_guard() -> None:
 
 def test_loading_the_plugin_loads_nothing_of_what_answers() -> None:
     code = (
-        "import pytest, sys; before = set(sys.modules); import appl.pytest_plugin;"
+        "import pytest, sys; before = set(sys.modules); import appl.parts.pytest_plugin;"
         "print(*sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    leaves = ["appl.fallback", "appl.pytest_plugin", "appl.services"]
+    leaves = ["appl.base.fallback", "appl.parts.pytest_plugin", "appl.base.services"]
     assert done.stdout.split() == ["appl", *leaves]
 
 

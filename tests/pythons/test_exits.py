@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from appl.threads import REFUSES
+from appl.base.threads import REFUSES
 from appl.tracing import Trace
 
 HEAD = """\

@@ -117,7 +117,7 @@ def test_the_frames_of_the_user_are_shown(
     assert ENDS[kind] in told
     assert "program.py" in told and "return inner(kind)" in told
     for ours in (
-        "appl/function",
+        "appl/runtime/function",
         "runtime/activation",
         "generate.py",
         "request_options.py",

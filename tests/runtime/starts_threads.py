@@ -3,7 +3,7 @@
 import gc
 import threading
 
-from appl.collecting import stack_of
+from appl.base.collecting import stack_of
 
 due, started = threading.Semaphore(0), threading.Semaphore(0)
 looker = threading.get_ident()

@@ -10,10 +10,10 @@ import threading
 import pytest
 
 from appl import call, gen, ppl
+from appl.base.shield import Shield
 from appl.runtime.concurrency.fiber import Hub, Stack
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.scheduling.dispatcher import CommonDeadline
-from appl.shield import Shield
 from appl.testing import Instant, running
 
 MANY = 2000

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from appl import collecting
+from appl.base import collecting
 
 STARTS_THREADS = Path(__file__).with_name("starts_threads.py")
 

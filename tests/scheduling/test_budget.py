@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import appl
 from appl import gen, ppl
 from appl.backend import Request, Response, Sample, Usage
+from appl.backend.price import Price
 from appl.errors import BackendBusy, BackendUnavailable, BudgetExceeded, InvalidOption
-from appl.price import Price
 from appl.runtime.scheduling.accounts import Account, Amounts, BudgetLedger
 from appl.testing import Allowance, Answer, Late, Policy, Retries, VirtualClock, running
 from tests.drawn import counts, examples

@@ -13,8 +13,8 @@ import pytest
 
 from appl import Generation, gen, ppl
 from appl.backend import Request, Response
-from appl.control.steering import Steering
 from appl.errors import BackendUnavailable, MalformedResponse
+from appl.parts.control.steering import Steering
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
 from appl.runtime.scheduling.placing import Placing

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from appl.backend import Request, Response, Sample, Sampling, Usage
+from appl.backend.price import NOTHING, Price, used_by
 from appl.errors import (
     ApplError,
     BackendBusy,
@@ -21,7 +22,6 @@ from appl.errors import (
     BackendUnavailable,
     MalformedResponse,
 )
-from appl.price import NOTHING, Price, used_by
 from appl.prompt import Message, Messages
 from appl.runtime.scheduling.accounts import ONE, Account, Amounts, BudgetLedger
 from appl.runtime.scheduling.dispatcher import Dispatcher

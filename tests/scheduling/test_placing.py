@@ -9,6 +9,7 @@ import pytest
 
 from appl import gen, ppl
 from appl.backend import Profile, Request
+from appl.backend.price import Price
 from appl.config import Config, load
 from appl.errors import (
     BackendBusy,
@@ -20,7 +21,6 @@ from appl.errors import (
     ModelNotFound,
     Unsupported,
 )
-from appl.price import Price
 from appl.runtime.answers.models import Route, Spot, models_from
 from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded, CallStarted
 from appl.runtime.run import Run

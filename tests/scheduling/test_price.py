@@ -15,7 +15,17 @@ from hypothesis import given, settings, strategies as st
 import appl
 from appl import gen, ppl
 from appl.backend import Request, Response, Sample, Usage
-from appl.backend_http import unreachable
+from appl.backend.http import unreachable
+from appl.backend.price import (
+    NOTHING,
+    Overridden,
+    Price,
+    limit_of,
+    millionths,
+    price_for,
+    price_of,
+    used_by,
+)
 from appl.errors import (
     AuthenticationFailed,
     BackendBusy,
@@ -25,16 +35,6 @@ from appl.errors import (
     BackendUnavailable,
     InvalidOption,
     MalformedResponse,
-)
-from appl.price import (
-    NOTHING,
-    Overridden,
-    Price,
-    limit_of,
-    millionths,
-    price_for,
-    price_of,
-    used_by,
 )
 from appl.runtime.run import Run
 from appl.testing import Allowance, Late, Policy, Retries, VirtualClock

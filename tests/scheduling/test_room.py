@@ -15,8 +15,8 @@ import pytest
 import appl
 from appl import gen, ppl
 from appl.backend import Emit, Request, Response
+from appl.backend.price import Price
 from appl.errors import ApplError, BackendUnavailable
-from appl.price import Price
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import CallEnded, CallStarted
 from appl.runtime.run import Run

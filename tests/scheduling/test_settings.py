@@ -10,10 +10,10 @@ import pytest
 
 from appl import gen, ppl
 from appl.backend import Profile
+from appl.backend.price import Price
 from appl.config import Config, load
 from appl.config.schedule import PRICES, TABLES as TABLE_NAMES
 from appl.errors import ConfigError
-from appl.price import Price
 from appl.runtime.run import Run
 from appl.runtime.scheduling.traffic import Traffic
 from appl.session.scheduling import policy_of, traffic_of

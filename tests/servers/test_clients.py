@@ -22,7 +22,7 @@ FOLLOWING = frozenset({"urlopen", "urlretrieve"})
 """Calls that follow redirects whatever one does."""
 
 KNOWN = {
-    "appl/engine/node_watch.py": "a bare connection, which asks nothing",
+    "appl/parts/engine/node_watch.py": "a bare connection, which asks nothing",
     "appl/tracing/exporting/collector.py": "an opener that stays; tests/exports",
     "backends/appl_backends/litellm.py": "guard_clients; test_providers_of_litellm.py",
     "backends/appl_backends/openai/account.py": "sends nothing: it answers the SDK itself",

@@ -23,8 +23,8 @@ import pytest
 
 from appl import gen, ppl
 from appl.backend import Chunk, Request, Response, Sample, Usage
-from appl.backend_check import check_response, checked
-from appl.backend_http import errors_of_http
+from appl.backend.check import check_response, checked
+from appl.backend.http import errors_of_http
 from appl.errors import BackendError, BackendRefused, BackendTimeout, MalformedResponse
 from appl.testing import Fake, Fault, Policy, Retries, running
 from appl_backends.anthropic.answer import BlocksAssembly, BlocksReader

@@ -32,7 +32,7 @@ class Reader(Screen):
         super().__init__(
             folder, {"APPL_CTL_DIR": str(warm), "NO_COLOR": "1", "PATH": path, **SETTINGS}
         )
-        self.environment["PYTEST_PLUGINS"] = "appl.pytest_plugin"
+        self.environment["PYTEST_PLUGINS"] = "appl.parts.pytest_plugin"
         shutil.copytree(ROOT / "examples", folder / "examples")
 
     def type(self, line: str, interrupted: bool = False, traced: bool = True) -> Shown:

@@ -376,7 +376,7 @@ _PROCESSES = {
     "a block of a program": ["-c", "import appl\nwith appl.record('x.trace'): pass"],
     "a notebook": ["-c", "from IPython.core.interactiveshell import InteractiveShell as S\n"
                    "import sys\nsys.exit(2 - S().run_cell('import prog; str(prog.main())').success)"],
-    "pytest": ["-m", "pytest", "-q", "-p", "appl.pytest_plugin", "-p", "no:cacheprovider",
+    "pytest": ["-m", "pytest", "-q", "-p", "appl.parts.pytest_plugin", "-p", "no:cacheprovider",
                "test_it.py"],
 }  # fmt: skip
 _TEST = "import pytest, prog\n@pytest.mark.appl\ndef test_it(): str(prog.main())\n"

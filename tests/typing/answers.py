@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypedDict, assert_type
 import pydantic
 
 from appl import Generation, Text, TextStream, evaluate, gen, ppl
-from appl.evaluation import Evaluation
+from appl.parts.evaluation import Evaluation
 
 
 class Person(pydantic.BaseModel):

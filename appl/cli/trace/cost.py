@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from appl.backend.price import Price, total
+from appl.backend.price_table import row_of
 from appl.cli import parameters
 from appl.cli.commands import Options, WordChoice, appl_command, option, switch
 from appl.cli.terminal import columns, print_found
 from appl.cli.trace.places import place
 from appl.cli.trace.run_names import run_path
-from appl.price import Price, total
-from appl.price_table import row_of
 from appl.tracing import RecordedCall
 from appl.tracing.explaining.caching import CacheReport, cache_report
 from appl.tracing.explaining.costs import KINDS, Costs, Terms, UsageSum, prices_of, terms_of

@@ -15,13 +15,13 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from appl.base.extras import pytest_missing
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.display import PlainDisplay
 from appl.cli.target import UsageError
 from appl.cli.terminal import report_done, to_stderr
 from appl.cli.trace.recorded_program import RecordedProgram, opened
-from appl.extras import pytest_missing
 from appl.session.replaying import checked, replay_session
 from appl.session.session import shown
 from appl.tracing import Replayer, Trace, tape

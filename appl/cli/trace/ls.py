@@ -9,12 +9,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from appl.backend.price import total
 from appl.cli import parameters
 from appl.cli.commands import Options, WordChoice, appl_command, argument, option, switch
 from appl.cli.target import UsageError
 from appl.cli.terminal import bytes_shown, columns, counted, one_line, print_found, say
 from appl.config import load
-from appl.price import total
 from appl.tracing.keeping import index
 from appl.tracing.keeping.row import RunRow
 from appl.tracing.keeping.run_filter import ORDERS, STATES, RunFilter, found, moment

@@ -155,7 +155,7 @@ def _evaluations(found: Summary) -> Iterator[str]:
     """The tables of the last evaluations in the run."""
     if not any(scope.rpartition("/")[2].startswith("evaluate.") for scope in found.scopes):
         return
-    from appl.evaluation.trace_reading import all_recorded  # few runs evaluate
+    from appl.parts.evaluation.trace_reading import all_recorded  # few runs evaluate
 
     for each in all_recorded(found.trace)[-_TABLES:]:
         lines = each.title(), *each.table(), *each.notes()

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from appl.backend.price import money, total as sum_of
 from appl.cli.terminal import columns, counted, one_line
 from appl.cli.trace.places import known, place, seconds
-from appl.price import money, total as sum_of
 from appl.tracing import RecordedCall, ToolUse
 
 if TYPE_CHECKING:

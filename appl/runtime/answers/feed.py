@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Literal, Protocol
 
 from appl.backend import Chunk, Response
-from appl.backend_check import check_chunk
+from appl.backend.check import check_chunk
 from appl.runtime.event import ChunkArrived
 from appl.runtime.reporter import Reporter
 

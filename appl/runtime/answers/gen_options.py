@@ -64,7 +64,7 @@ class SelectOptions(CallOptions, total=False):
 if TYPE_CHECKING:
 
     class OpenAIOptions(TypedDict, total=False):
-        """Options in OpenAI's words, which ``gen`` takes too: ``appl.compat`` reads them."""
+        """Options in OpenAI's words, which ``gen`` takes too: ``appl.parts.compat`` reads them."""
 
         top_logprobs: int | None
         max_completion_tokens: int | None

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from appl import fallback
 from appl.backend import Profile, Sampling
+from appl.base import fallback
 from appl.errors import InvalidOption, UnknownOption, Unsupported, nearest
 from appl.runtime.answers.gen_options import KNOWN
 from appl.runtime.answers.option_check import check_fields, stop_texts

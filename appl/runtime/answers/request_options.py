@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from appl import fallback
 from appl.backend import Profile, Sampling
+from appl.base import fallback
+from appl.base.fallback import DUMMY
 from appl.errors import InvalidOption, Unsupported
-from appl.fallback import DUMMY
 from appl.prompt.secret import KEY_OF_CALL, conceal
 from appl.runtime.answers.gen_options import FEATURES, KNOWN, LIMITS, GenOptions
 from appl.runtime.answers.models import named

@@ -14,8 +14,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, cast, runtime_checkable
 
-from appl import services
 from appl.backend import Backend, Chunk, Emit, Profile, Request, Response, Sample, Usage
+from appl.base import services
 from appl.errors import InvalidOption
 from appl.prompt import digest_of
 

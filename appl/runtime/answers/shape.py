@@ -13,11 +13,11 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
+from appl.base.threads import process_lock
 from appl.errors import InvalidOption
 from appl.runtime.answers import extract
 from appl.runtime.answers.schema import Checker
 from appl.runtime.answers.typed_dicts import with_typed_dicts
-from appl.threads import process_lock
 
 OBJECT = {"type": "object"}
 _MOST_ERRORS = 5

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from appl import fallback
 from appl.backend import Response, TokenLogprob, Usage
+from appl.base import fallback
 from appl.errors import RunError
 from appl.prompt import ToolMessage
 from appl.runtime.answers.answer import Answer, CallFilter, ToolRunner

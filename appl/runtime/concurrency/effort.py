@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import FrameType
 
-from appl.collecting import stack_of
+from appl.base.collecting import stack_of
 
 OWN = frozenset(
     f"appl-{name}" for name in "io trace worker embedded line export closing signals".split()

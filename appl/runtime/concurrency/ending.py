@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
 from typing import Protocol
 
-from appl.collecting import stack_of
+from appl.base.collecting import stack_of
 
 PATIENCE_S = 1.0
 _GENTLE_S = 0.05

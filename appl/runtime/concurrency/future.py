@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable, Generator
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
-from appl import fallback
+from appl.base import fallback
+from appl.base.threads import process_lock
 from appl.compiler.hooks import is_compiled
 from appl.errors import RunError
 from appl.prompt.notebook import Bundle, block
@@ -29,7 +30,6 @@ from appl.runtime.concurrency.promise_values import (
     result_of,
     text_of,
 )
-from appl.threads import process_lock
 
 if TYPE_CHECKING:
     from appl.backend import TokenLogprob, Usage

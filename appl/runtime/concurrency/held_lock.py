@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NamedTuple
 
-from appl.collecting import stack_of
+from appl.base.collecting import stack_of
 from appl.errors import DeadlockError
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.watchdog import is_users, lock_at

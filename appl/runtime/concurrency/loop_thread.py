@@ -19,8 +19,8 @@ from collections.abc import Callable
 from contextvars import Context
 from threading import get_ident
 
-from appl import threads
-from appl.threads import process_lock
+from appl.base import threads
+from appl.base.threads import process_lock
 
 _HELPERS = 8
 _START = process_lock()

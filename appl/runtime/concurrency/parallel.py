@@ -23,7 +23,7 @@ from typing import (
     overload,
 )
 
-from appl import fallback, services
+from appl.base import fallback, services
 from appl.compiler.names import program_of
 from appl.errors import CallCancelled, InvalidOption
 from appl.runtime.concurrency.clock import Signal
@@ -252,7 +252,7 @@ def map(
     concurrency: How many run at once; by default all of them.
     progress: Whether a progress bar is shown; by default on a terminal.
     engine: ``"ray"`` works on the items in the processes of a Ray cluster, as part of this run,
-        with the same addresses, trace, budgets and rates; see ``appl.engine.cluster.Ray(…)``.
+        with the same addresses, trace, budgets and rates; see ``appl.Ray``.
         What *f* refers to and what it returns must be picklable then. A replay needs no engine.
     """
     if on_error not in ("raise", "collect"):

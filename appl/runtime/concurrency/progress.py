@@ -32,7 +32,7 @@ class Bar(Progress):
         from rich.markup import escape
         from rich.progress import Progress
 
-        from appl.status_line import terminal
+        from appl.base.status_line import terminal
 
         self._bar: Any = Progress(console=Console(stderr=True), auto_refresh=False)
         self._terminal: Any = terminal

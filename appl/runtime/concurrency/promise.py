@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from appl.base.threads import process_lock
 from appl.runtime.answers.answer import Answer
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.threads import process_lock
 
 if TYPE_CHECKING:
     from appl.prompt import Lazy

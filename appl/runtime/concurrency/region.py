@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 
+from appl.base.threads import process_lock
 from appl.prompt import Lazy, Prompt, PromptNode
 from appl.runtime.answers.stream import begun, has_begun
 from appl.runtime.concurrency import structure
@@ -19,7 +20,6 @@ from appl.runtime.concurrency.loop_thread import task_here
 from appl.runtime.concurrency.promise import Error, Promise, Stop, Value
 from appl.runtime.concurrency.task import Task
 from appl.runtime.frame import FRAME, Frame, owed
-from appl.threads import process_lock
 
 _PRUNE = 256
 _ENTERING = process_lock()  # several threads may enter blocks of one frame, that of the run

@@ -15,7 +15,7 @@ from contextvars import Context, copy_context
 from functools import partial
 from typing import ClassVar, cast
 
-from appl import threads
+from appl.base import threads
 from appl.errors import CallCancelled
 from appl.runtime.concurrency.fiber import (
     Fiber,

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType
 from typing import Any, TextIO
 
-from appl import threads
+from appl.base import threads
 from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import in_coroutine, strand_here, wait
 from appl.runtime.concurrency.lock import Lock
@@ -84,7 +84,7 @@ def _undisturbed() -> Iterator[None]:
     if not sys.stderr or not sys.stderr.isatty():
         yield
         return
-    from appl.status_line import terminal  # only a live display needs it
+    from appl.base.status_line import terminal  # only a live display needs it
 
     with terminal.reading():
         yield

@@ -30,7 +30,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from appl.collecting import stack_of
+from appl.base.collecting import stack_of
 from appl.runtime.concurrency.loop_thread import io_thread
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ import weakref
 from collections.abc import Iterable
 from typing import Protocol
 
+from appl.base.threads import process_lock
 from appl.errors import DeadlockError
 from appl.prompt import Prompt
 from appl.runtime.concurrency.fiber import Strand, arrive, strand_here, wait
 from appl.runtime.concurrency.promise import Promise, Value
 from appl.runtime.frame import PromptWriter
-from appl.threads import process_lock
 
 _LOCK = process_lock()
 _SWEEP = 64

@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
+from appl.backend.price import limit_of
 from appl.errors import BudgetExceeded
-from appl.price import limit_of
 from appl.runtime.scheduling.policy import Allowance
 
 

@@ -17,9 +17,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from appl.backend import Backend, Emit, PrefixCaching, Pricing, Request, Response, offers
-from appl.backend_check import check_response
+from appl.backend.check import check_response
+from appl.backend.price import Overridden
 from appl.errors import BackendBusy, BackendError, BudgetExceeded
-from appl.price import Overridden
 from appl.runtime.answers.samples import Samples
 from appl.runtime.event import AttemptFailed, CallDispatched
 from appl.runtime.scheduling.accounts import ONE, Amounts, BudgetLedger

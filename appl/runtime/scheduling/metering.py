@@ -10,8 +10,7 @@ import math
 from dataclasses import replace
 
 from appl.backend import PrefixCaching, Profile, Request, Response, Sampling, Usage
-from appl.errors import BudgetExceeded
-from appl.price import (
+from appl.backend.price import (
     NOTHING,
     Overridden,
     Price,
@@ -21,6 +20,7 @@ from appl.price import (
     tokens_in,
     used_by,
 )
+from appl.errors import BudgetExceeded
 from appl.runtime.scheduling.accounts import Account, Amounts
 
 _NONE = Amounts()

@@ -17,8 +17,8 @@ from statistics import median
 from typing import TYPE_CHECKING, cast
 
 from appl.backend import Request, Response
+from appl.backend.price import price_for
 from appl.errors import BackendError, BackendUnavailable
-from appl.price import price_for
 from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Outcome, Promise

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from appl.errors import InvalidOption
 
 if TYPE_CHECKING:
-    from appl.price import Price
+    from appl.backend.price import Price
     from appl.runtime.scheduling.timers import Clock
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})

@@ -14,6 +14,7 @@ from contextvars import Context
 from threading import get_ident
 from typing import Any
 
+from appl.base.threads import process_lock
 from appl.errors import CallCancelled, DeadlockError, RunClosed, TraceError
 from appl.prompt import Message
 from appl.runtime.concurrency import structure
@@ -24,7 +25,6 @@ from appl.runtime.concurrency.task import Task, at_home, context_for
 from appl.runtime.event import Delivered, ToolEnded, ToolStarted
 from appl.runtime.frame import Frame
 from appl.runtime.world import Moment, ToolRequest
-from appl.threads import process_lock
 
 THROUGH = (TraceError, DeadlockError, RunClosed, CallCancelled)
 """Errors of the runtime itself: they are not the result of the function."""

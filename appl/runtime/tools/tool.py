@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from appl import fallback
+from appl.base import fallback
 from appl.compiler import program_of
 from appl.errors import InvalidOption, ToolError
 from appl.prompt.secret import Mask, Secret

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from appl.backend import Response
-from appl.price import Price, money
+from appl.backend.price import Price, money
 from appl.tracing.reading.trace import RecordedCall
 
 LEAST = 1024

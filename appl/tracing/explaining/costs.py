@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from appl.backend import Response, Usage
-from appl.errors import InvalidOption
-from appl.price import (
+from appl.backend.price import (
     NOTHING,
     Price,
     Prices,
@@ -33,6 +32,7 @@ from appl.price import (
     total,
     used_by,
 )
+from appl.errors import InvalidOption
 from appl.tracing.format.sampling import max_tokens, strings, tier, withheld
 from appl.tracing.format.totals import Totals, combined
 

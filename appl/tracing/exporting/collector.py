@@ -19,10 +19,10 @@ from http.client import HTTPException
 from typing import IO
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from appl.backend_check import read_json
-from appl.backend_http import ERROR_BYTES, excerpt, redirection, retry_after, said_in
+from appl.backend.check import read_json
+from appl.backend.http import ERROR_BYTES, excerpt, redirection, retry_after, said_in
+from appl.base.extras import advice
 from appl.errors import ConfigError
-from appl.extras import advice
 from appl.tracing.exporting.otlp import RequestEncoder
 from appl.tracing.text_diff import visible
 

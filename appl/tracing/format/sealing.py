@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from appl.base.extras import library
 from appl.errors import TraceCorrupt
-from appl.extras import library
 
 if TYPE_CHECKING:
     from appl.tracing.format.keys import RunKey

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from appl.backend import Chunk, Request, Response
-from appl.collecting import no_collection
+from appl.base.collecting import no_collection
 from appl.errors import CallCancelled
 from appl.prompt import (
     Messages,

@@ -26,9 +26,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from appl import threads
+from appl.base import threads
+from appl.base.shield import shielded
 from appl.errors import TraceWriteError
-from appl.shield import shielded
 from appl.tracing.format import codec
 from appl.tracing.format.block_file import BlockFile, Fault
 from appl.tracing.format.signing import Owner

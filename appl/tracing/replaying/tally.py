@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from appl.backend import Response
+from appl.backend.price import total
 from appl.errors import BudgetExceeded, CallCancelled, TraceError
-from appl.price import total
 from appl.runtime.event import CallDispatched, CallEnded, CallStarted, Event
 
 _UNASKED = (CallCancelled, TraceError, BudgetExceeded)

@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from appl.collecting import no_collection
+from appl.base.collecting import no_collection
 from appl.errors import TraceWriteError
 from appl.tracing.viewer.page_data import packed
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from appl.collecting import no_collection
+from appl.base.collecting import no_collection
 from appl.errors import TraceError
 from appl.tracing.explaining import costs
 from appl.tracing.explaining.steps import Steps

@@ -15,9 +15,9 @@ from typing import Any
 from urllib.parse import quote
 
 from appl.backend import Emit, Profile, Request, Response, check_media
-from appl.backend_http import asked_of, check_url
+from appl.backend.http import asked_of, check_url
+from appl.base.extras import needed_by_backend
 from appl.errors import AuthenticationFailed, BackendUnavailable, ModelNotFound
-from appl.extras import needed_by_backend
 from appl.prompt.secret import conceal
 
 with needed_by_backend("anthropic"):

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from appl.backend import Request, Sampling
+from appl.backend.price_table import row_of
 from appl.errors import Unsupported
-from appl.price_table import row_of
 from appl.prompt import Messages
 from appl_backends.anthropic.messages import (
     HELLO,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlsplit
 
-from appl.backend_http import host_of
-from appl.price_table import seller_at
+from appl.backend.http import host_of
+from appl.backend.price_table import seller_at
 
 OWN = "https://api.anthropic.com"
 VERSION = "2023-06-01"

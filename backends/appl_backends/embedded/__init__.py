@@ -25,6 +25,8 @@ from appl.backend import (
     check_media,
     check_provider_fields,
 )
+from appl.backend.price import Free
+from appl.base.threads import start as start_thread
 from appl.errors import (
     BackendTimeout,
     ConfigError,
@@ -33,9 +35,7 @@ from appl.errors import (
     Unsupported,
     nearest,
 )
-from appl.price import Free
 from appl.prompt import Messages
-from appl.threads import start as start_thread
 from appl_backends.embedded.blas_threads import BlasThreads
 from appl_backends.embedded.cache import PrefixCache
 from appl_backends.embedded.constraint import AnswerForm, Constraints

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from appl import threads
+from appl.base import threads
 from appl.errors import BackendError
 from appl_backends.embedded.task import AnswerPiece, EngineTask, Failed, Outcome
 

@@ -20,8 +20,9 @@ from contextvars import Context
 from typing import Any, NoReturn
 from urllib.parse import quote, urlsplit
 
-from appl.backend_check import ANSWER_BYTES, read_json
-from appl.backend_http import ERROR_BYTES, errors_of_http, excerpt, not_json, too_long, unreachable
+from appl.backend.check import ANSWER_BYTES, read_json
+from appl.backend.http import ERROR_BYTES, errors_of_http, excerpt, not_json, too_long, unreachable
+from appl.base.threads import lasting_loops
 from appl.errors import (
     BackendError,
     BackendTimeout,
@@ -30,7 +31,6 @@ from appl.errors import (
     MalformedResponse,
 )
 from appl.prompt.secret import conceal_headers
-from appl.threads import lasting_loops
 from appl_backends.http.connection import Answer, Broken, Connection, NotHttp, TooLong
 from appl_backends.http.route import Route, bracketed, route_to
 
@@ -107,7 +107,7 @@ class HttpClient:
     ) -> Any:
         """The answer to a request as *read* reads it, ``None`` if it is empty.
 
-        *who* is asked, in the form of :func:`~appl.backend_http.asked_of`. Raises ``BackendError``,
+        *who* is asked, in the form of :func:`~appl.backend.http.asked_of`. Raises ``BackendError``,
         also for what *read* refuses with a ``ValueError``.
         """
         pool, connection = await self._send(head, body, who, Connection.ask, ANSWER_BYTES)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterator
 
-from appl.backend_check import ANSWER_BYTES, TEXT
-from appl.backend_http import too_long
+from appl.backend.check import ANSWER_BYTES, TEXT
+from appl.backend.http import too_long
 
 Event = tuple[str, str]
 """The type of an event, empty if it has none, and its data."""

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
-from appl.backend_http import address
+from appl.backend.http import address
 from appl.errors import ConfigError
 
 

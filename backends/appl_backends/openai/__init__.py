@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from appl.backend import Emit, Profile, Request, Response, check_media
-from appl.backend_http import asked_of, check_url, host_of
+from appl.backend.http import asked_of, check_url, host_of
 from appl.errors import (
     AuthenticationFailed,
     BackendRefused,

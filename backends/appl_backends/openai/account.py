@@ -14,8 +14,8 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
+from appl.base.extras import needed_by_backend
 from appl.errors import AuthenticationFailed
-from appl.extras import needed_by_backend
 from appl_backends.openai.settings import ServerSettings
 
 _OF_CONNECTION = frozenset({"accept-encoding", "connection", "content-length", "host"})

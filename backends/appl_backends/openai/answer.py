@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 from appl.backend import Request, Response, Sample, Sampling, TokenLogprob, Usage
-from appl.backend_check import (
+from appl.backend.check import (
     MOST,
     WrongField,
     checked,
@@ -25,9 +25,9 @@ from appl.backend_check import (
     read_json,
     text_in,
 )
-from appl.backend_http import error_of_payload, excerpt, is_error, not_json
+from appl.backend.http import error_of_payload, excerpt, is_error, not_json
+from appl.backend.price import millionths
 from appl.errors import BackendError, BackendRefused, BackendUnavailable, MalformedResponse
-from appl.price import millionths
 from appl.prompt import ProviderFields, ToolCall
 from appl_backends.openai.calls import CALL_FIELDS, FUNCTION_FIELDS, calls_of, is_empty
 from appl_backends.stops import TextFilter

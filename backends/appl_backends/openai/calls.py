@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from appl.backend_check import WrongField, text_in
+from appl.backend.check import WrongField, text_in
 from appl.prompt import ToolCall
 
 NO_ARGUMENTS = "{}"

@@ -10,9 +10,9 @@ import asyncio
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from appl.backend_check import read_json, text_in
+from appl.backend.check import read_json, text_in
+from appl.base.extras import needed_by_backend
 from appl.errors import BackendUnavailable
-from appl.extras import needed_by_backend
 from appl_backends.openai.account import question_of_account
 from appl_backends.openai.interface import Interface
 from appl_backends.openai.settings import ServerSettings

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from appl.backend import Response
+from appl.backend.price import Price, price_of
+from appl.backend.price_table import Seller
 from appl.errors import ConfigError, InvalidOption
-from appl.price import Price, price_of
-from appl.price_table import Seller
 
 
 class Prices(Mapping[str, Price]):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from appl.backend_http import host_of
+from appl.backend.http import host_of
 from appl.errors import ConfigError, Unsupported, nearest
 from appl.prompt import Message, Messages
 from appl_backends.openai.strict_schema import AZURE, LOCAL, OPENAI, Subset

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlsplit
 
-from appl.price_table import seller_at
+from appl.backend.price_table import seller_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from appl.backend import Chunk, Sample
-from appl.backend_check import PARTS, TEXT, count_of
-from appl.backend_http import excerpt, too_long
+from appl.backend.check import PARTS, TEXT, count_of
+from appl.backend.http import excerpt, too_long
 from appl.errors import MalformedResponse
 from appl_backends.sglang import answers
 from appl_backends.sglang.tools import CALLED, Offer

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from appl.backend import Sample, TokenLogprob, Usage
-from appl.backend_check import MOST, count_of, number_in, text_in
-from appl.backend_http import error_of_payload, excerpt, is_error
+from appl.backend.check import MOST, count_of, number_in, text_in
+from appl.backend.http import error_of_payload, excerpt, is_error
 from appl.errors import BackendUnavailable, MalformedResponse
 
 UNKNOWN = "unknown"

@@ -30,6 +30,7 @@ from appl.backend import (
     Usage,
     check_provider_fields,
 )
+from appl.backend.price import Free
 from appl.errors import (
     BackendError,
     BackendUnavailable,
@@ -39,7 +40,6 @@ from appl.errors import (
     Unsupported,
     nearest,
 )
-from appl.price import Free
 from appl.prompt.secret import conceal
 from appl_backends.http.client import Body, most_connections
 from appl_backends.option_scores import scored

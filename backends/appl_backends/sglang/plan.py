@@ -11,8 +11,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from appl.base.extras import advice
 from appl.errors import MissingBackendExtra, Unsupported
-from appl.extras import advice
 
 OLDEST = (0, 5, 17)
 """The oldest version that is started: in earlier ones parts of a server unpickle what they are sent

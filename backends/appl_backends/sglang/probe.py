@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 from urllib.parse import urlsplit
 
 from appl.backend import canonical
-from appl.backend_check import MOST
+from appl.backend.check import MOST
 from appl.errors import BackendError, BackendRefused, Unsupported
 from appl_backends.sglang.wire import PROBE_S, Wire
 

@@ -11,8 +11,8 @@ from collections.abc import AsyncGenerator, Awaitable, Coroutine
 from typing import Any
 from urllib.parse import urlsplit
 
-from appl.backend_check import read_json
-from appl.backend_http import (
+from appl.backend.check import read_json
+from appl.backend.http import (
     address,
     asked_of,
     check_url,

@@ -4,7 +4,7 @@ Needs aiohttp, the extra ``serve``. Invariant: what is answered here is what the
 the program's own process; only the way there differs.
 """
 
-from appl.extras import needed
+from appl.base.extras import needed
 
 with needed("serve", "`appl serve`"):
     from appl_backends.embedded.server.app import EngineServer

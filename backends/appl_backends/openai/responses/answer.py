@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from appl.backend import Chunk, Emit, Response
-from appl.backend_check import MOST, TEXT
-from appl.backend_http import is_error, too_long
+from appl.backend.check import MOST, TEXT
+from appl.backend.http import is_error, too_long
 from appl.errors import BackendError, MalformedResponse
 from appl.prompt import ProviderFields, ToolCall
 from appl_backends.http.events import Event

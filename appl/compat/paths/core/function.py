@@ -1,5 +1,0 @@
-"""The import path ``appl.core.function`` of programs for APPL 0.2."""
-
-from __future__ import annotations
-
-from appl.compat.func import *  # noqa: F403

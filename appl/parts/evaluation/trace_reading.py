@@ -1,0 +1,96 @@
+"""Evaluations that were recorded, read from their traces."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from operator import itemgetter
+from typing import Any
+
+from appl.errors import InvalidOption
+from appl.parts.evaluation.report import Evaluation, Sample, Usage
+from appl.tracing.reading.trace import Trace
+
+SUBJECT, SAMPLE = "evaluation", "sample"
+"""The kinds of the records: what is evaluated in a scope, and one sample with its scores."""
+
+
+def recorded(trace: Trace | str | os.PathLike[str]) -> Evaluation:
+    """The last evaluation in *trace*, as far as it came. Raises ``InvalidOption`` without one."""
+    opened = trace if isinstance(trace, Trace) else Trace.open(trace)
+    found = all_recorded(opened)
+    if not found:
+        raise InvalidOption(
+            f"{opened.path} records no evaluation; `appl eval` and appl.evaluate() make one"
+        )
+    return found[-1]
+
+
+def all_recorded(trace: Trace) -> list[Evaluation]:
+    """All evaluations in *trace*, in the order in which they began."""
+    subjects = {
+        each.address: each.value
+        for each in trace.observations
+        if each.kind == SUBJECT and isinstance(each.value, Mapping)
+    }
+    below = {str(value.get("against")) for value in subjects.values()}
+    outer = [address for address in subjects if address not in below]
+    return [_evaluation(trace, address, subjects) for address in outer]
+
+
+def _evaluation(trace: Trace, address: str, subjects: Mapping[str, Any]) -> Evaluation:
+    subject = subjects[address]
+    found = [
+        (_count(each.value.get("order")), _sample(each.value, each.address))
+        for each in trace.observations
+        if each.kind == SAMPLE
+        and each.address.rpartition("/")[0] == address
+        and isinstance(each.value, Mapping)
+    ]
+    samples = [sample for _, sample in sorted(found, key=itemgetter(0))]
+    against, names = subject.get("against"), subject.get("scores")
+    other = None
+    if isinstance(against, str) and against in subjects:
+        other = _evaluation(trace, against, {against: {**subjects[against], "against": None}})
+    names = tuple(map(str, names)) if isinstance(names, list) else ()
+    return Evaluation(
+        str(subject.get("program")), names, samples, _usage(trace, samples), 0.0, other
+    )
+
+
+def _sample(value: Mapping[str, Any], address: str) -> Sample:
+    scores, errors, error = value.get("scores"), value.get("errors"), value.get("error")
+    return Sample(
+        str(value.get("id")),
+        _count(value.get("number")),
+        value.get("input"),
+        value.get("target"),
+        value.get("answer"),
+        {str(k): _score(v) for k, v in scores.items()} if isinstance(scores, Mapping) else {},
+        None if error is None else str(error),
+        {str(k): str(v) for k, v in errors.items()} if isinstance(errors, Mapping) else {},
+        address,
+    )
+
+
+def _count(value: object) -> int:
+    """*value* as the record of a whole number; a record may hold anything."""
+    return value if type(value) is int else 0
+
+
+def _score(value: object) -> float | None:
+    """*value* as the record of a score."""
+    return value if type(value) is float and math.isfinite(value) else None
+
+
+def _usage(trace: Trace, samples: list[Sample]) -> Usage:
+    places = tuple(f"{each.address}/" for each in samples)
+    calls = [each for each in trace.calls if each.address.startswith(places)]
+    costs = [each.response.cost for each in calls if each.response is not None]
+    return Usage(
+        len(calls),
+        sum(each.source is not None for each in calls),
+        sum(cost or 0 for cost in costs),
+        sum(cost is None for cost in costs),
+    )

@@ -1,0 +1,454 @@
+"""``@ppl``, which connects the compiler with the runtime.
+
+Invariant: a decorated function keeps its name, signature, kind and place as a method. Its address
+is taken when it is called, whatever runs it later.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast, overload
+from weakref import ref
+
+from appl.base import fallback
+from appl.compiler import (
+    CompilerOptions,
+    Translated,
+    is_compiled,
+    program_of,
+    rebuild,
+    require_function,
+    translate,
+)
+from appl.errors import ApplError, InvalidOption
+from appl.prompt import UNFORMATTED, RoleName, Voice
+from appl.runtime import activation
+from appl.runtime.activation import CONTEXTS, Body, CallMode, Primed, marked, primed
+from appl.runtime.concurrency.fiber import hub_here, strand_here
+from appl.runtime.concurrency.future import Future
+from appl.runtime.concurrency.scopes import call_in_words
+from appl.runtime.concurrency.task import Task, context_for
+from appl.runtime.frame import FRAME, Frame, current, here, states_of
+from appl.runtime.ops import OPS
+from appl.runtime.returning import KEEPING, returns_value
+
+if TYPE_CHECKING:
+    from appl.compiler.ir import CallCounts
+    from appl.runtime.prompts.compositor import Compositor
+    from appl.runtime.prompts.prompt_context import PromptContext
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Context = Literal["new", "copy", "same", "resume"]
+_ABOUT = frozenset({"ctx_method", "compositor", "_ctx", "_globals", "_locals"})
+"""Keywords of a call that are about the call itself, unless the function has such a parameter."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Decoration:
+    """The options of the decorator."""
+
+    ctx: str = "new"
+    compositor: Compositor | None = None
+    model: str | None = None
+    default_return: str | None = None
+    docstring_as: RoleName | None = None
+    parallel: bool = False
+    auto_prime: bool = False
+    new_ctx_func: Callable[[], PromptContext] | None = None
+
+
+class DecoratedFunction(Body):
+    """A decorated function: its rebuilt body, and the begin and end of its calls."""
+
+    def __init__(self, f: FunctionType, told: Decoration) -> None:
+        options = CompilerOptions(
+            ctx=told.ctx, parallel=told.parallel, docstring_as=told.docstring_as
+        )
+        try:
+            self.translated: Translated = translate(f, options)
+        except ApplError:
+            from appl.base import tracebacks
+
+            tracebacks.install()
+            raise
+        self.body = rebuild(f, self.translated, OPS)
+        self.name, self.qualname = f.__name__, f.__qualname__
+        self.converts = f.__name__ in _CONVERSIONS
+        self.kind, self.ctx = self.translated.kind, told.ctx
+        self.file, self.line = self.translated.file, self.translated.line
+        kept = told.default_return is not None or told.new_ctx_func is not None
+        self.notes = () if kept else self.translated.notes
+        self.told = told
+        self.asks = told.new_ctx_func is not None
+        documented = told.docstring_as is not None and self.translated.docstring is not None
+        self.begins = documented or bool(self.notes)
+        self.mode = CallMode(told.ctx, model=told.model, block=told.compositor)
+        self._about = _ABOUT.difference(inspect.signature(f).parameters)
+        self._class = _class_of(f)
+        self.function: Any = f
+        self.code: Any = None
+
+    @functools.cached_property
+    def returns_value(self) -> bool:
+        """True if the annotation promises a value, which plain code then gets."""
+        return returns_value(self.function)
+
+    def counts(self) -> CallCounts | None:
+        return self.translated.calls
+
+    # -- one activation
+
+    def asked(self, kwargs: dict[str, object]) -> CallMode:
+        mode = self.mode
+        if kwargs and not self._about.isdisjoint(kwargs):
+            mode = self._asked(kwargs)
+        if self.told.new_ctx_func is not None and mode.ctx == "new":
+            made = _given(self.name, "new_ctx_func() must return", self.told.new_ctx_func())
+            mode = dataclasses.replace(mode, ctx="same", given=made)
+        return mode
+
+    def _asked(self, kwargs: dict[str, object]) -> CallMode:
+        about = {word: kwargs.pop(word) for word in self._about if word in kwargs}
+        mode = self.mode
+        if (ctx := about.get("ctx_method")) is not None:
+            mode = dataclasses.replace(mode, ctx=_context(f"{self.name}(ctx_method=", ctx))
+        if "compositor" in about:
+            block = _compositor(about["compositor"], f"{self.name}(compositor=...)")
+            mode = dataclasses.replace(mode, block=block)
+        if (given := about.get("_ctx")) is not None:
+            mode = dataclasses.replace(mode, given=_given(self.name, "_ctx= takes", given))
+        return mode
+
+    def owner(self, args: tuple[object, ...]) -> Any:
+        """The object that a method is called on, to which its ``resume`` state belongs."""
+        if not args:
+            return None
+        first = args[0]
+        kinds = first.__mro__ if isinstance(first, type) else type(first).__mro__
+        for kind in kinds:
+            found = vars(kind).get(self.name)
+            if kind.__qualname__ == self._class or program_of(found) is self:
+                return None if isinstance(found, staticmethod) else first
+        return None
+
+    def begun(self, frame: Frame) -> None:
+        if frame.block is not None:
+            before = frame.prompt.tip
+            frame.block.begin(frame)
+            if frame.prompt.tip is not None and frame.prompt.tip is not before:
+                frame.prompt.tip.site = self._place()
+        if self.notes and not frame.shares:
+            for note in self.notes:
+                frame.run.reporter.tell_once(note, note)
+        role = self.told.docstring_as
+        if role is not None and self.translated.docstring is not None:
+            docstring = self.translated.docstring
+            frame.prompt.say(_documenting(frame.voice, role), docstring, site=self._place())
+
+    def _place(self) -> tuple[str, int] | None:
+        """The line at which it is defined."""
+        return (self.file, self.line) if self.file is not None and self.line is not None else None
+
+    def in_place_of_none(self, frame: Frame) -> Any:
+        if self.told.default_return != "prompt":
+            return None
+        from appl.runtime.prompts.context import PromptRecords
+
+        return PromptRecords(frame)
+
+    # -- beside the caller
+
+    def spawn(
+        self, args: tuple[object, ...], kwargs: dict[str, object], mode: CallMode | None = None
+    ) -> Future[Any]:
+        """Start a call that runs beside its caller."""
+        mode = mode or self.asked(kwargs)
+        caller = here(call_in_words, self.name, args)
+        frame, turn = self.enter(args, kwargs, mode=mode, caller=caller, beside=True)
+        task = Task(frame, hub_here() if self.kind == "async" else strand_here().hub)
+        caller.add(task)
+        if mode.ctx == "same":
+            activation.keep_place(mode.given or caller, frame, task)
+        if self.kind == "async":
+            task.run_in_loop(self.aexecute(frame, turn, args, kwargs), context_for(frame))
+            return Future(task)
+        body = functools.partial(self.execute, frame, turn, args, kwargs)
+        if caller.run.services.sequential:
+            task.run_here(body, context_for(frame))
+        else:
+            task.run_in_fiber(body, context_for(frame))
+        return Future(task)
+
+
+def _documenting(voice: Voice, role: RoleName) -> Voice:
+    """The voice of a docstring: that of other text, or a message of the system."""
+    if role == "system":
+        return Voice("system", None, UNFORMATTED)
+    return voice if voice.role == role else Voice(role, None, voice.level, voice.depth + 1)
+
+
+def _class_of(f: FunctionType) -> str | None:
+    """The qualified name of the class that *f* is defined in."""
+    outer, _, _ = f.__qualname__.rpartition(".")
+    return outer if outer and not outer.endswith("<locals>") else None
+
+
+def _given(name: str, what: str, value: object) -> PromptContext:
+    from appl.runtime.prompts.prompt_context import PromptContext  # few programs hold prompts
+
+    if not isinstance(value, PromptContext):
+        raise InvalidOption(f"{name}: {what} a PromptContext, got {value!r:.80}")
+    return value
+
+
+def _context(where: str, ctx: object) -> str:
+    """*ctx* as one of the contexts."""
+    if ctx not in CONTEXTS and isinstance(ctx, str):
+        ctx = fallback.names().context(ctx, CONTEXTS)
+    if ctx not in CONTEXTS:
+        raise ValueError(f"{where}{ctx!r}): ctx is one of {', '.join(CONTEXTS)}")
+    return cast(str, ctx)
+
+
+# -- the four kinds of functions
+
+
+def _in_body() -> bool:
+    """True if the caller of a parallel coroutine function is the body of a ``@ppl`` function.
+
+    Plain Python needs the coroutine itself, for ``create_task`` and ``asyncio.run``.
+    """
+    return is_compiled(sys._getframe(2).f_code)
+
+
+def _in_plain_code() -> bool:
+    """True if the caller of the function is ordinary code, for which values are waited for."""
+    code = sys._getframe(2).f_code
+    return not is_compiled(code) and id(code) not in KEEPING
+
+
+_CONVERSIONS = frozenset(
+    """
+    __str__ __repr__ __format__ __bytes__ __bool__ __int__ __float__ __index__ __len__ __hash__
+    __contains__
+""".split()
+)
+"""Methods whose results Python itself uses: a future would be of the wrong type."""
+
+
+# A wrapper looks its program up in its own __dict__: a notebook that reloads a module
+# (`%autoreload 2`) gives functions that were imported by name the attributes of the new ones. It
+# finds itself by a weak reference in its defaults, so that it is freed at once when nobody holds
+# it, and has no cells, as code with cells cannot be put into a function without.
+
+_PROGRAM = "__appl__"
+
+
+class _Itself(ref[Any]):
+    """The weak reference of a wrapper to itself, which goes with it to a worker."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[type[_Itself], tuple[object]]:
+        return _Itself, (self(),)
+
+
+def _sync() -> Callable[..., object]:
+    def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> Any:
+        program: DecoratedFunction = _appl().__dict__[_PROGRAM]
+        if program.told.parallel:
+            return program.spawn(args, kwargs)
+        settle = program.converts or (program.returns_value and _in_plain_code())
+        frame, turn = program.enter(args, kwargs)
+        return program.execute(frame, turn, args, kwargs, settle)
+
+    return wrapper
+
+
+def _async() -> Callable[..., object]:
+    def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> object:
+        program: DecoratedFunction = _appl().__dict__[_PROGRAM]
+        if program.told.parallel and _in_body():
+            return program.spawn(args, kwargs)
+        settle = program.returns_value and _in_plain_code()
+        frame, turn = program.enter(args, kwargs)
+        made: Any = program.aexecute(frame, turn, args, kwargs, settle)
+        made.__name__, made.__qualname__ = program.name, program.qualname
+        return made
+
+    return marked(wrapper)
+
+
+def _generator() -> Callable[..., Any]:
+    def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> object:
+        program: DecoratedFunction = _appl().__dict__[_PROGRAM]
+        frame, turn = program.enter(args, kwargs)
+        made = program.generate(frame, turn, program.body(*args, **kwargs))
+        return primed(program.name, made) if program.told.auto_prime else made
+
+    return wrapper
+
+
+def _asyncgen() -> Callable[..., Any]:
+    def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> object:
+        program: DecoratedFunction = _appl().__dict__[_PROGRAM]
+        frame, turn = program.enter(args, kwargs)
+        made = program.agenerate(frame, turn, program.body(*args, **kwargs))
+        return Primed(program.name, made) if program.told.auto_prime else made
+
+    return wrapper
+
+
+_WRAPPERS = {"sync": _sync, "async": _async, "generator": _generator, "asyncgen": _asyncgen}
+
+_OPTIONS = tuple(option.name for option in dataclasses.fields(Decoration))
+_ROLES: dict[str, RoleName] = {"user": "user", "system": "system"}
+
+
+@overload
+def ppl(ctx: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def ppl(
+    ctx: Context = "new",
+    compositor: Compositor | type[Compositor] | None = None,
+    *,
+    model: str | None = None,
+    default_return: Literal["prompt"] | None = None,
+    docstring_as: Literal["user", "system"] | None = None,
+    parallel: bool = False,
+    auto_prime: bool = False,
+    new_ctx_func: Callable[[], PromptContext] | None = None,
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def ppl(
+    ctx: object = "new",
+    compositor: object = None,
+    *,
+    model: str | None = None,
+    default_return: str | None = None,
+    docstring_as: str | None = None,
+    parallel: bool = False,
+    auto_prime: bool = False,
+    new_ctx_func: Any = None,
+    **older: object,
+) -> object:
+    """Make a function a prompt program: its expression statements are its prompt.
+
+    *ctx* is what prompt it works on: ``new``, a ``copy`` of the caller's, the ``same``, or
+    ``resume`` where it left off; *new_ctx_func* makes the new one. *compositor* formats all that it
+    says, as a ``with`` around its body would. *model* answers its calls that name none.
+    *docstring_as* says its docstring; ``default_return="prompt"`` returns ``records()`` in place of
+    ``None``. With *parallel* a call starts at once beside its caller and gives a future, in prompt
+    functions and in plain Python. *auto_prime* runs a generator to its first ``yield``.
+
+    A call may say more about itself: ``f(…, ctx_method="copy")`` is in another context this time,
+    ``f(…, compositor=NumberedList())`` in another format (``None`` for none), and
+    ``f(…, _ctx=prompt_context)`` works on that prompt in place of its caller's.
+    """
+    if not isinstance(ctx, str):
+        return _decorate(ctx, Decoration())
+    if older:
+        meant = fallback.names().decorator(older, _OPTIONS)
+        compositor = meant.get("compositor", compositor)
+        docstring_as = docstring_as or meant.get("docstring_as")
+    if docstring_as not in (None, *_ROLES):
+        raise ValueError(f"@ppl(docstring_as={docstring_as!r}): it is 'user' or 'system'")
+    if default_return not in (None, "prompt"):
+        raise ValueError(f"@ppl(default_return={default_return!r}): only 'prompt' is known")
+    _check_told(model=model, parallel=parallel, auto_prime=auto_prime, new_ctx_func=new_ctx_func)
+    told = Decoration(
+        _context("@ppl(ctx=", ctx),
+        _compositor(compositor, "@ppl(compositor=...)"),
+        model,
+        default_return,
+        _ROLES.get(docstring_as or ""),
+        parallel,
+        auto_prime,
+        _context_maker(new_ctx_func),
+    )
+    return lambda f: _decorate(f, told)
+
+
+def _compositor(value: object, where: str) -> Compositor | None:
+    """*value* as the compositor of an option."""
+    if value is None:
+        return None
+    from appl.runtime.prompts.compositor import compositor_of
+
+    return compositor_of(value, where)
+
+
+def _context_maker(given: Any) -> Callable[[], PromptContext] | None:
+    """The user's function that makes contexts; ``None`` for the usual ones, as of the class."""
+    if given is None:
+        return None
+    from appl.runtime.prompts.prompt_context import PromptContext
+
+    return None if given is PromptContext else given
+
+
+def _check_told(
+    *, model: object, parallel: object, auto_prime: object, new_ctx_func: object
+) -> None:
+    """Refuse impossible values of the decorator's options."""
+    if model is not None and not (isinstance(model, str) and model):
+        raise InvalidOption(f"@ppl(model=...) takes the name of a model, got {model!r:.80}")
+    for name, value in (("parallel", parallel), ("auto_prime", auto_prime)):
+        if not isinstance(value, bool):
+            raise InvalidOption(f"@ppl({name}=...) is True or False, got {value!r:.80}")
+    if new_ctx_func is not None and not callable(new_ctx_func):
+        raise InvalidOption(
+            "@ppl(new_ctx_func=...) takes a function that makes a PromptContext, got "
+            f"{new_ctx_func!r:.80}"
+        )
+
+
+def _decorate(f: object, told: Decoration) -> Any:
+    if isinstance(f, staticmethod | classmethod):
+        return type(f)(_decorate(f.__func__, told))
+    if getattr(f, "__need_ctx__", False) and not hasattr(f, "__appl__"):  # @need_ctx below @ppl
+        from appl.runtime.prompts.prompt_context import need_ctx
+
+        return need_ctx(_decorate(f.__wrapped__, told))  # type: ignore[attr-defined]
+    program = DecoratedFunction(require_function(f), told)
+    wrapper, twin = _wrapper(f, program), _wrapper(f, program)
+    wrapper.render = functools.partial(_render, twin)  # not itself: it would never be freed
+    program.code = wrapper.__code__
+    return wrapper
+
+
+def _render(twin: Callable[..., object], *args: object, **kwargs: object) -> object:
+    """``f.render(…)``: the prompts of a call, as ``appl.render`` shows them."""
+    from appl.runtime.preview import render
+
+    return render(twin, *args, **kwargs)
+
+
+def _wrapper(f: Any, program: DecoratedFunction) -> Any:
+    wrapper: Any = functools.wraps(f)(_WRAPPERS[program.kind]())
+    wrapper.__appl__ = program
+    wrapper.__kwdefaults__ = {"_appl": _Itself(wrapper)}
+    return wrapper
+
+
+def reset_context(func: Callable[..., object]) -> None:
+    """Forget the state of a ``resume`` function in this run; its next call starts anew.
+
+    For a bound method (``agent.chat``) only that object's state is forgotten, for the method of a
+    class (``Agent.chat``) that of all its objects.
+    """
+    program = program_of(func)
+    if not isinstance(program, DecoratedFunction):
+        name = getattr(func, "__qualname__", repr(func))
+        raise InvalidOption(f"reset_context({name}): it takes a @ppl function or method")
+    frame = FRAME.get()
+    states = states_of(frame) if frame is not None else current().states
+    states.forget(program, getattr(func, "__self__", None))
