@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -15,44 +16,8 @@ import pytest
 from appl.parts import PARTS
 
 SOURCES = Path(__file__).parents[1]
-PROGRAM = """
-from appl import gen, ppl
-
-STOP = False
-
-@ppl
-def ask(question):
-    f"What of {question}?"
-    return gen(max_tokens=9)
-
-@ppl
-def main():
-    "Hello"
-    first = ask("one")
-    if STOP and len(first):
-        raise InterruptedError
-    second = ask("two")
-    f"They say {first} and {second}."
-    return str(gen())
-"""
-RUN = """
-import contextlib, appl, program
-
-with appl.record("a.trace", backend="appl.testing:Echo"):
-    first = str(program.main())
-
-from appl.session import replayed, resumed
-with replayed("a.trace"):
-    assert str(program.main()) == first
-
-program.STOP = True
-with contextlib.suppress(InterruptedError), appl.record("b.trace", backend="appl.testing:Echo"):
-    program.main()
-program.STOP = False
-with resumed("b.trace", backend="appl.testing:Echo") as session:
-    assert str(program.main()) == first
-    assert session.tally.reused.calls == 1, session.tally
-"""
+KERNEL = Path(__file__).parent / "kernel"
+"""A program, and the check of it, which a wheel without the parts runs too."""
 
 
 def installed_without(parts: Iterable[str], folder: Path) -> Path:
@@ -74,7 +39,7 @@ def installed_without(parts: Iterable[str], folder: Path) -> Path:
 
 def run(folder: Path, *words: str, without: Iterable[str]) -> subprocess.CompletedProcess[str]:
     """Python with *words*, where the package is installed *without* some parts."""
-    (folder / "program.py").write_text(PROGRAM)
+    shutil.copy(KERNEL / "program.py", folder)
     package = installed_without(without, folder / "installed")
     places = [package, SOURCES / "backends", sysconfig.get_path("purelib")]
     settings = {
@@ -91,7 +56,7 @@ def run(folder: Path, *words: str, without: Iterable[str]) -> subprocess.Complet
 
 
 def test_a_program_is_recorded_replayed_and_resumed_without_any_part(tmp_path: Path) -> None:
-    done = run(tmp_path, "-c", RUN, without=PARTS)
+    done = run(tmp_path, str(KERNEL / "check.py"), without=PARTS)
     assert done.returncode == 0, done.stderr
 
 

@@ -1,0 +1,22 @@
+"""The program beside this is recorded, replayed, broken off and resumed, in the folder it runs in."""
+
+import contextlib
+
+import program
+
+import appl
+from appl.session import replayed, resumed
+
+with appl.record("a.trace", backend="appl.testing:Echo"):
+    first = str(program.main())
+
+with replayed("a.trace"):
+    assert str(program.main()) == first
+
+program.STOP = True
+with contextlib.suppress(InterruptedError), appl.record("b.trace", backend="appl.testing:Echo"):
+    program.main()
+program.STOP = False
+with resumed("b.trace", backend="appl.testing:Echo") as session:
+    assert str(program.main()) == first
+    assert session.tally.reused.calls == 1, session.tally
