@@ -206,19 +206,19 @@ CONTROLS = {
         "canaries/test_shapes.py::test_a_given_secret_is_masked_beside_a_variable_of_its_name",
     ),
     "a worker keeps its keys to itself": Control(
-        "engine/wire.py",
+        "parts/engine/wire.py",
         "        if news := self._secrets.news(data):\n",
         "        if news := dict[str, str]():\n",
         "canaries/test_shapes.py::test_a_line_break_hides_no_key_that_only_a_worker_knows[]",
     ),
     "a worker tells of its keys too late": Control(
-        "engine/wire.py",
+        "parts/engine/wire.py",
         '            self._send(pickled([("secrets", news)]))\n        self._send(data)\n',
         '            self._send(data)\n            self._send(pickled([("secrets", news)]))\n',
         "canaries/test_shapes.py::test_a_line_break_hides_no_key_that_only_a_worker_knows[]",
     ),
     "a worker tells of all its keys": Control(
-        "engine/wire.py",
+        "parts/engine/wire.py",
         "        names = {*self._masker.found_in(batch)} - self._known\n",
         "        names = {*self._masker.refresh().values} - self._known\n",
         "canaries/test_shapes.py::test_a_worker_tells_of_no_key_that_nobody_said",
@@ -495,7 +495,7 @@ CONTROLS = {
         "trust/test_state_folder.py::test_a_folder_that_others_may_write_to_is_refused",
     ),
     "a class that is no backend is called": Control(
-        "backend.py",
+        "backend/__init__.py",
         '        _check_protocol(name, factory, ("complete", "aclose"))\n',
         "        pass\n",
         "trust/test_hostile_settings.py::test_what_is_no_backend_is_an_error_of_configuration",
@@ -507,7 +507,7 @@ CONTROLS = {
         "trust/test_hostile_settings.py::test_a_module_of_the_folder_stands_for_no_library",
     ),
     "Python's own library has backends": Control(
-        "backend.py",
+        "backend/__init__.py",
         "    if head in sys.stdlib_module_names:\n",
         "    if not head:\n",
         "trust/test_hostile_settings.py::test_what_is_no_backend_is_an_error_of_configuration",

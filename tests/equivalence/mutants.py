@@ -214,7 +214,7 @@ MUTANTS = (
     ),
     Mutant(
         "a function's compositor is around what it says on its caller's prompt only",
-        "function.py",
+        "runtime/function.py",
         "        if frame.block is not None:\n            before",
         "        if frame.block is not None and frame.shares:\n            before",
     ),
@@ -439,7 +439,7 @@ MUTANTS = (
     # -- order, ways to call, and values of prompts
     Mutant(
         "every function runs beside its caller",
-        "function.py",
+        "runtime/function.py",
         "        if program.told.parallel:\n            return program.spawn(args, kwargs)\n"
         "        settle = program.converts or (program.returns_value and _in_plain_code())\n"
         "        frame, turn = program.enter(args, kwargs)\n        return program.execute(",
@@ -451,7 +451,7 @@ MUTANTS = (
     ),
     Mutant(
         "a call says in vain which prompt it works on",
-        "function.py",
+        "runtime/function.py",
         "mode = dataclasses.replace(mode, ctx=_context(",
         "dataclasses.replace(mode, ctx=_context(",
         first=28,
@@ -510,7 +510,7 @@ MUTANTS = (
     ),
     Mutant(
         "a primed generator waits for its first step",
-        "function.py",
+        "runtime/function.py",
         "return primed(program.name, made) if program.told.auto_prime else made\n\n    return wrapper"
         "\n\n\ndef _asyncgen",
         "return made\n\n    return wrapper\n\n\ndef _asyncgen",
