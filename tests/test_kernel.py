@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -58,6 +59,17 @@ def run(folder: Path, *words: str, without: Iterable[str]) -> subprocess.Complet
 def test_a_program_is_recorded_replayed_and_resumed_without_any_part(tmp_path: Path) -> None:
     done = run(tmp_path, str(KERNEL / "check.py"), without=PARTS)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_rooms_of_the_kernel_are_those_that_the_page_names(tmp_path: Path) -> None:
+    page = (SOURCES / "ARCHITECTURE.md").read_text("utf-8")
+    table = page.partition("## The kernel")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`(appl/[\w/]*)(?:`|errors\.py`)", table))
+    found = "import sys; print(*(n for n, m in sys.modules.items() if n.split('.')[0] == 'appl'))"
+    code = f"exec(open({str(KERNEL / 'check.py')!r}).read()); {found}"
+    done = run(tmp_path, "-c", code, without=PARTS)
+    files = [Path(find_spec(name).origin or "") for name in done.stdout.split()]
+    assert named == {f"{each.parent.relative_to(SOURCES)}/" for each in files}
 
 
 def test_every_part_is_in_this_package() -> None:

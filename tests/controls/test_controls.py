@@ -122,13 +122,13 @@ CONTROLS = {
     ),
     "no key by its shape": Control(
         "tracing/recording/secret.py",
-        "        shaped = CLEANERS if self._shapes else ()\n",
-        "        shaped = ()\n",
+        "        if self._shapes:\n            from",
+        "        if not self:\n            from",
         "canaries/test_shapes.py::test_a_key_of_a_known_shape_is_masked_wherever_it_goes",
     ),
     "no look at shapes before a block is written": Control(
         "tracing/recording/secret.py",
-        "        return [*self._of_known, *map(_test, FIRST if self._shapes else ())]\n",
+        "        return [*self._of_known, *map(finds, FIRST if self._shapes else ())]\n",
         "        return self._of_known\n",
         "canaries/test_shapes.py::test_what_fits_a_shape_is_always_looked_at",
     ),
@@ -559,7 +559,6 @@ def outcome(folder: Path, *tests: str) -> tuple[int, str]:
 NAMED = {control.test for control in CONTROLS.values()}
 
 
-@pytest.mark.long
 def test_every_place_is_there_once() -> None:
     for name, control in CONTROLS.items():
         for file, old, _ in control.places:
