@@ -253,6 +253,7 @@ MAY_LATE = {
     "base": ["compiler.late_failure"],
     "session": ["parts.control", "runtime.nested", "tracing", "tracing.keeping", "tracing.reading"],
     "tracing.reading": ["tracing.tape.reading"],
+    "tracing.viewer": ["parts.evaluation"],
 }
 """What a room may import besides, late."""
 

@@ -59,7 +59,7 @@ else:
     __getattr__ = names_of(
         "appl",
         {
-            "serving": "Served serving",
+            "testing.serving": "Served serving",
             "testing.clock": "VirtualClock",
             "testing.schedules": "Held Late Seeded",
             "testing.faults": "FAULTS Fault FaultServer drawn",

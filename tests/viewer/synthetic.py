@@ -62,3 +62,10 @@ class Synthetic:
     def search(self, asked: Mapping[str, str]) -> dict[str, Any]:
         rows = list(range(0, self.calls, 2))
         return {"rows": rows, "where": [4] * len(rows), "next": -1}
+
+    def costs(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        kinds = ("spent", "reused", "in_doubt", "estimated")
+        return {kind: {"calls": 0, "cost": None, "unknown": {}} for kind in kinds}
+
+    def evaluations(self, asked: Mapping[str, str]) -> list[Any]:
+        return []

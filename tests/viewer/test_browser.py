@@ -13,10 +13,25 @@ from made import answer, asked, call, end, small_trace, start
 from markup import MARK, POISON, hostile_trace
 from synthetic import Synthetic
 
+import appl
+from appl import gen
+from appl.errors import BackendRefused
+from appl.testing import Fake, running
 from appl.tracing import Recorder
 from appl.tracing.viewer import View, ViewerServer, Views, export
 
-VIEWS = ("calls", "timeline", "graph", "prefixes", "critical", "cost", "search", "diff", "run")
+VIEWS = (
+    "overview",
+    "calls",
+    "timeline",
+    "graph",
+    "prefixes",
+    "critical",
+    "cost",
+    "search",
+    "diff",
+    "run",
+)
 # what could run: elements that load or run something, attributes that are scripts
 EXECUTABLE = """[
   ...document.querySelectorAll('iframe, object, embed, img, video, audio, base, form[action], link:not([rel=icon]), svg script, portal, template'),
@@ -136,10 +151,73 @@ def test_a_call_is_read_with_the_origins_of_its_prompt(
     assert page.text("#reader h2") == "/f.0/gen.0"
 
 
+def test_the_first_view_tells_what_was_asked_answered_and_failed(
+    path: Path, serve: Serve, show: Show
+) -> None:
+    recorder = Recorder(path)
+    call(recorder, "/plan.0/gen.0", "Where to?", "To the sea.")
+    for number in range(3):
+        at = f"/go.{number}/gen.0"
+        start(recorder, asked(at, "How?"))
+        failed = BackendRefused(f"no train {number}")
+        end(recorder, at, failed if number else answer("by bus"))
+    recorder.close()
+    page = show(serve(path).url)
+    page.until("document.querySelectorAll('.talk .text').length == 2")
+    assert page.js("[...document.querySelectorAll('.talk .text')].map(e => e.innerText)") == [
+        "Where to?",
+        "by bus",
+    ]
+    assert "Failed\n2\n50.0%" in page.text(".totals")
+    assert page.text(".failures") == "2 × BackendRefused: no train 1"
+    rows = page.js("[...document.querySelectorAll('.functions tbody tr')].map(e => e.innerText)")
+    assert [row.split("\t")[0].split("\n")[-1] for row in rows][:3] == ["▾plan.0", "gen.0", "▾go.0"]
+    page.click(".failures a")
+    page.until("document.querySelector('#reader .failure').innerText == 'BackendRefused'")
+
+
+def test_many_calls_are_grouped_by_function_with_percentiles_and_failures(
+    path: Path, serve: Serve, show: Show
+) -> None:
+    page = show(serve(large_trace(path, 450)).url)
+    page.until("document.querySelector('.functions tbody tr')")
+    names = "[...document.querySelectorAll('.functions tbody th')].map(e => e.innerText.slice(1))"
+    *above, leaf = page.js(names)
+    runs = page.js(
+        "[...document.querySelectorAll('.functions tbody tr')].at(-1).cells[1].innerText"
+    )
+    assert (above[0], leaf, runs) == ("main", "gen", "450")
+    page.js("[...document.querySelectorAll('.functions button.opens')].at(-1).click()")
+    page.until("document.querySelectorAll('.functions tr[data-row]').length == 100")
+    assert "and 350 more" in page.text(".functions")
+
+
+def test_samples_of_an_evaluation_are_sorted_by_a_score_and_open_their_calls(
+    path: Path, serve: Serve, show: Show
+) -> None:
+    def ask(word: str) -> str:
+        return str(gen(messages=word))
+
+    cases = [{"id": word, "input": word, "target": word} for word in ("one", "two", "six")]
+    with running(backend=Fake(lambda request: "two")), appl.record(path):
+        appl.evaluate(ask, cases, scores=["exact"])
+    page = show(serve(path).url)
+    page.until("document.querySelector('.samples tbody')")
+    names = "[...document.querySelectorAll('.samples tbody th')].map(e => e.innerText)"
+    assert page.js(names) == ["one", "two", "six"]
+    page.click(".samples button")
+    page.click(".samples button")
+    page.until(f"{names}[0] == 'two'")
+    page.click(".samples tbody a")
+    page.until("document.querySelector('#reader h2')?.innerText.includes('/two.0/')")
+
+
 def test_a_walk_with_the_keyboard_alone(path: Path, serve: Serve, show: Show) -> None:
     page = show(serve(large_trace(path, 60)).url)
     page.press("Tab", "Enter")
-    assert page.js("document.activeElement.getAttribute('aria-label')") == "Calls"
+    assert page.js("document.activeElement.getAttribute('aria-label')") == "Overview of the run"
+    page.press("2")
+    page.until("document.activeElement.getAttribute('aria-label') == 'Calls'")
     page.press("ArrowDown", "ArrowDown")
     page.until("document.querySelector('#reader').dataset.row == '2'")
     active = "document.getElementById(document.activeElement.getAttribute('aria-activedescendant'))"
@@ -154,7 +232,7 @@ def test_a_walk_with_the_keyboard_alone(path: Path, serve: Serve, show: Show) ->
     page.until("document.querySelector('#reader').dataset.row == '58'")
     page.press("r")
     assert page.js("document.activeElement.id") == "reader"
-    page.press("3")
+    page.press("4")
     page.until("document.activeElement.getAttribute('role') == 'tree'")
     page.press("Home")
     page.until(f"{active}.ariaExpanded == 'true'")
@@ -162,7 +240,7 @@ def test_a_walk_with_the_keyboard_alone(path: Path, serve: Serve, show: Show) ->
     page.until(f"{active}.ariaExpanded == 'false'")
     page.press("ArrowRight", "ArrowRight")
     page.until(f"{active}.getAttribute('aria-level') == '2'")
-    page.press("2")
+    page.press("3")
     page.until("document.activeElement.className == 'timeline'")
     page.press("ArrowLeft")
     page.until("document.querySelector('#reader').dataset.row != '58'")
@@ -209,7 +287,7 @@ def test_single_keys_can_be_switched_off(path: Path, serve: Serve, show: Show) -
     page.until("!document.querySelector('dialog').open")
     page.press("2")
     page.frame()
-    assert page.js("document.querySelector('nav [aria-current]').innerText") == "Calls"
+    assert page.js("document.querySelector('nav [aria-current]').innerText") == "Overview"
 
 
 def test_light_and_dark_follow_the_system_until_one_is_chosen(
@@ -265,7 +343,7 @@ def test_of_a_hundred_thousand_calls_few_are_in_the_document_and_all_can_be_reac
     page = show(large.url)
     page.until("document.querySelector('.state').innerText == 'finished; 100,000 calls'")
     elements = "document.querySelectorAll('*').length"
-    for view in ("calls", "timeline", "graph", "search"):
+    for view in ("overview", "calls", "timeline", "graph", "search"):
         visit(page, view)
         if view == "search":
             page.js("document.querySelector('#search').value = 'x'")
@@ -298,7 +376,7 @@ def test_a_server_that_is_gone_is_told(path: Path, chromium: Chromium) -> None:
             page.until(
                 "document.querySelector('.state').innerText.includes('server does not answer')"
             )
-            assert page.js("document.querySelectorAll('main [role=option]').length") == 3
+            assert page.js("document.querySelectorAll('main tr[data-row]').length") == 3
 
 
 def test_long_and_deep_addresses_and_long_texts_are_cut(
@@ -352,20 +430,21 @@ def test_two_runs_are_shown_side_by_side(
     page.until("document.querySelectorAll('main [role=option]').length == 2")
 
 
-def test_of_a_long_address_the_end_is_seen_and_an_unknown_cost_is_said(
+def test_of_a_long_address_both_ends_are_seen_and_an_unknown_cost_is_said(
     path: Path, serve: Serve, show: Show
 ) -> None:
     recorder = Recorder(path)
     start(recorder, asked("/f.0" * 40 + "/gen.0", "say"))
     end(recorder, "/f.0" * 40 + "/gen.0", answer("ok"))
     recorder.close()
-    page = show(serve(path).url)
-    page.until("document.querySelector('.entry .short bdi')")
-    cell, text = (
+    page = show(serve(path).url + "#/calls")
+    page.until("document.querySelector('.entry .tail')")
+    cell, head, tail = (
         f"document.querySelector('.entry {each}').getBoundingClientRect()"
-        for each in (".short", "bdi")
+        for each in (".short", ".head", ".tail")
     )
-    assert page.js(f"{text}.left < {cell}.left && Math.abs({text}.right - {cell}.right) < 2")
+    assert page.js(f"{head}.left >= {cell}.left && {tail}.right <= {cell}.right + 1")
+    assert page.js("document.querySelector('.entry .tail').innerText") == "/f.0/gen.0"
     visit(page, "cost")
     costs = page.js("[...document.querySelectorAll('tbody')].map(each => each.rows[0].innerText)")
     assert "unknown" in costs[0] and "unknown" in costs[1] and "$" not in costs[1]

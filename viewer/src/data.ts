@@ -153,6 +153,27 @@ export interface CriticalPath {
   waits: [number, number, number][];
 }
 
+/** A sample of an evaluation; texts are cut. */
+export interface SampleRow {
+  id: string;
+  number: number;
+  target: string;
+  answer: string;
+  scores: Record<string, number | null>;
+  error: string | null;
+  errors: Record<string, string>;
+  address: string;
+}
+
+/** An evaluation: its table as text, the names of its scores, and its samples. */
+export interface EvaluationDoc {
+  title: string;
+  head: string[];
+  rows: string[][];
+  names: string[];
+  samples: SampleRow[];
+}
+
 export interface Found {
   rows: number[];
   where: number[];

@@ -53,9 +53,16 @@ export function visible(text: string): string {
   });
 }
 
-/** An address in little room: of a long one the end is seen, which says more than the beginning. */
+/** An address in little room: a long one is cut in its middle, so that both ends are seen. */
 export function addressed(text: string): HTMLElement {
-  return h("span", { class: "address short", title: text }, h("bdi", { dir: "ltr" }, text));
+  const cut = text.lastIndexOf("/", text.lastIndexOf("/") - 1);
+  const [head, tail] = cut > 0 ? [text.slice(0, cut), text.slice(cut)] : ["", text];
+  return h(
+    "span",
+    { class: "address short", title: text },
+    head && h("bdi", { dir: "ltr", class: "head" }, head),
+    h("bdi", { dir: "ltr", class: "tail" }, tail),
+  );
 }
 
 const BRIEF = 300;

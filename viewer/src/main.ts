@@ -12,6 +12,7 @@ import { Cost } from "./views/cost";
 import { Critical } from "./views/critical";
 import { Diff } from "./views/diff";
 import { Graph } from "./views/graph";
+import { Overview } from "./views/overview";
 import { Prefixes } from "./views/prefixes";
 import { Reader } from "./views/reader";
 import { Search } from "./views/search";
@@ -35,7 +36,9 @@ class Page {
   private readonly calls = new Calls(this.app);
   private readonly timeline = new Timeline(this.app);
   private readonly reader = new Reader(this.app);
+  private readonly overview = new Overview(this.app);
   private readonly views: View[] = [
+    this.overview,
     this.calls,
     this.timeline,
     new Graph(this.app),
@@ -46,13 +49,13 @@ class Page {
     new Diff(this.app),
     new About(this.app),
   ];
-  private view: View = this.calls;
+  private view: View = this.overview;
   private keys = true;
   private readonly title = h("h1", {}, "appl trace");
   private readonly state = h("p", { class: "state", role: "status" });
   private readonly main = h("main", { id: "main", tabindex: -1 });
   private readonly links = this.views.map((view, i) =>
-    h("a", { href: `#/${view.name}`, "aria-keyshortcuts": String(i + 1) }, view.title),
+    h("a", { href: `#/${view.name}`, "aria-keyshortcuts": i < 9 ? String(i + 1) : undefined }, view.title),
   );
   private readonly themes = h("button", { type: "button", onclick: () => this.nextTheme() });
   private readonly help = this.helpDialog();
@@ -77,7 +80,10 @@ class Page {
       this.help,
     );
     this.app.on("data", () => this.update());
-    this.app.on("choice", () => this.remember());
+    this.app.on("choice", () => {
+      document.body.classList.toggle("reading", this.app.chosen >= 0);
+      this.remember();
+    });
     window.addEventListener("hashchange", () => this.go());
     window.addEventListener("keydown", (event) => this.onKey(event));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.timeline.later());
@@ -88,7 +94,7 @@ class Page {
   /** Shows the view, and chooses the call, that the address names. */
   private go(focus = true): void {
     const [, name, row] = location.hash.split("/");
-    const view = this.views.find((each) => each.name === name) ?? this.calls;
+    const view = this.views.find((each) => each.name === name) ?? this.overview;
     if (view !== this.view || !this.main.contains(view.element)) {
       this.view = view;
       fill(this.main, view.element);

@@ -12,6 +12,11 @@ export function isFailure(outcome: number): boolean {
   return FAILURES.includes(outcome);
 }
 
+/** Whether it is a failure of the call itself, or of its answer. */
+export function isOwnFailure(outcome: number): boolean {
+  return outcome === 2 || outcome === 4;
+}
+
 const PHASES: Record<string, string> = {
   queue: "waiting for its turn",
   rate: "waiting for the rate",

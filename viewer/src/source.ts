@@ -1,7 +1,7 @@
 /** Where the data comes from: the server of `appl trace view`, or the page itself. */
 
 import type {
-  CallDoc, Changes, Comparison, Costs, CriticalPath, Found, MessageDoc, PrefixTree, RunInfo,
+  CallDoc, Changes, Comparison, Costs, CriticalPath, EvaluationDoc, Found, MessageDoc, PrefixTree, RunInfo,
   RunKey, Scopes,
 } from "./data";
 
@@ -17,6 +17,7 @@ export interface Source {
   prefixes(key: RunKey): Promise<PrefixTree>;
   critical(key: RunKey): Promise<CriticalPath>;
   costs(key: RunKey): Promise<Costs>;
+  evaluations(key: RunKey): Promise<EvaluationDoc[]>;
   search(key: RunKey, text: string, from: number): Promise<Found>;
   diff(): Promise<Comparison>;
 }
@@ -33,6 +34,7 @@ export class Server implements Source {
   prefixes = (key: RunKey): Promise<PrefixTree> => this.ask(`${key}/prefixes`);
   critical = (key: RunKey): Promise<CriticalPath> => this.ask(`${key}/critical`);
   costs = (key: RunKey): Promise<Costs> => this.ask(`${key}/costs`);
+  evaluations = (key: RunKey): Promise<EvaluationDoc[]> => this.ask(`${key}/evaluations`);
   diff = (): Promise<Comparison> => this.ask("diff");
   search = (key: RunKey, text: string, from: number): Promise<Found> =>
     this.ask(`${key}/search?${new URLSearchParams({ text, from: String(from) }).toString()}`);
@@ -75,6 +77,7 @@ export class Embedded implements Source {
   prefixes = (key: RunKey): Promise<PrefixTree> => this.block(`${key}/prefixes`);
   critical = (key: RunKey): Promise<CriticalPath> => this.block(`${key}/critical`);
   costs = (key: RunKey): Promise<Costs> => this.block(`${key}/costs`);
+  evaluations = (key: RunKey): Promise<EvaluationDoc[]> => this.block(`${key}/evaluations`);
   diff = (): Promise<Comparison> => this.block("diff");
 
   async scopes(key: RunKey, since: number): Promise<Scopes> {

@@ -104,7 +104,7 @@ def _blocks(views: Views) -> Iterator[tuple[str, str]]:
     yield "runs", packed(views.document("runs", {}), masker)
     for name, view in views.runs.items():
         view.read()
-        for only in ("run", "scopes", "prefixes", "critical", "costs"):
+        for only in ("run", "scopes", "prefixes", "critical", "costs", "evaluations"):
             yield f"{name}/{only}", packed(view.document(only, {}), masker)
         since, more = 0, True
         while more:

@@ -73,7 +73,12 @@ class View:
             "messages": lambda asked: self.texts.messages(_numbers(asked, "ids")),
             "search": self._found,
         }
-        taken = {"prefixes": self._prefixes.taken, "critical": self._critical, "costs": self._costs}
+        taken = {
+            "prefixes": self._prefixes.taken,
+            "critical": self._critical,
+            "costs": self._costs,
+            "evaluations": self._evaluations,
+        }
         self._whole = {
             name: Whole(self.lock, lambda: self.trace.records, take) for name, take in taken.items()
         }
@@ -166,6 +171,12 @@ class View:
 
     def _costs(self) -> Callable[[], object]:
         return costs.of(self.trace).as_data
+
+    def _evaluations(self) -> Callable[[], object]:
+        from appl.tracing.viewer.evaluations import documents  # few runs have any
+
+        found = documents(self.trace)
+        return lambda: found
 
     def _changes(self, asked: Asked) -> dict[str, object]:
         changes = self.rows.changes(_number(asked, "since"))

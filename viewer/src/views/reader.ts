@@ -232,7 +232,7 @@ function answers(call: CallDoc): Child[] {
     const score = call.scores?.[i];
     const more = `${sample.finish}${score === undefined ? "" : `, score ${score}`}`;
     parts.push(h("h3", {}, title, h("span", { class: "note" }, ` ${visible(more)}`)));
-    parts.push(...answer(sample));
+    parts.push(h("article", { class: "message role-assistant" }, ...answer(sample)));
   });
   if (!samples.length && call.begun?.length) {
     parts.push(h("h3", {}, "Had said"), ...call.begun.map((said) => text(said)));

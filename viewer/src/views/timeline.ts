@@ -1,7 +1,7 @@
 /** When each call was in flight: lanes by backend or by program, drawn as far as it can be seen. */
 
 import type { App, View } from "../app";
-import { brief, h } from "../dom";
+import { brief, h, visible } from "../dom";
 import { duration, many } from "../format";
 import { isFailure, outcomeWord } from "../outcome";
 
@@ -13,7 +13,9 @@ interface Lane {
 }
 
 const LABEL = 18;
-const TALL = 14;
+const TALL = 18;
+/** Bars as tall and wide as this carry their name, in pixels. */
+const NAMED = 12, NAMED_WIDE = 50;
 const SHORT = 3;
 const AXIS = 22;
 
@@ -191,7 +193,7 @@ export class Timeline implements View {
     this.drawAxis(context, width, view, colour);
     const shift = this.frame.scrollTop;
     const colours = {
-      wait: colour("--wait"), run: colour("--run"), fail: colour("--fail"), chosen: colour("--mark"),
+      wait: colour("--wait"), run: colour("--run"), fail: colour("--fail"), chosen: colour("--mark"), onRun: colour("--page"), onWait: colour("--text"),
     };
     context.save();
     context.beginPath();
@@ -245,7 +247,7 @@ export class Timeline implements View {
     rows: number[],
     y: number,
     width: number,
-    colours: { wait: string; run: string; fail: string; chosen: string },
+    colours: { wait: string; run: string; fail: string; chosen: string; onRun: string; onWait: string },
   ): void {
     const { table, chosen } = this.app;
     const per = width / (this.to - this.from);
@@ -265,6 +267,14 @@ export class Timeline implements View {
       if (middle > x0) context.fillRect(x0, y, middle - x0, tall);
       context.fillStyle = isFailure(table.get("outcome", row)) ? colours.fail : colours.run;
       context.fillRect(middle, y, Math.max(x1 - middle - (x1 - middle > 3 ? 1 : 0), 1), tall);
+      if (tall >= NAMED && x1 - x0 > NAMED_WIDE) {
+        const waits = middle - x0 > x1 - middle;
+        const left = Math.max(waits ? x0 : middle, 0);
+        const room = Math.min(waits ? middle : x1, width) - left - 8;
+        context.fillStyle = waits ? colours.onWait : colours.onRun;
+        const name = `${ending(table.address[row] ?? "")}  ${duration(table.took(row))}`;
+        context.fillText(fitting(context, visible(name), room), left + 4, y + tall / 2 + 1);
+      }
       if (row === chosen) {
         context.strokeStyle = colours.chosen;
         context.lineWidth = 2;
@@ -377,4 +387,17 @@ export class Timeline implements View {
       }
     }
   }
+}
+
+/** The last two parts of an address: the function, and what it asked for. */
+function ending(address: string): string {
+  return address.split("/").slice(-2).join("/");
+}
+
+/** As much of a name as has room in so many pixels. */
+function fitting(context: CanvasRenderingContext2D, name: string, room: number): string {
+  if (context.measureText(name).width <= room) return name;
+  const each = context.measureText("n").width;
+  const most = Math.floor(room / each) - 1;
+  return most > 3 ? `${name.slice(0, most)}…` : "";
 }
