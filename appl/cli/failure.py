@@ -21,6 +21,7 @@ from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say, say_next, term_safe
 from appl.errors import (
     ApplError,
+    AuthenticationFailed,
     BackendNotFound,
     ConfigError,
     ControlError,
@@ -70,7 +71,8 @@ def exit_code(error: BaseException) -> int:
 def _headed(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "appl: interrupted"
-    if isinstance(error, _PLAIN) or (isinstance(error, _USAGE) and not _lines(error)):
+    plain = isinstance(error, (*_PLAIN, AuthenticationFailed))  # which no line of a program causes
+    if plain or (isinstance(error, _USAGE) and not _lines(error)):
         return "\n  ".join([f"appl: {error}", *_notes(error)])
     return text(error)
 

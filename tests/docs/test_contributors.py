@@ -93,3 +93,17 @@ def test_the_rooms_that_may_import_all_are_on_the_page() -> None:
         room for room in ALL if (ROOT / "appl" / room.replace(".", "/") / "__init__.py").exists()
     }
     assert named == folders
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").split()) <= 1_200
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/evaluation.md", "docs/concepts/viewer.md"])
+def test_the_pictures_of_a_page_are_made_by_the_script(page: str) -> None:
+    script = (ROOT / "docs" / "pictures" / "make.py").read_text("utf-8")
+    shown = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", (ROOT / page).read_text("utf-8"))
+    assert shown
+    for picture in shown:
+        assert (ROOT / page).parent.joinpath(picture).is_file(), picture
+        assert f'"{Path(picture).stem}":' in script, picture

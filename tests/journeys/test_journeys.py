@@ -14,7 +14,10 @@ from .provider import provider
 
 def facts(question: str) -> str:
     """What the provider knows."""
-    return "Mira Holt" if "Who is a baker" in question else "Olaf Brand"
+    if "brass lamp" in question:
+        return "34 dollars."
+    known = {"name": "Mira Holt", "age": 61, "job": "baker"}
+    return json.dumps(known if "Mira" in question else {"name": "Olaf", "age": 34, "job": "pilot"})
 
 
 def block(name: str) -> str:
@@ -30,9 +33,9 @@ def test_the_first_answer_with_a_key(starter: Newcomer) -> None:
     with provider(facts) as server:
         starter.has_key_of(server.openai_url)
         out, told = starter.types(command)
-    assert out == "Mira Holt\nOlaf Brand\n"
-    assert "2 done" in told and KEY not in told
-    assert [ask.data["model"] for ask in server.asks] == [MODEL] * 2
+    assert out == "Olaf, 34: pilot\nMira Holt, 61: baker\n34 dollars.\n"
+    assert "3 done" in told and KEY not in told
+    assert [ask.data["model"] for ask in server.asks] == [MODEL] * 3
 
 
 def test_init_run_and_its_test(starter: Newcomer) -> None:
@@ -142,7 +145,7 @@ def test_an_agent_with_a_blocking_tool(newcomer: Newcomer) -> None:
 
 def test_a_notebook(starter: Newcomer) -> None:
     book = nbformat.v4.new_notebook()
-    setup, ask = block("first.py").split("def main")[0], "ask('Who is a baker?')"
+    setup, ask = block("first.py").split("def main")[0], "answer('What does the brass lamp cost?')"
     book.cells = [nbformat.v4.new_code_cell(each) for each in (setup, ask)]
     starter.writes("book.ipynb", nbformat.writes(book))
     starter.writes("appl.toml", f'model = "openai/{MODEL}"\n')
@@ -151,7 +154,7 @@ def test_a_notebook(starter: Newcomer) -> None:
         starter.types("jupyter-execute --inplace book.ipynb")
     (_, cell) = nbformat.read(starter.folder / "book.ipynb", 4).cells
     shown = [output["data"]["text/plain"] for output in cell.outputs if "data" in output]
-    assert shown[0].startswith("Mira Holt")
+    assert shown == ["'34 dollars.'"]
     assert len(server.asks) == 1
 
 

@@ -52,6 +52,13 @@ export class Run {
     return changes;
   }
 
+  /** A place in the source, from the folder in which the run was started if it lies in that. */
+  place(where: string): string {
+    const entry = this.info?.header["entry"] as { directory?: unknown } | undefined;
+    const folder = `${String(entry?.directory ?? "")}/`;
+    return folder.length > 1 && where.startsWith(folder) ? where.slice(folder.length) : where;
+  }
+
   call(row: number): Promise<CallDoc> {
     return this.source.call(this.key, row);
   }

@@ -92,7 +92,7 @@ function facts(run: Run, call: CallDoc): HTMLElement {
     ["kind", call.kind === "tool" ? `tool ${call.name ?? ""} (${call.effect ?? ""})` : call.kind],
     ["model", call.model],
     ["answered by", call.answered_by === call.model ? "" : call.answered_by],
-    ["source", call.where],
+    ["source", run.place(call.where)],
     ["took", timing(run, call)],
     ["tokens", tokens(run, row)],
     ["cost", table.get("cost", row) < 0 && !table.answered(row) ? "" : money(table.get("cost", row))],
@@ -141,7 +141,14 @@ function tokens(run: Run, row: number): string {
 
 function settings(given: Record<string, unknown> | undefined): string {
   const pairs = Object.entries(given ?? {});
-  return pairs.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(", ");
+  return pairs.map(([name, value]) => `${name}=${setting(name, value)}`).join(", ");
+}
+
+/** A setting in little room: of tools, which are schemas as JSON text, the names. */
+function setting(name: string, value: unknown): string {
+  if (name !== "tools" || !Array.isArray(value)) return JSON.stringify(value);
+  const names = value.map((each) => /^\{"name":"([^"\\]+)"/.exec(String(each))?.[1]);
+  return names.includes(undefined) ? JSON.stringify(value) : `[${names.join(", ")}]`;
 }
 
 /** A message: who says it, and its text, in which the pieces that calls gave are links to them. */
@@ -155,19 +162,19 @@ export function message(run: Run, said: MessageDoc, spans: SpanDoc[]): HTMLEleme
     { class: `message role-${ROLES.includes(said.role) ? said.role : "other"}` },
     h("h4", {}, visible(title)),
     body,
-    sources(said, spans),
+    sources(run, said, spans),
     ...(said.calls ?? []).map(toolCall),
   );
 }
 
 /** The lines of the program that said the message, for those who cannot point at its pieces. */
-function sources(said: MessageDoc, spans: SpanDoc[]): Child {
+function sources(run: Run, said: MessageDoc, spans: SpanDoc[]): Child {
   const known = spans.filter(([, , , , where]) => where);
   if (!known.length) return null;
   const list = h("ol", { class: "sources" });
   for (const [, start, stop, , where] of known.slice(0, EDGES)) {
     const begin = said.text.slice(start, Math.min(stop, start + 60)).replace(/\s+/g, " ");
-    list.append(h("li", {}, h("code", {}, visible(where)), ` ${visible(begin)}`));
+    list.append(h("li", {}, h("code", {}, visible(run.place(where))), ` ${visible(begin)}`));
   }
   if (known.length > EDGES) list.append(h("li", {}, `and ${count(known.length - EDGES)} more`));
   return h("details", {}, h("summary", {}, "Where its text is from"), list);
@@ -213,8 +220,9 @@ function pieces(body: HTMLElement, run: Run, said: MessageDoc, spans: SpanDoc[],
 
 /** A piece of a prompt that is a call's answer, or the text of a source line. */
 function origin(run: Run, said: string, row: number, where: string): HTMLElement {
-  const from = row < 0 ? visible(where) : visible(run.table.address[row] ?? "");
-  const tip = where && row >= 0 ? `${from}, ${visible(where)}` : from;
+  const place = visible(run.place(where));
+  const from = row < 0 ? place : visible(run.table.address[row] ?? "");
+  const tip = where && row >= 0 ? `${from}, ${place}` : from;
   if (row < 0) return h("span", { class: "origin-line", title: tip }, said);
   return h(
     "a",
