@@ -427,7 +427,7 @@ class BatchEngine:
                 (choice,) = self._pick([run], raw[right, None], [run.generated])
             self._postprocess(run, self._settle(run, raw[right], choice))
             right, fresh = _alike(run.ids[base:], guess), len(run.ids) - base
-            if run.finish or right < fresh or right == len(guess):
+            if run.finish or right < fresh:
                 break
         if not run.finish:
             row.length = base + right
