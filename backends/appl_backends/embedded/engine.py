@@ -309,8 +309,20 @@ class BatchEngine:
         self.running.append(run)
         if run.scores:
             run.task.scorer = run
+        self._begin(run, row)
         known = len(run.task.prompt)
         return run.task.first if run.forks and row.length == known else None
+
+    def _begin(self, run: SequenceRun, row: Row) -> None:
+        """Begin the answer with what must come first, which is computed with the prompt.
+
+        Samples that share the logits behind their prompt choose their first tokens from these.
+        """
+        task = run.task
+        if run.constraint is None or task.healed or task.offer or len(task.live) > 1:
+            return
+        if run.fresh and task.max_tokens:
+            self._jump(run, row.capacity)
 
     def _make_room(self, run: SequenceRun) -> None:
         """Let the row of *run* hold what it will compute; if need be others start again later."""
@@ -505,9 +517,17 @@ class BatchEngine:
         """Append *token*, and those that must follow it."""
         self.counters.decoded_tokens += 1
         self._append(run, token)
-        while not run.finish and (forced := self._forced(run)) is not None:
+        if run.constraint is not None:
+            self._jump(run, self.context)
+
+    def _jump(self, run: SequenceRun, most: int) -> None:
+        """Append the tokens that must come next, until it has *most* ids with its prompt."""
+        while not run.finish and len(run.ids) < most:
+            token = self._forced(run)
+            if token is None:
+                break
             self.counters.forced_tokens += 1
-            self._append(run, forced)
+            self._append(run, token)
 
     def _append(self, run: SequenceRun, token: int) -> None:
         """Append *token*, pass on safe text, and finish the sequence if that was the last."""
