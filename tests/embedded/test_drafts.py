@@ -181,6 +181,17 @@ def test_a_draft_of_another_place_begins_short() -> None:
     assert cursor.next(100) == [4, 5, 6, 7] and cursor.next(2) == [4, 5]
 
 
+def test_an_answer_that_strays_before_any_draft_was_tried_begins_short() -> None:
+    pace = DraftPace.of(own=True)
+    cursor = DraftCursor(list(range(100)), pace)
+    for token in (0, 777, 2):
+        cursor.see(token)
+    assert cursor.next(100) == [3, 4, 5, 6]
+    pace.judge(FOREIGN, FOREIGN)
+    cursor.see(778)
+    assert pace.length == 2 * FOREIGN
+
+
 def test_a_resting_draft_goes_on_when_the_answer_is_like_it() -> None:
     cursor = DraftCursor(list(range(100)), DraftPace(True, FOREIGN, 8, 2))
     for token in [*range(50), 777, *range(51, 58)]:

@@ -50,14 +50,21 @@ class DraftPace:
     length: int
     wait: int
     refusals: int = 0
+    judged: bool = False
 
     @classmethod
     def of(cls, own: bool) -> DraftPace:
         """The pace to begin with; *own* if the draft is of the same place in the program."""
         return cls(True, OWN, 1) if own else cls(False, FOREIGN, FOREIGN)
 
+    def strays(self) -> None:
+        """Begin short, as an answer is another than its draft before any was tried."""
+        if not self.judged:
+            self.length = FOREIGN
+
     def judge(self, tried: int, accepted: int) -> None:
         """Take note that of *tried* tokens so many were *accepted*."""
+        self.judged = True
         if accepted == tried:
             self.length = min(2 * self.length, LONGEST)
             self.wait, self.refusals = 0 if self.own else 1, 0
@@ -93,6 +100,7 @@ class DraftCursor:
             self._same += 1
             return
         self._same = 0
+        self.pace.strays()
         if last is not None and (place := self._nearest((last, token))) is not None:
             self._at, self._same = place, 2
 
