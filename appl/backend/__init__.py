@@ -163,6 +163,19 @@ class Reuse:
         return any(gap is not None and gap > 300 for gap in gaps)
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What an answer is likely to be, as an earlier run has recorded it.
+
+    It may make the answer faster, and never another one. ``samples`` are in the order of those of
+    the request. They are the answers to the call at the same address if it is ``own``, else to one
+    that differs from it in the numbers of its address.
+    """
+
+    samples: tuple[Sample, ...]
+    own: bool = True
+
+
 @dataclass(slots=True)
 class Request:
     """One question to a model.
@@ -175,6 +188,8 @@ class Request:
     one of each user; it is neither part of the content nor recorded. ``cache`` names the store of
     known answers, for a cache before the backend. ``reuse`` says how other requests use the prompt,
     for the provider's cache; it is no part of the content, and ``None`` where nobody found out.
+    ``draft`` is what an earlier run got, for backends with the feature ``drafts``; it is neither
+    part of the content nor recorded.
     """
 
     address: str
@@ -189,6 +204,7 @@ class Request:
     cache: str | None = None
     key: str | None = field(default=None, repr=False, compare=False)
     reuse: Reuse | None = field(default=None, repr=False, compare=False)
+    draft: Draft | None = field(default=None, repr=False, compare=False)
     _digest: bytes | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -312,7 +328,7 @@ Emit = Callable[[Chunk], None]
 FEATURES = frozenset(
     """
     choices choice_methods regex grammar schema logprobs seed n prefill stream prefix_cache tools
-    images audio reasoning stop_tokens constrained_prefill api_key prompt_logprobs
+    images audio reasoning stop_tokens constrained_prefill api_key prompt_logprobs drafts
 """.split()
 )
 """The features that a profile may state, besides the restriction ``schema_object``."""
@@ -323,7 +339,8 @@ class Profile:
     """The properties and features of a backend.
 
     ``features`` are of ``FEATURES``; with ``constrained_prefill`` a backend applies constraints to
-    ``Sampling.begun``; with ``api_key`` it takes the ``key`` of a request. ``schema_object`` means
+    ``Sampling.begun``; with ``api_key`` it takes the ``key`` of a request, with ``drafts`` its
+    ``draft``. ``schema_object`` means
     that a schema must describe an object. ``options`` are the further options of ``gen`` that it
     accepts. ``models`` is empty if the backend cannot list them. ``concurrency`` is the number of
     calls that it wants at once, ``None`` for no limit.

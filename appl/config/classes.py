@@ -250,7 +250,7 @@ BACKENDS: Mapping[str, Mapping[str, Class]] = {
         "template": template,
     },
     "embedded": {
-        **_all(name, "cache seed max_tokens max_batch chunk cache_tokens row_tokens threads"),
+        **_all(name, "cache seed max_tokens max_batch chunk cache_tokens row_tokens threads ahead"),
         "weights": folder,
     },
 }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import appl
-from appl.backend import Chunk, Response, Sample, Sampling, TokenLogprob, Usage
+from appl.backend import Chunk, Draft, Response, Sample, Sampling, TokenLogprob, Usage
 from appl.errors import (
     AuthenticationFailed,
     BackendBusy,
@@ -689,3 +689,39 @@ def test_log_probabilities_that_do_not_come_are_an_error(reported: dict[str, Any
         own = {"openai": {"base_url": server.openai_url}}
         with appl.record(trace=False, backend="openai", model="m", backends=own), refused:
             appl.gen(messages="x", logprobs=2).result()
+
+
+async def test_a_draft_is_sent_as_a_prediction_where_the_settings_say_so() -> None:
+    asked = replace(request(), draft=Draft((Sample("as before", "stop"),)))
+    told = {"server": "openai", "interface": "chat"}
+    with FaultServer() as server:
+        body = await sent(server, asked, **told, features=["drafts"])
+        unasked = await sent(server, asked, **told)
+        without = await sent(server, request(), **told, features=["drafts"])
+    assert body["prediction"] == {"type": "content", "content": "as before"}
+    assert "prediction" not in unasked and "prediction" not in without
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_tokens": 5},
+        {"logprobs": 1},
+        {"tools": (TOOL,)},
+        {"extra": (("presence_penalty", 0.5),)},
+        {"extra": (("prediction", {"type": "content", "content": "mine"}),)},
+    ],
+)
+def test_no_prediction_goes_with_what_openai_does_not_take_beside_one(
+    options: dict[str, Any],
+) -> None:
+    asked = replace(request(), sampling=Sampling(**options), draft=Draft((Sample("x", "stop"),)))
+    body = b"".join(body_of(asked, "m", server_for("openai", None, ["drafts"], [])))
+    assert json.loads(body).get("prediction") in (None, {"type": "content", "content": "mine"})
+
+
+@pytest.mark.parametrize("samples", [(), (Sample("", "stop"),)])
+def test_a_draft_without_text_is_no_prediction(samples: tuple[Sample, ...]) -> None:
+    asked = replace(request(), draft=Draft(samples))
+    body = b"".join(body_of(asked, "m", server_for("openai", None, ["drafts"], [])))
+    assert "prediction" not in json.loads(body)

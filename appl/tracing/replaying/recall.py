@@ -19,6 +19,7 @@ from appl.tracing.replaying.sequencer import AtEnd, Expectation, Kind, Recorded,
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
     from appl.runtime.scheduling.call_status import Why
+    from appl.tracing.replaying.recorded_drafts import RecordedDrafts
 
 
 class Recall(Sequencer):
@@ -31,6 +32,7 @@ class Recall(Sequencer):
     def __init__(self, trace: Trace | str | os.PathLike[str]) -> None:
         super().__init__(trace)
         self._too_late: dict[str, Go] = {}  # ends that came too late, if their calls are as then
+        self._drafts: RecordedDrafts | None = None
 
     # -- what subclasses decide
 
@@ -76,7 +78,18 @@ class Recall(Sequencer):
             return
         if expected.is_request:
             self.departs(expected.moment.address)
+        if call is not None and "drafts" in call.profile.features:
+            self._add_draft(call)
         self.go_live(expected)
+
+    def _add_draft(self, call: Call) -> None:
+        """Send the answer of the record along, which makes the one to come faster."""
+        if self._drafts is None:
+            from appl.tracing.replaying.recorded_drafts import RecordedDrafts  # few backends do
+
+            self._drafts = RecordedDrafts(self.trace)
+        if call.request is not None:
+            call.request.draft = self._drafts.of(call.address)
 
     def begin_all(self, *whys: Why) -> bool:
         """Begin all that is held for one of these reasons, or for any: strays in program order."""

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from appl.backend import (
     UNCONDITIONAL,
@@ -50,6 +50,9 @@ from appl_backends.embedded.tools import announced, offer
 from appl_backends.embedded.worker import EngineThread
 from appl_backends.option_scores import scored
 
+if TYPE_CHECKING:
+    from appl_backends.embedded.drafts import DraftCursor, Drafts
+
 MODEL = "embedded"
 WEIGHTS = Path(__file__).parent / "weights"
 FEATURES = frozenset(
@@ -68,6 +71,7 @@ FEATURES = frozenset(
         "stop_tokens",
         "constrained_prefill",
         "tools",
+        "drafts",
     }
 )
 
@@ -80,6 +84,8 @@ class Embedded:
     sequences (about 7 KB a token with the shipped model, taken as it is used); ``max_batch`` is
     the number of sequences that run at once and ``chunk`` the prompt tokens computed in one step.
     ``threads`` is the number of BLAS threads of a step (``None``: as the process has it set).
+    ``ahead`` says whether tokens are computed in advance where an earlier answer or a constraint
+    tells them: that is faster, and changes no answer.
     With a ``seed``, requests without one derive theirs from it and from where they are asked.
     """
 
@@ -97,6 +103,7 @@ class Embedded:
         cache_tokens: int = 16384,
         row_tokens: int = 16384,
         threads: int | None = 1,
+        ahead: bool = True,
     ) -> None:
         if min(max_tokens, max_batch, chunk, cache_tokens, row_tokens) < 1:
             raise InvalidOption("max_tokens, max_batch, chunk and memory sizes must be positive")
@@ -113,8 +120,16 @@ class Embedded:
             raise ConfigError(f"the model in {folder} cannot be read: {why:.500}") from error
         kept = _cache(cache, model, cache_tokens)
         self.engine = BatchEngine(
-            model, self.tokenizer, kept, max_batch=max_batch, chunk=chunk, row_tokens=row_tokens
+            model,
+            self.tokenizer,
+            kept,
+            max_batch=max_batch,
+            chunk=chunk,
+            row_tokens=row_tokens,
+            jumps=ahead,
         )
+        self._features = FEATURES if ahead else FEATURES - {"drafts"}
+        self._drafts: Drafts | None = None
         self._seed = seed
         self.worker = EngineThread(self.engine, BlasThreads(threads))
 
@@ -123,7 +138,7 @@ class Embedded:
         """The name, features and limits of this backend."""
         return Profile(
             "embedded",
-            FEATURES,
+            self._features,
             models=(MODEL,),
             default_model=MODEL,
             context=self.engine.context,
@@ -237,10 +252,12 @@ class Embedded:
         wanted = self.defaults.max_tokens if sampling.max_tokens is None else sampling.max_tokens
         if wanted < 1:
             raise Unsupported(f"max_tokens must be at least 1, got {wanted}")
+        tokens = min(wanted, room - len(prompt.ids))
+        drafts = self._drafts_of(request, prompt, tokens) if request.draft is not None else []
         return EngineTask(
             prompt.ids,
             self._draws(request),
-            min(wanted, room - len(prompt.ids)),
+            tokens,
             prompt.healed,
             sampling.stop,
             sampling.logprobs,
@@ -251,7 +268,17 @@ class Embedded:
             frozenset(sampling.stop_tokens),
             offer(sampling, self.constraints, begun and is_begun(request.messages), request.digest),
             ends_turn=_ends_turn(request),
+            drafts=drafts,
         )
+
+    def _drafts_of(self, request: Request, prompt: Encoded, tokens: int) -> list[DraftCursor]:
+        if request.sampling.choices is not None or "drafts" not in self._features:
+            return []
+        if self._drafts is None:
+            from appl_backends.embedded.drafts import Drafts  # few runs have drafts
+
+            self._drafts = Drafts(self.tokenizer)
+        return self._drafts.cursors(request, prompt, tokens)
 
     def _prompt(self, request: Request, begun: bool = True) -> Encoded:
         sampling = request.sampling

@@ -34,15 +34,28 @@ class Constraint:
         self._matcher = matcher
         self._bits = bitmask.allocate_token_bitmask(1, size)
         self._size = size
+        self._mask: Mask | None = None
 
     def mask(self) -> Mask:
         """True for each token that may come next."""
-        bitmask.fill_next_token_bitmask(self._matcher, self._bits)
-        bits = np.unpackbits(self._bits.view(np.uint8)[0], bitorder="little")
-        return bits[: self._size].astype(np.bool_)
+        if self._mask is None:
+            bitmask.fill_next_token_bitmask(self._matcher, self._bits)
+            bits = np.unpackbits(self._bits.view(np.uint8)[0], bitorder="little")
+            self._mask = bits[: self._size].view(np.bool_)
+        return self._mask
+
+    def forced(self) -> int | None:
+        """The token that comes next, if no other may."""
+        mask = self.mask()
+        return int(mask.argmax()) if np.count_nonzero(mask) == 1 else None
+
+    def allowed(self, tokens: list[int]) -> int:
+        """The number of *tokens*, from the first one on, that may come next."""
+        return int(self._matcher.validate_tokens(tokens))
 
     def accept(self, token: int) -> None:
         """Go on with *token*."""
+        self._mask = None
         self._matcher.consume_token(token)
 
     def after(self, tokens: list[int]) -> Constraint:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +40,8 @@ class Counters:
     """Counters of the engine's work since it was made.
 
     ``abort_steps`` is the largest number of steps that ended between an abort and its effect.
+    ``forced_tokens`` had no choice, and were not decoded. Of ``drafted_tokens``, which passes
+    computed in advance, ``accepted_tokens`` were right.
     """
 
     steps: int = 0
@@ -51,10 +53,17 @@ class Counters:
     recomputed: int = 0
     aborts: int = 0
     abort_steps: int = 0
+    forced_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
 
 
 class BatchEngine:
-    """Runs tasks on one model; ``step`` is called by one thread, everything else is its state."""
+    """Runs tasks on one model; ``step`` is called by one thread, everything else is its state.
+
+    ``jumps`` says whether a token that a constraint leaves no choice about is taken without being
+    decoded. It saves time, and changes no answer.
+    """
 
     def __init__(
         self,
@@ -65,9 +74,10 @@ class BatchEngine:
         max_batch: int = 32,
         chunk: int = 256,
         row_tokens: int = 16384,
+        jumps: bool = True,
     ) -> None:
         self.model, self.tokenizer, self.cache = model, tokenizer, cache
-        self.max_batch, self.chunk = max_batch, chunk
+        self.max_batch, self.chunk, self.jumps = max_batch, chunk, jumps
         self.rows = KvRows(model.shape, row_tokens)
         # Other threads change nothing but this: ``append`` and ``popleft`` of a deque are atomic.
         self.inbox: deque[tuple[EngineTask, int | None]] = deque()
@@ -111,11 +121,14 @@ class BatchEngine:
         """Advance every running sequence, and say what came of it."""
         self._receive()
         spans, runs, ready = self._schedule()
+        drafted: list[tuple[SequenceRun, F32]] = []
         if spans:
-            ready += self._read(runs, spans, self.model.forward(spans))
+            self._read(runs, spans, self.model.forward(spans), ready, drafted)
             self.counters.steps += 1
         for run, token in self._sample(ready):
             self._postprocess(run, token)
+        for run, logits in drafted:
+            self._verify(run, logits)
         out, self._out = self._out, []
         return out
 
@@ -173,16 +186,36 @@ class BatchEngine:
         for run in list(self.running):
             self._make_room(run)
         ready = self._admit()
-        singles = [run for run in self.running if run.todo == 1]
-        spans = [self._span(run, 1) for run in singles]
-        longs, budget = [], self.chunk
+        singles, longs, budget = [], [], self.chunk
         for run in self.running:
-            if run.todo > 1 and budget:
-                take = min(budget, run.todo)
-                spans.append(self._span(run, take))
-                longs.append(run)
-                budget -= take
-        return spans, singles + longs, ready
+            if run.todo == 1:
+                singles.append((run, 1))
+            elif run.todo and not run.prefilling:  # one that decodes: no prompt keeps it waiting
+                longs.append((run, min(1 + budget, run.todo)))
+                budget -= longs[-1][1] - 1
+        for run in self.running:
+            if run.todo > 1 and run.prefilling and budget:
+                longs.append((run, min(budget, run.todo)))
+                budget -= longs[-1][1]
+        self._draft([run for run, count in singles + longs if count == run.todo], budget)
+        taken = [one for one in singles if not one[0].guess]
+        taken += [one for one in singles if one[0].guess] + longs
+        return [self._span(run, count) for run, count in taken], [run for run, _ in taken], ready
+
+    def _draft(self, runs: Sequence[SequenceRun], budget: int) -> None:
+        """Have *runs* guess what follows, *budget* tokens in all.
+
+        Guesses take the room that is left: no row grows for them.
+        """
+        runs = [run for run in runs if run.draft is not None and run.may_guess]
+        for at, run in enumerate(runs):
+            assert run.draft is not None and run.row is not None, "it runs, and has a draft"
+            room = min(run.row.capacity, self.context) - len(run.ids)
+            useful = run.task.max_tokens - run.generated - 1
+            run.guess = run.draft.next(max(0, min(budget // (len(runs) - at), room, useful)))
+            if run.guess and run.constraint is not None:
+                del run.guess[run.constraint.allowed(run.guess) :]
+            budget -= len(run.guess)
 
     def _span(self, run: SequenceRun, count: int) -> TokenSpan:
         row = run.row
@@ -195,7 +228,10 @@ class BatchEngine:
             return TokenSpan(row, run.ids[start:end], max(0, min(count, end - scored + 1)))
         if run.scores and run.task.to_score is not None:
             return TokenSpan(row, run.ids[start:end], max(0, end - max(start, run.task.to_score)))
-        return TokenSpan(row, run.ids[start:end], int(end == len(run.ids)))
+        tokens = run.ids[start:end]
+        if run.guess:
+            return TokenSpan(row, tokens + run.guess, 1 + len(run.guess))
+        return TokenSpan(row, tokens, int(end == len(run.ids)))
 
     def _admit(self) -> list[tuple[SequenceRun, F32]]:
         """Start waiting sequences while there is room; those whose prompt is there can sample."""
@@ -273,8 +309,20 @@ class BatchEngine:
         self.running.append(run)
         if run.scores:
             run.task.scorer = run
+        self._begin(run, row)
         known = len(run.task.prompt)
         return run.task.first if run.forks and row.length == known else None
+
+    def _begin(self, run: SequenceRun, row: Row) -> None:
+        """Begin the answer with what must come first, which is computed with the prompt.
+
+        Samples that share the logits behind their prompt choose their first tokens from these.
+        """
+        task = run.task
+        if run.constraint is None or task.healed or task.offer or len(task.live) > 1:
+            return
+        if run.fresh and task.max_tokens:
+            self._jump(run, row.capacity)
 
     def _make_room(self, run: SequenceRun) -> None:
         """Let the row of *run* hold what it will compute; if need be others start again later."""
@@ -307,20 +355,31 @@ class BatchEngine:
     # -- sample --------------------------------------------------------------------------------
 
     def _read(
-        self, runs: Sequence[SequenceRun], spans: Sequence[TokenSpan], logits: F32
-    ) -> Iterator[tuple[SequenceRun, F32]]:
-        """Yields each row of logits with its sequence; prompts that grew go to the cache."""
+        self,
+        runs: Sequence[SequenceRun],
+        spans: Sequence[TokenSpan],
+        logits: F32,
+        ready: list[tuple[SequenceRun, F32]],
+        drafted: list[tuple[SequenceRun, F32]],
+    ) -> None:
+        """Add each row of logits with its sequence to those that are *ready*.
+
+        All rows of one that guesses are *drafted*. Prompts that grew go to the cache.
+        """
         at = 0
         for run, span in zip(runs, spans, strict=True):
-            if span.row.length - len(span.tokens) < len(run.task.prompt):
+            rows = logits[at : at + span.wanted]
+            began = span.row.length - len(span.tokens)
+            if run.guess:
+                span.row.length -= len(run.guess)  # what is published is known to be right
+                drafted.append((run, rows))
+            else:
+                ready += [(run, row) for row in rows]
+            if began < len(run.task.prompt):
                 self._publish(run)
-            for row in logits[at : at + span.wanted]:
-                yield run, row
             at += span.wanted
 
-    def _sample(
-        self, ready: Sequence[tuple[SequenceRun, F32]]
-    ) -> Iterator[tuple[SequenceRun, int]]:
+    def _sample(self, ready: Sequence[tuple[SequenceRun, F32]]) -> list[tuple[SequenceRun, int]]:
         """The next token of each sequence that generates; those that score take note."""
         runs: list[SequenceRun] = []
         raws: list[F32] = []
@@ -339,39 +398,73 @@ class BatchEngine:
             else:
                 runs.append(run)
                 raws.append(raw)
-        if runs:
-            yield from zip(runs, self._choose(runs, np.array(raws)), strict=True)
+        return list(zip(runs, self._choose(runs, np.array(raws)), strict=True)) if runs else []
 
     def _choose(self, runs: Sequence[SequenceRun], raw: F32) -> list[int]:
-        """A token for each row; recomputed from scratch where rounding could decide it."""
-        picked = self._pick(runs, raw)
-        for at, run in enumerate(runs):
-            if picked[at].shaky:
-                raw[at] = self._canonical(run.ids)
-                picked[at] = self._pick([run], raw[at : at + 1])[0]
-            token, count = picked[at].token, run.task.logprobs
-            if count is not None and not run.ends_with(token, self.tokenizer.end):
-                run.logprobs.append(self._logprob(raw[at], token, count))
-            if run.task.probe is not None:
-                run.probed.append(entry(raw[at], token, run.task.probe))
-        return [choice.token for choice in picked]
+        """A token for each row."""
+        picked = self._pick(runs, raw, [run.generated for run in runs])
+        return [
+            self._settle(run, row, choice)
+            for run, row, choice in zip(runs, raw, picked, strict=True)
+        ]
 
-    def _pick(self, runs: Sequence[SequenceRun], raw: F32) -> list[Picked]:
-        """Choose among what may come; *raw* stays as it is."""
+    def _settle(self, run: SequenceRun, raw: F32, choice: Picked) -> int:
+        """The token of *choice*; chosen from scratch where rounding could decide it."""
+        if choice.shaky:
+            raw = self._canonical(run.ids)
+            (choice,) = self._pick([run], raw[None], [run.generated])
+        token, count = choice.token, run.task.logprobs
+        if count is not None and not run.ends_with(token, self.tokenizer.end):
+            run.logprobs.append(self._logprob(raw, token, count))
+        if run.task.probe is not None:
+            run.probed.append(entry(raw, token, run.task.probe))
+        return token
+
+    def _verify(self, run: SequenceRun, raw: F32) -> None:
+        """Choose the tokens of a guess as if each had been computed alone, up to the first other.
+
+        Row number i of *raw* follows i tokens of the guess. Each token is chosen by its own random
+        number, and by the constraint as it is then.
+        """
+        guess, run.guess = run.guess, []
+        row, draft, base, right = run.row, run.draft, len(run.ids), 0
+        assert row is not None and draft is not None, "it runs, and has a draft"
+        positions = range(run.generated, run.generated + len(raw))
+        free = self._pick([run] * len(raw), raw, positions) if run.constraint is None else []
+        while True:
+            row.length = base + right  # the rest of the guess is not known to be right
+            if run.constraint is None:
+                choice = free[right]
+            else:
+                (choice,) = self._pick([run], raw[right, None], [run.generated])
+            self._postprocess(run, self._settle(run, raw[right], choice))
+            right, fresh = _alike(run.ids[base:], guess), len(run.ids) - base
+            if run.finish or right < fresh:
+                break
+        if not run.finish:
+            row.length = base + right
+        self.counters.drafted_tokens += len(guess)
+        self.counters.accepted_tokens += right
+        if not run.finish or right < fresh or right == len(guess):
+            draft.pace.judge(len(guess), right)
+
+    def _pick(
+        self, runs: Sequence[SequenceRun], raw: F32, positions: Sequence[int]
+    ) -> list[Picked]:
+        """Choose among what may come at these *positions* of answers; *raw* stays as it is."""
         logits = raw + self._banned
-        for at, run in enumerate(runs):
-            if run.task.healed and not run.generated:
+        for at, (run, position) in enumerate(zip(runs, positions, strict=True)):
+            if run.task.healed and not position:
                 logits[at] += self._starting_with(run.task.healed)
             if run.constraint is not None:
                 logits[at, ~run.constraint.mask()] = -np.inf
-            if run.task.offer is not None and not run.generated:
+            if run.task.offer is not None and not position:
                 self._let_call(run.task.offer, logits[at], raw[at])
             if run.task.special:
                 logits[at, self.tokenizer.call] = raw[at, self.tokenizer.call]
-            if run.generated < run.task.min_tokens:
+            if position < run.task.min_tokens:
                 logits[at, [self.tokenizer.end, *run.task.stop_tokens]] = -np.inf
-        draws = [run.task.draws[run.index] for run in runs]
-        return pick(logits, draws, [run.generated for run in runs])
+        return pick(logits, [run.task.draws[run.index] for run in runs], positions)
 
     def _let_call(self, offer: ToolOffer, logits: F32, raw: F32) -> None:
         """The answer may begin as a tool call, or has to."""
@@ -421,14 +514,41 @@ class BatchEngine:
     # -- postprocess ---------------------------------------------------------------------------
 
     def _postprocess(self, run: SequenceRun, token: int) -> None:
+        """Append *token*, and those that must follow it."""
+        self.counters.decoded_tokens += 1
+        self._append(run, token)
+        if run.constraint is not None:
+            self._jump(run, self.context)
+
+    def _jump(self, run: SequenceRun, most: int) -> None:
+        """Append the tokens that must come next, until it has *most* ids with its prompt."""
+        while not run.finish and len(run.ids) < most:
+            token = self._forced(run)
+            if token is None:
+                break
+            self.counters.forced_tokens += 1
+            self._append(run, token)
+
+    def _append(self, run: SequenceRun, token: int) -> None:
         """Append *token*, pass on safe text, and finish the sequence if that was the last."""
         run.ids.append(token)
-        self.counters.decoded_tokens += 1
+        if run.draft is not None:
+            run.draft.see(token)
         finish = self._take(run, token)
         if finish:
             self._end(run, finish)
         else:
             self._pass_on(run)
+
+    def _forced(self, run: SequenceRun) -> int | None:
+        """The next token, if the constraint allows no other, and nobody asks how likely it is."""
+        task, constraint = run.task, run.constraint
+        if constraint is None or not self.jumps or task.logprobs is not None or task.probe:
+            return None
+        token = constraint.forced()
+        if token is None or token in self.tokenizer.special or token in task.stop_tokens:
+            return None
+        return token
 
     def _end(self, run: SequenceRun, reason: str) -> None:
         """No token of *run* will come any more."""
@@ -475,6 +595,12 @@ class BatchEngine:
 
 def _urgency(run: SequenceRun) -> tuple[int, int, int]:
     return -run.task.priority, run.task.order, run.index
+
+
+def _alike(fresh: Sequence[int], guess: Sequence[int]) -> int:
+    """The number of tokens with which both begin."""
+    pairs = enumerate(zip(fresh, guess, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(fresh), len(guess)))
 
 
 def _banned(tokenizer: Tokenizer, vocab: int) -> F32:

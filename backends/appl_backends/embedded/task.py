@@ -6,6 +6,7 @@ Invariant: a run has a row and a hold exactly while it is running.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from appl_backends.embedded.sampler import Draw
 from appl_backends.embedded.tokenizer import TextWriter
 from appl_backends.embedded.tools import CALLED, ToolOffer
 
+if TYPE_CHECKING:
+    from appl_backends.embedded.drafts import DraftCursor
+
 
 @dataclass(slots=True, eq=False)
 class EngineTask:
@@ -27,7 +31,8 @@ class EngineTask:
     piece for every token, whether or not it brings text. With ``special``, the answer may hold the
     token that begins a tool call, and special tokens are written out. With ``ends_turn``, the end
     of the turn is scored behind each option. Tasks of another ``space``
-    share no computed prefix with it. ``scored`` are the prompt's entries that
+    share no computed prefix with it. ``drafts`` are what its samples are likely to be, in their
+    order, as far as that is known. ``scored`` are the prompt's entries that
     ``probe`` asked for; ``scorer`` is the sequence that takes them.
     """
 
@@ -50,6 +55,7 @@ class EngineTask:
     ends_turn: bool = True
     special: bool = False
     space: str = ""
+    drafts: list[DraftCursor] = field(default_factory=list)
     order: int = 0
     live: list[SequenceRun] = field(default_factory=list)
     done: list[SequenceRun] = field(default_factory=list)
@@ -81,6 +87,7 @@ class SequenceRun:
     """One sequence of a task: its ids, and while it runs its row and its place in the cache.
 
     ``last`` is the token of an option that is only scored; ``None`` means the end of the turn.
+    ``draft`` is what it is likely to generate, ``guess`` the part of it that this step tries.
     """
 
     __slots__ = (
@@ -88,7 +95,9 @@ class SequenceRun:
         "cached",
         "called",
         "constraint",
+        "draft",
         "finish",
+        "guess",
         "hold",
         "ids",
         "index",
@@ -120,6 +129,8 @@ class SequenceRun:
         self.behind: tuple[SequenceRun, int] | None = None
         self.finish = ""
         self.called = False
+        self.draft = task.drafts[index] if index < len(task.drafts) else None
+        self.guess: list[int] = []
 
     @property
     def todo(self) -> int:
@@ -145,6 +156,14 @@ class SequenceRun:
     def scores(self) -> bool:
         """True if it takes the prompt's entries, or will take them."""
         return self.task.to_score is not None and self.task.scorer in (None, self)
+
+    @property
+    def may_guess(self) -> bool:
+        """True if tokens may be tried that follow all its ids.
+
+        The logits behind a prompt that several samples share belong to all of them.
+        """
+        return not self.scores and (self.generated > 0 or len(self.task.live) == 1)
 
     def ends_with(self, token: int, end: int) -> bool:
         """True if *token* ends the answer, and is not part of it; *end* is that of a turn."""

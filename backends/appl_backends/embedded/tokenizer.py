@@ -15,7 +15,7 @@ from pathlib import Path
 import tokenizers
 
 from appl.errors import PromptTooLong
-from appl.prompt import Message, Messages, RoleName
+from appl.prompt import Message, Messages, RoleName, ToolCall
 
 START, END, ASSISTANT, CALL = "<s>", "<|end|>", "<|assistant|>", "<|call|>"
 ROLE_TOKENS = {
@@ -158,10 +158,12 @@ def is_begun(messages: Messages | None) -> bool:
 
 def written(message: Message) -> list[str]:
     """The tool calls of *message* as the model writes them."""
-    return [
-        f'{{"name": {json.dumps(call.name, ensure_ascii=False)}, "arguments": {call.arguments}}}'
-        for call in message.tool_calls
-    ]
+    return [written_call(call) for call in message.tool_calls]
+
+
+def written_call(call: ToolCall) -> str:
+    """A tool call as the model writes it."""
+    return f'{{"name": {json.dumps(call.name, ensure_ascii=False)}, "arguments": {call.arguments}}}'
 
 
 def too_long(length: str, limit: int) -> PromptTooLong:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Any
 
-from appl.backend import Request, Sampling
+from appl.backend import Draft, Request, Sampling
 from appl.errors import Unsupported
 from appl.prompt import Messages
 from appl_backends.openai.dialects import Dialect, dialect_of
@@ -88,11 +88,28 @@ def body_of(
         more["prompt_cache_key"] = f'"{key_of(prompt)}"'
         if plan is not None and plan.mode is not None:
             more["prompt_cache_options"] = f'{{"mode":"{plan.mode}"}}'
+    if request.draft is not None and "drafts" in server.features:
+        more |= prediction(request, request.draft)
     for name, value in sampling.extra:
         more |= extra_fields(value) if name == "extra_body" else {name: _json(value)}
     if more:
         before, after = _written(fields | more)
     return [before, *messages, after] if after else [before]
+
+
+def prediction(request: Request, draft: Draft) -> dict[str, str]:
+    """The field for a *draft*; none where OpenAI would refuse it, or the draft has no text.
+
+    Source: OpenAI's "Predicted Outputs", limitations.
+    """
+    sampling = request.sampling
+    others = {"presence_penalty", "frequency_penalty", "modalities"}
+    is_taken = request.n == 1 and sampling.logprobs is None and not sampling.tools
+    is_taken = is_taken and sampling.max_tokens is None
+    text = draft.samples[0].text if draft.samples else ""
+    if not text or not is_taken or not others.isdisjoint(dict(sampling.extra)):
+        return {}
+    return {"prediction": _json({"type": "content", "content": text})}
 
 
 def _written(fields: dict[str, str]) -> tuple[bytes, bytes]:

@@ -80,7 +80,8 @@ PREFIXED = ("mistral", "deepseek")
 
 Sources: Mistral's "Chat completions", ``prefix``; DeepSeek's "Chat Prefix Completion (Beta)".
 """
-_KNOWN = frozenset().union(*FEATURES.values())
+_KNOWN = frozenset({"drafts"}).union(*FEATURES.values())
+"""``drafts`` is on no list: OpenAI charges for a prediction that is not the answer."""
 
 LOCAL_OPTIONS = frozenset({"chat_template_kwargs", "min_p", "repetition_penalty", "top_k"})
 """The options that OpenAI does not have: it refuses them, and some servers pass over them."""

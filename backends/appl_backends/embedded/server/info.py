@@ -120,7 +120,7 @@ class Info:
         counted = asdict(engine.counters)
         numbers = {
             "sglang:prompt_tokens_total": counted["prompt_tokens"],
-            "sglang:generation_tokens_total": counted["decoded_tokens"],
+            "sglang:generation_tokens_total": counted["decoded_tokens"] + counted["forced_tokens"],
             "sglang:cached_tokens_total": counted["cached_tokens"],
             "sglang:num_requests_total": self._jobs.finished,
             "sglang:num_aborted_requests_total": counted["aborts"],

@@ -1,0 +1,47 @@
+"""Recorded answers as drafts of those that a new run asks for.
+
+Invariant: a draft changes no answer, so one that cannot be read is none, and no error.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from appl.backend import Draft
+from appl.errors import TraceError
+from appl.tracing.reading.trace import RecordedCall, Trace
+
+
+class RecordedDrafts:
+    """The drafts that *trace* has for the calls of another run."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def of(self, address: str) -> Draft | None:
+        """The draft for the call at *address*, or for the first that differs in numbers only."""
+        found = self._trace.by_address.get(address)
+        own = found is not None and found.outcome is not None
+        if not own:
+            found = self._first_of.get(line_of(address))
+        if found is None or found.lost:
+            return None
+        try:
+            response = found.response
+        except TraceError:
+            return None
+        return Draft(response.samples, own) if response is not None else None
+
+    @functools.cached_property
+    def _first_of(self) -> dict[str, RecordedCall]:
+        """The first call of each line of the program that was answered."""
+        answered = (call for call in self._trace.calls if call.outcome == "answered")
+        found: dict[str, RecordedCall] = {}
+        for call in answered:
+            found.setdefault(line_of(call.address), call)
+        return found
+
+
+def line_of(address: str) -> str:
+    """*address* without the numbers of its parts."""
+    return "/".join(part.rpartition(".")[0] or part for part in address.split("/"))
