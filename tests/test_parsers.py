@@ -178,7 +178,10 @@ LISTED = {
         "ServerSettings.secrets url": CHECKED, "ServerSettings.url url": CHECKED, "base_of url": CHECKED,
     },
     "backends/appl_backends/embedded/__init__.py": {"Defaults.read json": MODEL},
-    "backends/appl_backends/embedded/constraint.py": {"Constraints.compile decode": OWN, "_source json": OWN},
+    "backends/appl_backends/embedded/constraint.py": {
+        "Constraints.compile decode": OWN, "_source json": OWN,
+        "Constraint.forced int": "the place of a token", "Constraint.allowed int": "a number of tokens",
+    },
     "backends/appl_backends/ebnf.py": {"_character int": FEW, "_times int": FEW},
     "backends/appl_backends/embedded/model.py": {"Llama.load json": MODEL},
     "backends/appl_backends/embedded/server/app.py": {"EngineServer._detokenize decode": "it decodes tokens"},
