@@ -59,7 +59,7 @@ def _vectors(request: Request, trace: Trace) -> Response:
         vector = known.find(vector_key(request.model, sampling.canonical(), message.content))
         if vector is None:
             place = int.from_bytes(digest_of(message.content), "big") % size
-            vector = struct.pack(f"<{size}f", *(float(at == place) for at in range(size)))
+            vector = struct.pack(f"<{size}f", *(1.0 if at == place else 0.0 for at in range(size)))
         found.append(vector)
     return Response((Sample("", "stop"),), Usage(), vectors=tuple(found))
 
