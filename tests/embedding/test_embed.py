@@ -46,6 +46,7 @@ from appl.testing import (
     drawn,
     running,
 )
+from appl.testing.engine import Threads
 from appl.testing.faults import FAULTS, bag_of_words
 from appl.tracing import (
     Predictor,
@@ -415,6 +416,18 @@ def test_a_name_of_models_may_mean_another_backend(server: Server) -> None:
     )
     with running(chat, models=models, places={"there": BackendEndpoint(there)}):
         assert list(embed(["one", "two"], "vectors")) == [expected("one"), expected("two")]
+
+
+@ppl
+def embedded_by_a_worker(word: str) -> Any:
+    return [list(vector) for vector in embed([word, "the same"])]
+
+
+def test_workers_ask_for_a_text_once_in_the_run_of_their_driver(server: Server) -> None:
+    with running(openai(server)):
+        found = appl.map(embedded_by_a_worker, WORDS, engine=Threads())
+        assert [list(pair[0]) for pair in found] == [list(expected(word)) for word in WORDS]
+    assert server.embedded == dict.fromkeys([*WORDS, "the same"], 1)
 
 
 def test_the_naive_runtime_gives_the_same(server: Server) -> None:
