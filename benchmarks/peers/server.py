@@ -110,7 +110,7 @@ async def quiet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     """The same until the other side hangs up."""
     try:
         await serve(reader, writer)
-    except (asyncio.IncompleteReadError, ConnectionError):
+    except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
         writer.close()
 
 
