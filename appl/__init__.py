@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from appl.runtime.concurrency.lock import Lock as Lock
     from appl.runtime.concurrency.parallel import call as call, map as map
     from appl.runtime.concurrency.timeout import timeout as timeout
+    from appl.runtime.embedding.embed import embed as embed
     from appl.runtime.entry import run as run
     from appl.runtime.function import ppl as ppl, reset_context as reset_context
     from appl.runtime.observe import (
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
         records as records,
     )
     from appl.runtime.prompts.conversation import Conversation as Conversation
+    from appl.runtime.prompts.passages import passages as passages
     from appl.runtime.prompts.prompt_context import PromptContext as PromptContext
     from appl.runtime.prompts.roles import (
         AIRole as AIRole,
@@ -119,10 +121,12 @@ appl.runtime.prompts.compositor: Compositor DashList DoubleLineSeparated Indente
 appl.runtime.budget: budget
 appl.runtime.prompts.context: PromptRecords convo records
 appl.runtime.prompts.conversation: Conversation
+appl.runtime.embedding.embed: embed
 appl.runtime.entry: run
 appl.runtime.concurrency.future: Future Generation
 appl.runtime.answers.gen_options: GenOptions
 appl.runtime.answers.generate: gen select
+appl.runtime.prompts.passages: passages
 appl.runtime.prompts.prompt_context: PromptContext
 appl.runtime.concurrency.lock: Lock
 appl.runtime.observe: env input now observe random read sleep uuid
@@ -141,12 +145,12 @@ appl.runtime.traced: traceable
 appl.session: record
 appl.errors: ApplError AuthenticationFailed BackendBusy BackendError BackendNotFound
     BackendRefused BackendTimeout BackendUnavailable BudgetExceeded CallCancelled ChoiceError
-    ConfigError DeadlockError DivergenceError InDoubtEffect InvalidOption
-    MalformedResponse MissingPart ModelNotFound NotATrace OutputError ProgramChanged
-    PromptSyntaxError PromptTooLong PromptTypeError ReplayStuck RunClosed RunError SecretInRecord
-    SourceUnavailable ToolError ToolLoopError ToolServerError TraceCorrupt TraceError
-    TraceLocked TraceTooNew TraceWriteError UnknownOption Unsupported UntrustedTrace
-    UnusedRecords
+    ConfigError ConversationChanged ConversationError DeadlockError DivergenceError
+    InDoubtEffect InvalidOption MalformedResponse MissingPart ModelNotFound NotATrace
+    OutputError ProgramChanged PromptSyntaxError PromptTooLong PromptTypeError ReplayStuck
+    RunClosed RunError SecretInRecord SourceUnavailable ToolError ToolLoopError ToolServerError
+    TraceCorrupt TraceError TraceLocked TraceTooNew TraceWriteError UnknownOption Unsupported
+    UntrustedTrace UnusedRecords
 """
 """The public names, after the module that defines them; an indented line continues an entry."""
 _MODULES = ("config", "errors", "mcp", "session", "testing")
@@ -162,6 +166,7 @@ fallback.names = lambda: importlib.import_module("appl.parts.compat.names")
 fallback.layouts = lambda: importlib.import_module("appl.parts.compat.settings")
 services.sessions = lambda: importlib.import_module("appl.session")
 services.engines = lambda: importlib.import_module("appl.parts.engine")
+services.conversations = lambda: importlib.import_module("appl.parts.conversations")
 services.answer_file = lambda path: importlib.import_module(
     "appl.tracing.recording.cache"
 ).CacheFile(path)

@@ -11,6 +11,8 @@ ApplError
 ├── OutputError              (ValueError)    no answer was of the requested type
 ├── ToolError                (TypeError)     the value cannot be a tool
 ├── ExportError              (OSError)       spans of a run could not be sent
+├── ConversationError        (ValueError)    a file or database holds no such conversation
+│   └── ConversationChanged                  somebody else has saved it since it was loaded
 ├── MissingExtra             (ImportError)   a library that an extra installs is missing
 ├── MissingPart              (ModuleNotFoundError)  a part of this package is not installed
 ├── RunError                                 the runtime refuses a call, or a run failed
@@ -105,6 +107,14 @@ class ToolError(ApplError, TypeError):
 
 class ExportError(ApplError, OSError):
     """The spans of a run could not be sent, or were refused."""
+
+
+class ConversationError(ApplError, ValueError):
+    """A file or database holds no such conversation, is damaged, or was written by a newer appl."""
+
+
+class ConversationChanged(ConversationError):
+    """Somebody else has saved the conversation since it was loaded."""
 
 
 class MissingExtra(ApplError, ImportError):

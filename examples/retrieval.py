@@ -1,15 +1,13 @@
-"""Retrieval with citations: find passages, read each alone, and cite those that hold the answer.
+"""Retrieval with citations: find passages by their vectors, read each alone, cite what holds.
 
 appl run examples/retrieval.py
 appl run examples/retrieval.py --question "Who plays the organ?" --top 4
 """
 
-import math
-import re
-from collections import Counter
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Iterator, Sequence
 
-from appl import Generation, gen, ppl
+from appl import Generation, embed, gen, ppl
 
 PASSAGES = [
     "Mira Holt was born in 1921 in Tarn. She was a teacher.",
@@ -33,20 +31,40 @@ QUESTIONS = [
 UNKNOWN = "The facts do not say."
 
 
-def words(text: str) -> list[str]:
-    return [word.removesuffix("s") for word in re.findall(r"[a-z0-9]+", text.lower())]
+class Store:
+    """Vectors by number: in sqlite-vec where it can be loaded, else compared one by one.
 
+    pip install 'appl[retrieval]'
+    """
 
-def retrieve(question: str, top: int) -> list[int]:
-    """The passages that share the rarest words with the question, best first (TF-IDF)."""
-    bags = [Counter(words(passage)) for passage in PASSAGES]
-    known = Counter(word for bag in bags for word in bag)
+    def __init__(self, vectors: Sequence[Sequence[float]]) -> None:
+        self.vectors, self.database = vectors, sqlite3.connect(":memory:")
+        try:
+            import sqlite_vec
 
-    def score(bag: Counter[str]) -> float:
-        return sum(math.log(len(bags) / known[w]) for w in set(words(question)) if bag[w])
+            self.database.enable_load_extension(True)
+            sqlite_vec.load(self.database)
+        except (ImportError, AttributeError):  # some builds of Python load no extensions
+            self.is_indexed = False
+            return
+        form = f"vec0(vector float[{len(vectors[0])}] distance_metric=cosine)"
+        self.database.execute(f"CREATE VIRTUAL TABLE passages USING {form}")
+        self.database.executemany(
+            "INSERT INTO passages(rowid, vector) VALUES (?, ?)", enumerate(vectors)
+        )
+        self.is_indexed = True
 
-    ranked = sorted(range(len(bags)), key=lambda i: -score(bags[i]))
-    return ranked[:top]
+    def nearest(self, vector: Sequence[float], top: int) -> list[int]:
+        """The numbers of the most similar vectors, the best first."""
+        if not self.is_indexed:
+            return self.compared(vector, top)
+        query = "SELECT rowid FROM passages WHERE vector MATCH ? AND k = ? ORDER BY distance"
+        return [row for (row,) in self.database.execute(query, (vector, top))]
+
+    def compared(self, vector: Sequence[float], top: int) -> list[int]:
+        """The same by exact comparison: the vectors of most models have length 1."""
+        near = [sum(a * b for a, b in zip(vector, each, strict=True)) for each in self.vectors]
+        return sorted(range(len(near)), key=lambda number: -near[number])[:top]
 
 
 @ppl
@@ -59,30 +77,29 @@ def read(passage: str, question: str) -> Generation:
 
 def supported(answer: str, passage: str) -> bool:
     """Whether the passage itself holds the answer; otherwise it is not a citation."""
-    return answer.strip(" .").lower() in passage.lower()
+    return answer != UNKNOWN and answer.strip(" .").lower() in passage.lower()
 
 
-def main(question: str | None = None, top: int = 3) -> Iterator[str]:
+def main(question: str | None = None, top: int = 3, model: str | None = None) -> Iterator[str]:
     """Each question with its answer, and the passages that support it."""
     asked = [question] if question else QUESTIONS
-    found = [(each, retrieve(each, top)) for each in asked]
-    answers = [[read(PASSAGES[i], each) for i in places] for each, places in found]
-    for (each, places), said in zip(found, answers, strict=True):
+    vectors = embed([*PASSAGES, *asked], model).result()  # one request; a rerun asks for none
+    store = Store(vectors[: len(PASSAGES)])
+    found = [store.nearest(vector, top) for vector in vectors[len(PASSAGES) :]]
+    answers = [
+        [read(PASSAGES[i], each) for i in near] for each, near in zip(asked, found, strict=True)
+    ]
+    for each, near, said in zip(asked, found, answers, strict=True):
         texts = [str(answer).strip() for answer in said]
         good = [
-            (place, text)
-            for place, text in zip(places, texts, strict=True)
-            if text != UNKNOWN and supported(text, PASSAGES[place])
+            (i, text) for i, text in zip(near, texts, strict=True) if supported(text, PASSAGES[i])
         ]
         if not good:
             yield f"{each} No passage says so."
             continue
-        best = good[0][1]
-        cited = "".join(f"[{place + 1}]" for place, text in good if text == best)
-        yield f"{each} {best} {cited}"
-        for place, text in good:
-            if text == best:
-                yield f"    [{place + 1}] {PASSAGES[place]}"
+        best = [i for i, text in good if text == good[0][1]]
+        yield f"{each} {good[0][1]} {''.join(f'[{i + 1}]' for i in best)}"
+        yield from (f"    [{i + 1}] {PASSAGES[i]}" for i in best)
 
 
 if __name__ == "__main__":

@@ -23,10 +23,12 @@ PROJECT: dict[str, Any] = tomllib.loads(
     (Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8")
 )["project"]
 FOR_BUILDERS = {"dev", "docs"}
+FOR_PROGRAMS = {"retrieval"}
+"""Extras with libraries that programs use beside this package, which imports none of them."""
 REQUIRED = {
     name: [re.split(r"[\[<>=!;~ ]", each)[0] for each in requirements]
     for name, requirements in PROJECT["optional-dependencies"].items()
-    if name not in FOR_BUILDERS
+    if name not in FOR_BUILDERS | FOR_PROGRAMS
 }
 BACKENDS = PROJECT["entry-points"]["appl.backends"]
 

@@ -62,12 +62,12 @@ MAY = {
         "errors",
     ],
     "runtime.prompts": [
+        "base",
         "runtime",
         "runtime.answers",
         "runtime.concurrency",
         "compiler",
         "prompt",
-        "base",
         "errors",
     ],
     "runtime.tools": [
@@ -95,10 +95,21 @@ MAY = {
         "backend.check",
         "errors",
     ],
+    "runtime.embedding": [
+        "runtime",
+        "runtime.answers",
+        "runtime.concurrency",
+        "runtime.scheduling",
+        "prompt",
+        "backend",
+        "backend.price",
+        "errors",
+    ],
     "runtime": [
         "base",
         "runtime.answers",
         "runtime.concurrency",
+        "runtime.embedding",
         "runtime.event",
         "runtime.prompts",
         "runtime.scheduling",
@@ -193,6 +204,7 @@ MAY = {
         "backend.price",
         "errors",
     ],
+    "parts.conversations": ["tracing.recording", "prompt", "errors"],
     "mcp": [
         "runtime",
         "runtime.answers",

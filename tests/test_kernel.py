@@ -78,10 +78,13 @@ def test_every_part_is_in_this_package() -> None:
 
 PYTHON = {
     "appl.parts.evaluation": "import appl; appl.evaluate(len, ['a'])",
+    "appl.parts.conversations": "import appl; appl.Conversation().save('chat.json')",
     "appl.parts.engine": "import appl; appl.map(len, ['a'], engine='processes')",
     "appl.mcp": "import appl; appl.mcp.stdio",
     "appl.runtime.answers.choice": "import appl; appl.select(['a', 'b'], messages='Which?')",
     "appl.runtime.answers.shape": "import appl; appl.gen(response_format=int, messages='1?')",
+    "appl.runtime.embedding": "import appl; appl.embed('a')",
+    "appl.runtime.prompts.passages": "import appl; appl.passages(['a'])",
     "appl.runtime.prompts.compositor": "from appl import NumberedList",
     "appl.runtime.tools": "import appl; appl.gen(tools=[len], messages='How long?')",
 }

@@ -98,6 +98,7 @@ LISTED = {
     "appl/parts/control/words.py": {"head float": "a run of this user has written it"},
     "appl/parts/engine/cluster.py": {"Ray.open int": NUMBER},
     "appl/parts/engine/worker_connection.py": {"WorkerConnection._ordinal int": OWN},
+    "appl/parts/conversations/message_data.py": {"_message base64": HERE, "data_of json": OWN},
     "appl/parts/evaluation/scores.py": {"number_of float": NUMBER},
     "appl/mcp/exchange.py": {"Exchange._unasked int": FEW},
     "appl/backend/price.py": {"money decimal": NUMBER},
@@ -137,6 +138,7 @@ LISTED = {
     "appl/testing/faults.py": {
         "FaultServer._asked json": "only clients under test ask it", "_reply int": NUMBER,
         "_FaultyConnection.data_received int": "only clients under test ask it",
+        "_written decode": ENCODED,
     },
     "appl/tracing/exporting/collector.py": {"_of_json int": HERE, "_of_protobuf int": HERE},
     "appl/tracing/exporting/otlp.py": {
@@ -208,6 +210,7 @@ LISTED = {
     },
     "backends/appl_backends/openai/__init__.py": {"_base_of url": CHECKED},
     "backends/appl_backends/openai/calls.py": {"_index int": FEW},
+    "backends/appl_backends/openai/embeddings.py": {"_bytes_of base64": HERE, "texts_of decode": OWN},
     "backends/appl_backends/openai/responses/body.py": {"body_of decode": OWN},
     "backends/appl_backends/openai/root_definitions.py": {"_RootDefinitions._body int": OWN},
     "backends/appl_backends/openai/strict_schema.py": {

@@ -55,7 +55,9 @@ class Sampling:
     less that without the prompt. ``choice_end`` says whether the end of the turn is scored behind
     each choice; by default it is where the choice is a turn of its own, and not where it continues
     one. ``prompt_logprobs`` asks for the log-probabilities of the prompt's tokens, with so many
-    alternatives of each. ``stop_tokens`` end the answer, and are not part of it. ``begun``
+    alternatives of each. ``stop_tokens`` end the answer, and are not part of it. ``dimensions``
+    asks for the embedding of each message in place of an answer: a vector of so many numbers, 0 for
+    as many as the model has. ``begun``
     is the beginning of the answer, which the end of the prompt already holds: *regex*, *grammar*
     and *schema* apply to it together with the generated text. ``extra`` holds options that the
     backend declares, as sorted pairs. ``salt`` is a name space chosen by the user: after a change,
@@ -79,6 +81,7 @@ class Sampling:
     stop_tokens: tuple[int, ...] = ()
     begun: str = ""
     prompt_logprobs: int | None = None
+    dimensions: int | None = None
     extra: tuple[tuple[str, Any], ...] = ()
     salt: str = ""
     _canonical: str | None = field(default=None, init=False, repr=False, compare=False)
@@ -114,6 +117,11 @@ NUMBERS = frozenset(
 def canonical(value: object) -> str:
     """The canonical JSON text of plain data: sorted keys, no spaces, surrogates escaped."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def vector_key(model: str, sampling: str, text: str) -> bytes:
+    """The key of the vector of *text*; *sampling* is the canonical text of what asked for it."""
+    return digest_of(model, sampling, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +313,7 @@ class Response:
     shed: tuple[str, ...] = ()
     prompt_logprobs: tuple[TokenLogprob, ...] | None = None
     cache_miss: str | None = None
+    vectors: tuple[bytes, ...] | None = None
     is_checked: bool = field(default=False, init=False, repr=False, compare=False)
 
     @property
@@ -329,6 +338,7 @@ FEATURES = frozenset(
     """
     choices choice_methods regex grammar schema logprobs seed n prefill stream prefix_cache tools
     images audio reasoning stop_tokens constrained_prefill api_key prompt_logprobs drafts
+    embeddings
 """.split()
 )
 """The features that a profile may state, besides the restriction ``schema_object``."""

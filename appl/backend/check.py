@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 from typing import Any
 
 from appl.backend import Chunk, Response, Sample, TokenLogprob, Usage
@@ -219,6 +220,32 @@ def _check(response: object) -> None:
         number_in(score, "scores")
     if response.choice_method is not None:
         text_in(response.choice_method, "choice_method")
+    if response.vectors is not None:
+        _vectors(response.vectors)
+
+
+def floats_of(numbers: object) -> bytes:
+    """A list of numbers as little-endian 32-bit floats. Raises ``WrongField``."""
+    if not isinstance(numbers, list) or not {*map(type, numbers)} <= {int, float}:
+        raise WrongField("a vector must be a list of numbers")
+    try:
+        return struct.pack(f"<{len(numbers)}f", *numbers)
+    except (OverflowError, struct.error):
+        raise WrongField("a number of a vector is too large") from None
+
+
+def _vectors(vectors: object) -> None:
+    """Check that *vectors* are bytes of finite floats, all of one length."""
+    if not isinstance(vectors, tuple) or not vectors:
+        raise WrongField("it has no vectors")
+    for vector in vectors:
+        if type(vector) is not bytes or not vector or len(vector) % 4:
+            raise WrongField("a vector must be bytes of 32-bit floats")
+        if len(vector) != len(vectors[0]):
+            raise WrongField("vectors must have one length")
+        # The sum is finite if all numbers are: as doubles they are too small to overflow.
+        if not math.isfinite(sum(struct.unpack(f"<{len(vector) // 4}f", vector))):
+            raise WrongField("the numbers of a vector must be finite")
 
 
 def check_chunk(chunk: object) -> None:

@@ -60,6 +60,9 @@ sessions: Callable[[], Sessions]
 engines: Callable[[], Engines]
 """Where maps in other processes are made."""
 
+conversations: Callable[[], Any]
+"""Where conversations are kept, as ``appl.conversations``."""
+
 answer_file: Callable[[Path], object]
 """Opens a file in which the answers of equal calls are kept."""
 

@@ -20,6 +20,7 @@ from appl.runtime.scheduling.policy import Allowance, Policy
 from appl.runtime.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
+    from appl.runtime.embedding.batches import Batches
     from appl.runtime.scheduling.placing import Placing
 
 
@@ -75,6 +76,17 @@ class Dispatch:
         account = Account(allowance)
         self.ledger.late = account
         return account
+
+    @property
+    def embeddings(self) -> Batches:
+        """The embeddings of the run; made when a program asks for the first one."""
+        found: Batches | None = vars(self).get("_embeddings")
+        if found is None:
+            from appl.runtime.embedding.batches import Batches  # few runs ask for embeddings
+
+            # One for all threads of the run: this adds it in one step.
+            found = vars(self).setdefault("_embeddings", Batches())
+        return found
 
     def cache(self, wanted: object) -> str | None:
         """The name of the cache that ``cache=`` *wanted* means; None where none is read."""

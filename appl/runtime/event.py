@@ -185,9 +185,10 @@ class Observed:
     ``kind`` is ``done``, ``timeout``, ``deadline`` (its value is the limit in seconds), ``now``,
     ``random``, ``uuid``, ``input``, ``env``, ``read``, ``sleep``, ``cancelled`` (somebody outside
     ended the function at this address), ``lost`` (an item of a map that no worker has ended),
-    ``asking`` (a tool with effects asks its user, and has done nothing before), ``evaluation``
-    (what is evaluated in this scope) or ``sample`` (an answer with its scores). The last two no
-    program sees: they are for those who read the record.
+    ``asking`` (a tool with effects asks its user, and has done nothing before), ``loaded`` and
+    ``saved`` (a conversation that is kept), ``passages`` (the order of passages in a prompt),
+    ``evaluation`` (what is evaluated in this scope) or ``sample`` (an answer with its scores). The
+    last two no program sees: they are for those who read the record.
     ``value`` is plain data; ``ordinal`` counts the observations at this address.
     """
 

@@ -1,8 +1,9 @@
 """An HTTP server that fails on demand, to test clients and programs against bad networks.
 
-A ``FaultServer`` answers like an OpenAI-compatible server (``/v1/chat/completions``) and like
-SGLang (``/generate``), streamed or not, on a free port of the loopback interface, from a thread
-with a loop of its own. Before each answer it asks its script which fault to inject::
+A ``FaultServer`` answers like an OpenAI-compatible server (``/v1/chat/completions``,
+``/v1/embeddings``) and like SGLang (``/generate``), streamed or not, on a free port of the loopback
+interface, from a thread with a loop of its own. Before each answer it asks its script which fault
+to inject::
 
     with FaultServer(drawn(seed=1, share=0.5)) as server:
         with running(OpenAI(base_url=server.openai_url)):
@@ -15,6 +16,7 @@ Invariant: an answer depends on the question alone, never on the clock; nothing 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import hashlib
 import json
@@ -137,14 +139,24 @@ def echo(question: str) -> str:
     return f"the answer is {found[:8]} and {found[8:]}"
 
 
+def bag_of_words(text: str, size: int = 32) -> list[float]:
+    """The default vector of a text: its words, each counted at a place that its digest gives."""
+    found = [0.0] * size
+    for word in text.lower().split():
+        digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=4).digest()
+        found[int.from_bytes(digest, "big") % size] += 1.0
+    return found
+
+
 class FaultServer:
     """The server; *script* gives the fault of every request by its number: a list will do.
 
     *answer* makes the text of an answer from the question. *outages* are numbers of requests at
     which the server dies with all its connections; after *outage_s* seconds it is back.
     *model_path* is the path of the tokenizer that SGLang's clients get, and *encode* makes the ids
-    in their answers. ``answered`` counts the whole answers by question, ``injected`` the faults by
-    name, ``connections`` the opened connections.
+    in their answers. ``answered`` counts the whole answers by question, ``embedded`` the texts that
+    got a vector, which *vector* makes, ``injected`` the faults by name, ``connections`` the opened
+    connections.
     """
 
     def __init__(
@@ -157,13 +169,15 @@ class FaultServer:
         model: str = "fault",
         model_path: str = "",
         encode: Callable[[str], list[int]] = lambda text: list(text.encode()),
+        vector: Callable[[str], list[float]] = bag_of_words,
     ) -> None:
         self._script = script if callable(script) else _listed(script)
-        self.answer, self.encode = answer, encode
+        self.answer, self.encode, self.vector = answer, encode, vector
         self.model, self.model_path = model, model_path
         self._outages, self._outage_s = frozenset(outages), outage_s
         self.asks: list[Ask] = []
         self.answered: Counter[str] = Counter()
+        self.embedded: Counter[str] = Counter()
         self.injected: Counter[str] = Counter()
         self.deaths = self.connections = 0
         self._links: set[_FaultyConnection] = set()
@@ -242,6 +256,8 @@ class FaultServer:
         fault = self._script(ask)
         if fault is None:
             self.answered[ask.question] += 1
+            if path.endswith("/embeddings"):
+                self.embedded.update(data["input"])
         else:
             self.injected[fault.name] += 1
         link.send(*_reply(self, ask, fault))
@@ -277,6 +293,8 @@ def _question(data: object) -> str:
     if isinstance(data, dict) and data.get("messages"):
         content = data["messages"][-1].get("content")
         return content if isinstance(content, str) else json.dumps(content)
+    if isinstance(data, dict) and isinstance(data.get("input"), list):
+        return json.dumps(data["input"])
     if isinstance(data, dict) and "input_ids" in data:
         return json.dumps(data["input_ids"])
     return str(data.get("text", "")) if isinstance(data, dict) else ""
@@ -294,6 +312,7 @@ def _reply(server: FaultServer, ask: Ask, fault: Fault | None) -> tuple[bytes, E
         return _http(fault.status, fault.body, headers), fault.ends
     spoilt = fault.spoilt if fault is not None else ""
     shape = _generate if ask.path == "/generate" else _chat
+    shape = _embeddings if ask.path.endswith("/embeddings") else shape
     whole = shape(server, ask, spoilt)
     if fault is None:
         return whole, "whole"
@@ -380,6 +399,27 @@ def _chat_stream(
         events = events[: len(events) // 2] + ([_ERROR] if spoilt == "error" else [])
         return _events(events, done=False)
     return _events([*events, {**common, "choices": [], "usage": usage}])
+
+
+def _embeddings(server: FaultServer, ask: Ask, spoilt: str) -> bytes:
+    """OpenAI's embeddings, as base64 of 32-bit floats where that is asked for."""
+    if spoilt == "error":
+        return _json(_ERROR)
+    vectors = [server.vector(text)[: ask.data.get("dimensions")] for text in ask.data["input"]]
+    data = [
+        {"object": "embedding", "index": index, "embedding": _written(vector, ask.data)}
+        for index, vector in enumerate(vectors if spoilt in ("", "cut") else ())
+    ]
+    tokens = sum(len(text.split()) for text in ask.data["input"])
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    answer = {"object": "list", "data": data, "model": server.model, "usage": usage}
+    return _json(answer, cut=spoilt == "cut")
+
+
+def _written(vector: list[float], data: Mapping[str, Any]) -> list[float] | str:
+    if data.get("encoding_format") != "base64":
+        return vector
+    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
 
 
 def _generate(server: FaultServer, ask: Ask, spoilt: str) -> bytes:

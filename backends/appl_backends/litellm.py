@@ -59,6 +59,7 @@ FEATURES = frozenset(
     {
         "api_key",
         "audio",
+        "embeddings",
         "images",
         "logprobs",
         "prefix_cache",
@@ -164,7 +165,9 @@ class LiteLLM:
             emit = beginning(request.reuse.begins, emit)
         try:
             with question(who, self._secrets_of(request), reads=True) as asked:
-                if emit is None or request.model.startswith(_WHOLE):
+                if request.sampling.dimensions is not None:
+                    response = await self._embedded(litellm, request, who)
+                elif emit is None or request.model.startswith(_WHOLE):
                     response = await self._whole(litellm, request, who)
                 else:
                     response = await self._streamed(litellm, request, emit, asked)
@@ -211,6 +214,23 @@ class LiteLLM:
         if raw and _is_without_end(raw[-1]):  # litellm would say "stop"
             data = _without_end(data)
         response = reader.response(data)
+        return self._priced(response, request.model, partial(_cost, litellm, answer))
+
+    async def _embedded(self, litellm: Any, request: Request, who: str) -> Response:
+        """The vectors of the messages of *request*."""
+        from appl_backends.openai import embeddings  # few runs ask for vectors
+
+        found = {"num_retries": 0, "max_retries": 0, "drop_params": False, **self._common}
+        if "base_url" in found:  # it would go unheard here, and the texts to somebody else
+            found["api_base"] = found.pop("base_url")
+        if request.sampling.dimensions:
+            found["dimensions"] = request.sampling.dimensions
+        if request.key is not None:
+            found["api_key"] = request.key
+        texts = embeddings.texts_of(request)
+        answer = await litellm.aembedding(model=request.model, input=texts, **found)
+        data, secrets = answer.model_dump(), self._secrets_of(request)
+        response = embeddings.response_of(data, request, who, secrets)
         return self._priced(response, request.model, partial(_cost, litellm, answer))
 
     async def _streamed(

@@ -2,10 +2,11 @@
 
     python backends/prices/make_table.py [--date YYYY-MM-DD] [--out FILE]
 
-It needs an installed litellm and no network. It keeps the chat models of the main providers, for
-text at the standard tier and at the others that have prices. It leaves out what a price of tokens
-cannot describe: models that are paid by the search, the sound or the region, those with more than
-two steps of prices, those that the data calls free, and those whose price it guesses.
+It needs an installed litellm and no network. It keeps the models of the main providers for chats
+and for embeddings, for text at the standard tier and at the others that have prices. It leaves out
+what a price of tokens cannot describe: models that are paid by the search, the sound or the region,
+those with more than two steps of prices, those that the data calls free, and those whose price it
+guesses.
 
 Invariant: a row never names a price below the one in the data; amounts are per million tokens.
 """
@@ -85,7 +86,7 @@ def _is_kept(key: str, about: Mapping[str, Any]) -> bool:
     """Whether the model's price is one of text tokens alone, everywhere the same, and no guess."""
     if not str(about.get("source", "https://")).startswith("https://"):
         return False  # a remark in its place, as that the price is another model's
-    if about.get("mode") not in ("chat", "responses") or "tiered_pricing" in about:
+    if about.get("mode") not in ("chat", "responses", "embedding") or "tiered_pricing" in about:
         return False
     if len([name for name in about if _STEP.match(name)]) > 1:
         return False
@@ -95,6 +96,10 @@ def _is_kept(key: str, about: Mapping[str, Any]) -> bool:
 def row_of(about: Mapping[str, Any], version: str) -> dict[str, Any] | None:
     """The row of one model; ``None`` where the data has no price, or says that it is free."""
     found = _prices(about, "")
+    if about.get("mode") == "embedding":
+        if found.get("answer") or "over" in found:
+            return None  # a model of another kind, by its prices
+        found["answer"] = 0  # there is none
     if not {"prompt", "answer"} <= found.keys() or not (found["prompt"] or found["answer"]):
         return None
     for tier, ending in TIERS.items():

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import random
 import re
+import runpy
 import subprocess
+from array import array
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,6 +105,19 @@ def test_retrieval_cites_the_passage_that_says_so(place: Place) -> None:
     assert re.search(r"Who is a baker\? .*Leo Marsh.* \[9\]", out)
     assert re.search(r"capital of Velmora\? .*Tarn.* \[7\]", out)
     assert re.search(r"The Slow River\? Mira Holt \[2\]", out)
+
+
+def test_the_store_of_retrieval_finds_what_exact_comparison_finds() -> None:
+    """By sqlite-vec, where Python's sqlite3 loads extensions."""
+    dice = random.Random(1)
+    raw = [[dice.gauss(0, 1) for _ in range(32)] for _ in range(200)]
+    units = [array("f", [x / math.hypot(*vector) for x in vector]) for vector in raw]
+    store = runpy.run_path(str(EXAMPLES / "retrieval.py"))["Store"](units[:180])
+    for query in units[180:]:
+        exact = sorted(
+            range(180), key=lambda n: -sum(a * b for a, b in zip(query, units[n], strict=True))
+        )
+        assert store.nearest(query, 5) == store.compared(query, 5) == exact[:5]
 
 
 def test_memwalker_walks_to_the_part_that_knows(place: Place) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -9,7 +10,18 @@ from typing import Annotated, Any, Literal, TypedDict, assert_type
 
 import pydantic
 
-from appl import Generation, Text, TextStream, evaluate, gen, ppl
+from appl import (
+    Conversation,
+    Future,
+    Generation,
+    Text,
+    TextStream,
+    embed,
+    evaluate,
+    gen,
+    passages,
+    ppl,
+)
 from appl.parts.evaluation import Evaluation
 
 
@@ -31,6 +43,11 @@ class Color(Enum):
     RED = "red"
 
 
+assert_type(embed("one"), Future[array[float]])
+assert_type(embed(["one", "two"]), Future[list[array[float]]])
+assert_type(embed("one").result(), array[float])
+assert_type(passages(["one"], order="shared"), list[str])
+assert_type(Conversation.load("chat.json"), Conversation)
 as_future: Generation[Person] = gen(response_format=Person)
 as_value: Person = gen(response_format=Person)
 assert_type(gen(response_format=Person).response_obj, Person)

@@ -43,6 +43,13 @@ def responses_problems(body: Any) -> list[str]:
     return _problems(_validator(getattr(types, kind)), body, ())
 
 
+def embedding_problems(body: Any, fields: Collection[str] = ()) -> list[str]:
+    """What OpenAI's type of a question for embeddings does not allow in *body*, but for *fields*."""
+    from openai.types.embedding_create_params import EmbeddingCreateParams
+
+    return _problems(_validator(EmbeddingCreateParams), body, fields)
+
+
 def anthropic_problems(body: Any, headers: Mapping[str, str]) -> list[str]:
     """What Anthropic's type of a message does not allow in *body*."""
     from anthropic.types import beta

@@ -12,7 +12,12 @@ from typing import Any
 from appl import testing
 from appl_backends.openai.servers import server_for
 from tests.wire import anthropic_subset, openai_subset
-from tests.wire.sdk_types import anthropic_problems, openai_problems, responses_problems
+from tests.wire.sdk_types import (
+    anthropic_problems,
+    embedding_problems,
+    openai_problems,
+    responses_problems,
+)
 
 PUBLISHED: Mapping[str, Callable[[Any], list[str]]] = {
     "openai": openai_subset.problems,
@@ -78,6 +83,8 @@ def problems(
         data = json.loads(body)
         data = {**data, "messages": _without(data.get("messages"), frozenset(own))}
         return openai_problems(_without_echo(data, kind), tuple(fields)) + _strict(data, kind)
+    if path.endswith("/embeddings"):
+        return embedding_problems(json.loads(body), ["output_dimension"] * (kind == "mistral"))
     if path.endswith("/responses"):
         data = json.loads(body)
         return responses_problems(data) + _strict_response(data)

@@ -57,7 +57,7 @@ Told = Callable[["WorkerCall", object], None]
 class WorkerCall(Call):
     """The driver's call for a *question* of worker number *worker*; *tell* tells the worker."""
 
-    __slots__ = ("_tell", "_worker", "question", "response")
+    __slots__ = ("_tell", "_worker", "batches", "question", "response")
 
     def __init__(
         self,
@@ -74,6 +74,8 @@ class WorkerCall(Call):
             question.priority, None, None, question.key,
         )  # fmt: skip
         self.question, self.response = question, None
+        is_embedding = question.sampling.dimensions is not None
+        self.batches = frame.run.dispatch.embeddings if is_embedding else None
         conceal(KEY_OF_CALL, question.key)
         self._worker, self._tell = worker, tell
         self.emit = _WorkerFeed(self) if question.streams else None

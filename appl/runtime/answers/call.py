@@ -159,6 +159,8 @@ class Call(Promise):
     )
 
     others: tuple[Spot, ...] = ()
+    batches: Any = None
+    """What answers it together with others, for a call that asks for embeddings."""
 
     def __init__(
         self,

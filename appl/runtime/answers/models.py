@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from appl.backend import NUMBERS, Profile, Sampling
 from appl.errors import ConfigError, InvalidOption, ModelNotFound, nearest
 
-SAMPLING = (*(name for name in Sampling.__slots__ if name in NUMBERS - {"stop_tokens"}), "stop")
+_NO_SETTINGS = frozenset({"stop_tokens", "dimensions"})
+SAMPLING = (*(name for name in Sampling.__slots__ if name in NUMBERS - _NO_SETTINGS), "stop")
 """The options of ``gen`` that a name for a model may set."""
 
 USUAL = ("small", "large")

@@ -6,13 +6,16 @@ of, so that asking with it costs what is new in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, SupportsIndex, overload
 
+from appl.base import services
 from appl.errors import InvalidOption
 from appl.prompt import Message, Messages, Prompt, parts_of
 from appl.prompt.message import MessageData
 from appl.prompt.notebook import Bundle, dialogue
+from appl.runtime.frame import FRAME, here
 from appl.runtime.prompts.messages import settled
 
 Given = Message | Mapping[str, Any]
@@ -35,6 +38,7 @@ class Conversation:
         self._current = False  # whether the chain says what the lists say
         self._lists: tuple[list[Message], list[Message]] | None = ([], [])
         self._lent = False  # whether somebody may change the lists behind our back
+        self._stored: Any = None  # where it is kept, and as which version
         system = () if system_messages is None else _every(system_messages)
         given = [*system, *(() if messages is None else _every(messages))]
         for message in given:
@@ -45,6 +49,44 @@ class Conversation:
         """The conversation that *chain* is; nothing is copied."""
         made = cls.__new__(cls)
         made._chain, made._current, made._lists, made._lent = chain, True, None, False
+        made._stored = None
+        return made
+
+    def save(
+        self, path: str | os.PathLike[str], name: str | None = None, *, replace: bool = False
+    ) -> None:
+        """Keep all messages, without secrets, in a file or in a SQLite database.
+
+        ``chat.save("chat.json")`` replaces that file. ``chat.save("chats.db", "ann")`` adds a
+        version of the conversation *name* to a database (``.db``, ``.sqlite``, ``.sqlite3``), which
+        may be one of your own with other tables. Where somebody else has saved it since it was
+        loaded, that is refused with ``ConversationChanged``; with *replace* it is saved all the
+        same, and the other version stays. Raises ``ConversationError``, ``OSError``.
+
+        A program that is replayed, or goes on after it had saved, does not save again.
+        """
+        kept = services.conversations()
+        chain, stored = self.chain, self._stored
+        self._stored = _seen("saved", lambda: kept.save(path, name, chain, stored, replace))
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        name: str | None = None,
+        *,
+        version: int | None = None,
+        missing_ok: bool = False,
+    ) -> Conversation:
+        """The conversation that ``save`` has kept; in a database the newest *version*, from 1.
+
+        With *missing_ok* one that is not there is empty. What a program loads is recorded: a replay
+        shows it the same. Raises ``ConversationError``, and ``FileNotFoundError`` without a file.
+        """
+        kept = services.conversations()
+        data, stored = _seen("loaded", lambda: kept.loaded(path, name, version, missing_ok))
+        made = cls.of(kept.restored(data, path))
+        made._stored = stored
         return made
 
     @property
@@ -181,6 +223,14 @@ class Conversation:
 
     def __repr__(self) -> str:
         return f"Conversation({self.as_list()!r})"
+
+
+def _seen(kind: str, act: Callable[[], object]) -> Any:
+    """What *act* gives; in a run that is observed, and comes from its record in a replay."""
+    if FRAME.get() is None:
+        return act()
+    frame = here(lambda: kind, call=False)
+    return frame.run.outside.observe(frame, kind, act)
 
 
 def _every(messages: Iterable[Given]) -> Iterable[Given]:

@@ -120,6 +120,8 @@ class Dispatcher:
         assert call.request is not None
         if self._samples is not None:
             self._samples.remember(call.request, response)
+        if call.batches is not None:
+            call.batches.remember(call.request, response)
         self.charge(call, response, requests)
 
     def charge(
@@ -149,11 +151,16 @@ class Dispatcher:
             return error
         return None
 
-    def complete(self, call: Call) -> Coroutine[object, object, Response]:
-        """The answer to *call*, after as many attempts as it takes. Raises the last one's error."""
+    def complete(
+        self, call: Call, request: Request | None = None
+    ) -> Coroutine[object, object, Response]:
+        """The answer to *call*, after as many attempts as it takes. Raises the last one's error.
+
+        *request* is what is asked on its behalf, by default its own.
+        """
         # Only the layers that the call needs are there. One without a deadline, without a cache
         # and with one sample, which is the usual one, goes to its first attempt at once.
-        request = call.request
+        request = request or call.request
         assert request is not None
         ask = partial(self._ask, call)
         if self._samples is None or (request.n == 1 and request.cache is None):

@@ -44,7 +44,7 @@ class Meter:
             self.prompt_tokens(request),
             request.n,
             sampling.choices or (),
-            sampling.max_tokens,
+            sampling.max_tokens if sampling.dimensions is None else 0,
             context,
         )
         if answer is None:

@@ -51,13 +51,14 @@ class Leg(Call):
     took, ``took`` those of this one. ``attempts`` go on from leg to leg.
     """
 
-    __slots__ = ("begun", "main", "others", "placing", "spent", "spot", "took")
+    __slots__ = ("batches", "begun", "main", "others", "placing", "spent", "spot", "took")
 
     def __init__(self, main: Call, placing: Placing, spots: tuple[Spot, ...]) -> None:
         self.main, self.placing, self.spot, self.others = main, placing, spots[0], spots[1:]
         for name in Call.__slots__:
             setattr(self, name, getattr(main, name))
         Promise.__init__(self, main.address, None)
+        self.batches = main.batches
         self.spent, self.took, self.begun = 0.0, 0.0, math.inf
         assert main.request is not None
         if self.spot.model != main.model:

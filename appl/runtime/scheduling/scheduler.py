@@ -34,7 +34,8 @@ class Scheduler:
     """One backend's queue of ready calls, and the workers that empty it.
 
     *bring* makes the order of the calls, for which this is the ``CallQueue``. All runs that ask the
-    same ``server`` have the same one. No attempt is begun while it is ``paused``.
+    same ``server`` have the same one. No attempt is begun while it is ``paused``. Calls that are
+    sent with others, and have no worker of their own, are ``batched``.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Scheduler:
         self.coming = Counter[str]()
         self.incomplete = IncompleteCalls(self.coming)
         self._tasks: dict[asyncio.Task[None], Call | None] = {}
+        self.batched: dict[Call, None] = {}
 
     @cached_property
     def dispatcher(self) -> Dispatcher:
@@ -84,6 +86,9 @@ class Scheduler:
         dispatcher = self.dispatcher
         if dispatcher.connecting.needed or dispatcher.outages:
             dispatcher.expect(call)
+        if call.batches is not None:  # it is sent with others, and has no place in the order
+            call.batches.enter(call, self)
+            return
         self.order.add(call)
         self.look()
 
@@ -160,7 +165,7 @@ class Scheduler:
     def unanswered(self) -> Iterator[Call]:
         """Every call without an answer: with a worker, ready, or waiting."""
         ready = (call for call, _ in self._waiting())
-        for call in chain(self._tasks.values(), ready, self.incomplete):
+        for call in chain(self._tasks.values(), ready, self.incomplete, tuple(self.batched)):
             if call is not None and call.outcome is None:
                 yield call
 
@@ -172,7 +177,7 @@ class Scheduler:
         """The status of every call without an answer: with a worker, ready, or waiting."""
         # Any thread may look on, but the dispatcher is made on the I/O loop. Where this asks it, a
         # call has come to it already.
-        for call in self._tasks.values():
+        for call in chain(self._tasks.values(), tuple(self.batched)):
             if call is not None and call.outcome is None:
                 yield self.dispatcher.holding(call)
         number, behind = 0, None

@@ -35,7 +35,7 @@ def _passes(value: object) -> object:
 
 
 def response_data(response: Response, big: Big | None = None) -> tuple[Any, ...]:
-    """A response as plain data; *big* may put a reference in place of a text."""
+    """A response as plain data; *big* may put a reference in place of a text or a vector."""
     used, samples = response.usage, list[tuple[Any, ...]]()
     for sample in response.samples:
         text, tokens, reasoning = sample.text, sample.logprobs, sample.reasoning
@@ -60,6 +60,10 @@ def response_data(response: Response, big: Big | None = None) -> tuple[Any, ...]
         response.cost,
     )
     classes = used.written_tokens, used.written_1h_tokens, used.reasoning_tokens, used.tier
+    if response.vectors is not None:
+        vectors = [(big or _passes)(vector) for vector in response.vectors]
+        none = response.prompt_logprobs and _tokens(response.prompt_logprobs)
+        return *data, response.reused, response.shed, none, (*classes, response.cache_miss), vectors
     if classes != _UNKNOWN_CLASSES or response.cache_miss is not None:
         prompt = response.prompt_logprobs and _tokens(response.prompt_logprobs)
         return *data, response.reused, response.shed, prompt, (*classes, response.cache_miss)
@@ -104,7 +108,7 @@ def _tokens(logprobs: tuple[TokenLogprob, ...]) -> list[object]:
 def response_from(data: Any, big: Read = _passes) -> Response:
     """The response that ``response_data`` described. Raises ``ValueError``, ``TypeError``."""
     samples, used, model, scores, method, cost = data[:6]
-    reused, shed, prompt, classes = _padded(data[6:], 0, (), None, ())
+    reused, shed, prompt, classes, vectors = _padded(data[6:], 0, (), None, (), None)
     written, hour, reasoning, tier, miss = _padded(classes, *_UNKNOWN_CLASSES, None)
     return Response(
         samples=tuple(_sample(sample, big) for sample in samples),
@@ -119,6 +123,7 @@ def response_from(data: Any, big: Read = _passes) -> Response:
         shed=tuple(checked(str, name) for name in shed),
         prompt_logprobs=None if prompt is None else tuple(_token(*token) for token in prompt),
         cache_miss=optional(str, miss),
+        vectors=None if vectors is None else tuple(checked(bytes, big(one)) for one in vectors),
     )
 
 

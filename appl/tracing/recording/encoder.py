@@ -551,7 +551,8 @@ class EventEncoder:
                 size += _others(first)
         if response.prompt_logprobs is not None and self._hides_prompt(response):
             response = replace(response, prompt_logprobs=None)
-        if first is None or size > LONG_TEXT or self.redact is not None:
+        is_unusual = self.redact is not None or response.vectors is not None
+        if first is None or size > LONG_TEXT or is_unusual:
             self._ended_otherwise(event, response)
             return
         text = first.text
@@ -632,8 +633,22 @@ class EventEncoder:
         fields = _chunks_row(self._call(event.address), event.count, self._at(event.at))
         self._records.append(fields)
 
+    def _vector(self, data: bytes) -> object:
+        """What stands for a vector, which is written once however many answers have it."""
+        key = digest_of(data)
+        number = self.written.vectors.find(key)
+        if number is None:
+            number = next(self._ids)
+            self._records.append(_piece_row(number, 0, data))
+            self.written.vectors.recent[key] = number
+            self._size += len(data)
+            if self._size > _PIECE:
+                self._flush()
+        return {"$blob": [number, len(data), False]}
+
     def _answer(self, text: str | bytes, masks: list[str]) -> object:
-        assert isinstance(text, str)
+        if isinstance(text, bytes):
+            return self._vector(text)
         return self._long(self.redacted(Message("assistant", text), masks).content, masks)
 
     def _delivered(self, event: Delivered) -> None:

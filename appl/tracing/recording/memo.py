@@ -62,7 +62,8 @@ class WrittenContent:
     """The records of a trace by what they hold.
 
     ``files`` are names of files, ``messages`` known by role and text or by their digest,
-    ``answers`` the calls that gave an answer, by its text, ``nodes`` links of prompts, ``params``
+    ``answers`` the calls that gave an answer, by its text, ``vectors`` are pieces by their bytes'
+    digest, ``nodes`` links of prompts, ``params``
     sampling parameters; ``scopes`` and ``calls`` are known by their addresses, and ``sites`` and
     ``lines`` are the source lines that texts came from, by code object and by file.
 
@@ -78,6 +79,7 @@ class WrittenContent:
         self.answers: Memo[str] = Memo()
         self.nodes: Memo[Hashable] = Memo()
         self.media: Memo[bytes] = Memo()
+        self.vectors: Memo[bytes] = Memo()
         self.params: Memo[Hashable] = Memo()
         self.scopes: Memo[str] = Memo()
         self.calls: Memo[str] = Memo()

@@ -363,6 +363,9 @@ def _answered(event: CallEnded) -> Held:
     fixed = type(response.samples) is tuple
     fixed = fixed and type(response.prompt_logprobs) in (tuple, type(None))
     weight += _TOKEN * len(response.prompt_logprobs or ())
+    if response.vectors is not None:
+        fixed = fixed and type(response.vectors) is tuple
+        weight += sum(len(vector) for vector in response.vectors)
     for sample in response.samples:
         weight += len(sample.text)
         fixed = fixed and type(sample.tool_calls) is tuple

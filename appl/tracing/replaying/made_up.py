@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from appl.backend import Chunk, Request, Response, Sample, Sampling, Usage
-from appl.prompt import ToolCall
+from appl.backend import Chunk, Request, Response, Sample, Sampling, Usage, vector_key
+from appl.prompt import ToolCall, digest_of
 from appl.tracing.format.chunks import texts
 from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.replaying.made_up_values import is_rich, value_of
+from appl.tracing.replaying.recorded_vectors import RecordedVectors
 
 _TEXTS = ("{0}", "Yes, {0}.", "no", "zebras: {0}\n* 42", "{0} {0}", "well, {0}")
 _VALUES = {"integer": 1, "number": 1, "boolean": True, "array": [], "object": {}, "null": None}
@@ -33,6 +35,8 @@ def answer_of(
     One that has *begun* goes on as it began. A typed one has a value of *schema*.
     """
     sampling = request.sampling
+    if sampling.dimensions is not None:
+        return _vectors(request, trace)
     if schema is not None and not begun and (number or found is None):
         return _guess(request, begun, number, _typed(schema, request.sampling, number))
     if number and not begun and sampling.choices and not sampling.schema:
@@ -44,6 +48,20 @@ def answer_of(
     end = "tool_calls" if calls else "stop"
     made = (Sample(reworded(number, s.text), end, tool_calls=calls) for s in answer.samples)
     return dataclasses.replace(answer, samples=tuple(made))
+
+
+def _vectors(request: Request, trace: Trace) -> Response:
+    """The vectors of the texts of *request*: the recorded ones, and one like them for new texts."""
+    known, sampling = RecordedVectors(trace), request.sampling
+    size = sampling.dimensions or known.size or 8
+    found = []
+    for message in iter(request.messages or ()):
+        vector = known.find(vector_key(request.model, sampling.canonical(), message.content))
+        if vector is None:
+            place = int.from_bytes(digest_of(message.content), "big") % size
+            vector = struct.pack(f"<{size}f", *(1.0 if at == place else 0.0 for at in range(size)))
+        found.append(vector)
+    return Response((Sample("", "stop"),), Usage(), vectors=tuple(found))
 
 
 def _fitting(found: RecordedCall | None, request: Request) -> Response | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
     from appl.runtime.scheduling.call_status import Why
     from appl.tracing.replaying.recorded_drafts import RecordedDrafts
+    from appl.tracing.replaying.recorded_vectors import RecordedVectors
 
 
 class Recall(Sequencer):
@@ -49,7 +50,20 @@ class Recall(Sequencer):
 
     def go_live(self, expected: Expectation) -> None:
         """Let *expected* happen."""
+        if expected.call is not None:
+            self.offer_vectors(expected.call)
         expected.live()
+
+    def offer_vectors(self, call: Call) -> None:
+        """Have *call*, if it embeds texts, take the vectors of those that were embedded then."""
+        if call.batches is not None:
+            call.batches.offer(call.address, self._vectors.find)
+
+    @functools.cached_property
+    def _vectors(self) -> RecordedVectors:
+        from appl.tracing.replaying.recorded_vectors import RecordedVectors  # few programs embed
+
+        return RecordedVectors(self.trace)
 
     def requests(self, found: RecordedCall) -> int:
         """The requests that the answer of *found* counts for, if those of a run are limited."""

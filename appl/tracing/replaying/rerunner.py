@@ -191,6 +191,8 @@ class Rerunner(Recall):
         self.asked[call.address] = live
         self._running.add(call.address)
         self._keep_samples(call)
+        if not self._is_anew(call.address):
+            self.offer_vectors(call)
         expected.live()
 
     def _keep_samples(self, call: Call) -> None:

@@ -72,6 +72,7 @@ FEATURES = frozenset(
         "constrained_prefill",
         "tools",
         "drafts",
+        "embeddings",
     }
 )
 
@@ -162,6 +163,8 @@ class Embedded:
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer *request*; with *emit*, also pass on text as it comes."""
+        if request.sampling.dimensions is not None:
+            return await self._embedded(request)
         try:
             async with asyncio.timeout(request.timeout):
                 task = await self.task(request, stream=emit is not None)
@@ -172,6 +175,14 @@ class Embedded:
             alone = await self._alone(request, task)
             response = _chosen(response, request, task, alone)
         return _named(response, request.messages)
+
+    async def _embedded(self, request: Request) -> Response:
+        """The vectors of the messages of *request*, made off the loop."""
+        from appl_backends.embedded.vectors import vectors  # few runs ask for vectors
+
+        self._check(request)
+        made = asyncio.to_thread(vectors, request, self.engine.model, self.tokenizer, MODEL)
+        return await made
 
     async def _alone(self, request: Request, task: EngineTask) -> list[list[float]]:
         """The log-probabilities of the options' tokens without a prompt, where they are needed."""

@@ -151,6 +151,8 @@ class OpenAI:
             check_media(self._profile, request.messages)
             self._server.check_media(request.messages)
         model = request.model or await self._default_model()
+        if request.sampling.dimensions is not None:
+            return await self._embedded(request, model)
         interface = self._interface if self._why_chat is None else self._chosen(request, model)
         if request.reuse is not None and request.reuse.begins is not None:
             emit = beginning(request.reuse.begins, emit)
@@ -173,6 +175,15 @@ class OpenAI:
             tell_of_seed(at.who)
         if request.messages is not None and request.messages.provided:
             response = dataclasses.replace(response, shed=request.messages.shed_for(at.source))
+        return self._priced(response, model) if self._has_prices else response
+
+    async def _embedded(self, request: Request, model: str) -> Response:
+        """The vectors of the messages of *request*."""
+        found = importlib.import_module("appl_backends.openai.embeddings")  # few runs embed
+        at = await self._connection.endpoint(found.EMBEDDINGS, model, self._who(model))
+        body = found.body_of(request, model, self._server.kind)
+        data = await at.http.exchange(at.head, body, at.who)
+        response: Response = found.response_of(data, request, at.who, self._secrets)
         return self._priced(response, model) if self._has_prices else response
 
     async def _answer(

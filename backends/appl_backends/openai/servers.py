@@ -43,6 +43,7 @@ _HOSTED = frozenset(
         "audio",
         "reasoning",
         "prefix_cache",
+        "embeddings",
     }
 )
 _LOCAL = frozenset(
@@ -60,9 +61,12 @@ _LOCAL = frozenset(
         "prefix_cache",
         "stop_tokens",
         "prefill",
+        "embeddings",
     }
 )
-_COMMON = frozenset({"seed", "logprobs", "schema", "stream", "tools", "images", "reasoning"})
+_COMMON = frozenset(
+    {"seed", "logprobs", "schema", "stream", "tools", "images", "reasoning", "embeddings"}
+)
 FEATURES: dict[str, frozenset[str]] = {
     "openai": _HOSTED,
     "azure": _HOSTED,
@@ -72,7 +76,7 @@ FEATURES: dict[str, frozenset[str]] = {
     "ollama": _COMMON,
     "gemini": _COMMON - {"seed", "logprobs"} | {"schema_object"},
     "mistral": _COMMON - {"logprobs"} | {"schema_object", "prefill"},
-    "deepseek": _COMMON - {"schema", "images"},
+    "deepseek": _COMMON - {"schema", "images", "embeddings"},
     "other": _COMMON | {"schema_object"},
 }
 PREFIXED = ("mistral", "deepseek")

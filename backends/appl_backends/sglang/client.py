@@ -7,6 +7,7 @@ that goes on from an answer begins with the very tokens that the server has gene
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import itertools
 import os
@@ -46,7 +47,7 @@ from appl_backends.option_scores import scored
 from appl_backends.sglang import answers, request_bodies
 from appl_backends.sglang.answer_text import AnswerReader, GrowingAnswers
 from appl_backends.sglang.heads import FixedHead
-from appl_backends.sglang.probe import ServerFacts, server_at
+from appl_backends.sglang.probe import EmbeddingsOnly, ServerFacts, server_at
 from appl_backends.sglang.server_setup import Ready, check_tokenizer, load
 from appl_backends.sglang.template import NOBODY, TAKEN
 from appl_backends.sglang.tokens import TokenRun, begun
@@ -62,6 +63,7 @@ FEATURES = frozenset(
     {
         "choice_methods",
         "choices",
+        "embeddings",
         "grammar",
         "images",
         "logprobs",
@@ -140,7 +142,9 @@ class SGLang:
 
     async def connect(self) -> None:
         """Ask the server what it is, and load its tokenizer. Raises ``BackendError``."""
-        await self._connected()
+        # A server for embeddings needs no tokenizer here; calls of another kind find out.
+        with contextlib.suppress(EmbeddingsOnly):
+            await self._connected()
 
     @property
     def server(self) -> ServerFacts | None:
@@ -183,6 +187,8 @@ class SGLang:
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer *request*; with *emit*, also pass on text as it comes."""
+        if request.sampling.dimensions is not None:
+            return await self._embedded(request)
         ready = self._ready or await self._connected()
         self._check(request, ready.server)
         prompt = ready.prompts.known(request.messages, request.sampling.tools)
@@ -204,6 +210,16 @@ class SGLang:
         found = await self._asked(rid, self._body(ready, request, prompt, rid))
         prompt.computed(prompt.size)
         return self._response(ready, request, found)
+
+    async def _embedded(self, request: Request) -> Response:
+        """The vectors of the messages of *request*, by a server that was started for embeddings."""
+        from appl_backends.openai import embeddings  # few runs ask for vectors
+
+        # Such a server has no chat template, and answers nothing else: it is not connected with.
+        body = embeddings.body_of(request, request.model or self._model or "default", "sglang")
+        data = await self._wire.post("/v1/embeddings", body)
+        response = embeddings.response_of(data, request, self._wire.who)
+        return replace(response, cost=0)
 
     async def aclose(self) -> None:
         """Close the connections, after what was cancelled has been told to stop."""

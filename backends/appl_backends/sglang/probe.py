@@ -94,6 +94,10 @@ class ServerFacts:
         return found
 
 
+class EmbeddingsOnly(Unsupported):
+    """The server was asked for a text, and was started for embeddings."""
+
+
 async def server_at(wire: Wire) -> ServerFacts:
     """The server's description of itself, as it was given at most ``FRESH_S`` ago.
 
@@ -116,7 +120,9 @@ async def probe(wire: Wire) -> ServerFacts:
         found = replace(found, workers=await _workers(wire))
     check_version(found.version, wire.who)
     if model.get("is_generation") is False:
-        raise Unsupported(f"{wire.who} is no model that generates text")
+        raise EmbeddingsOnly(
+            f"{wire.who} is no model that generates text: appl.embed(texts) asks it for vectors"
+        )
     if facts.get("skip_tokenizer_init"):
         raise Unsupported(
             f"{wire.who} runs without a tokenizer (--skip-tokenizer-init) and cannot answer texts"
