@@ -103,6 +103,10 @@ if TYPE_CHECKING:
     )
     from appl.runtime.tools.toolloop import gen_with_tools as gen_with_tools
     from appl.runtime.traced import traceable as traceable
+    from appl.runtime.waiting.people import (
+        ask_person as ask_person,
+        on_question as on_question,
+    )
     from appl.session import record as record
 
 _PUBLIC = """
@@ -137,12 +141,14 @@ appl.runtime.concurrency.timeout: timeout
 appl.runtime.tools.tool: SchemaTool Tool as_tool as_tool_choice
 appl.runtime.tools.toolloop: gen_with_tools
 appl.runtime.traced: traceable
+appl.runtime.waiting.people: ask_person on_question
 appl.session: record
 appl.errors: ApplError AuthenticationFailed BackendBusy BackendError BackendNotFound
     BackendRefused BackendTimeout BackendUnavailable BudgetExceeded CallCancelled ChoiceError
     ConfigError DeadlockError DivergenceError InDoubtEffect InvalidOption
     MalformedResponse MissingPart ModelNotFound NotATrace OutputError ProgramChanged
-    PromptSyntaxError PromptTooLong PromptTypeError ReplayStuck RunClosed RunError RunWaiting
+    PromptSyntaxError PromptTooLong PromptTypeError QuestionExpired ReplayStuck RunClosed
+    RunError RunWaiting
     SecretInRecord SourceUnavailable ToolError ToolLoopError ToolServerError TraceCorrupt TraceError
     TraceLocked TraceTooNew TraceWriteError UnknownOption Unsupported UntrustedTrace
     UnusedRecords

@@ -19,6 +19,7 @@ ApplError
 │   ├── ToolLoopError                        a model still called tools at the last step
 │   ├── ToolServerError                      an MCP server cannot be started or does not answer
 │   ├── BudgetExceeded                       a call could cost more than the rest of a budget
+│   ├── QuestionExpired      (TimeoutError)  no person answered a question in time
 │   ├── WorkerLost                           the processes that worked on an item have died
 │   └── RunClosed                            the run is over; nothing can be started in it
 ├── BackendError                             a backend could not answer
@@ -37,6 +38,7 @@ ApplError
 └── TraceError                               a recorded run cannot be read or replayed
     ├── NotATrace                            the file is something else
     ├── TraceCorrupt                         a damaged block is followed by good ones
+    ├── NoSuchQuestion       (LookupError)   the run asks nothing there
     ├── TraceLocked                          another process writes this trace
     ├── TraceTooNew                          written by a newer format
     ├── TraceWriteError      (OSError)       recording failed; no further call is started
@@ -200,6 +202,10 @@ class BudgetExceeded(RunError):
         self.spent, self.reserved, self.asked = spent, reserved, asked
 
 
+class QuestionExpired(RunError, TimeoutError):
+    """No person answered a question before it expired."""
+
+
 class WorkerLost(RunError):
     """The processes that worked on an item of a ``map`` died; their reports are recorded."""
 
@@ -341,6 +347,10 @@ class NotATrace(TraceError):
 
 class TraceCorrupt(TraceError):
     """A damaged block is followed by good ones."""
+
+
+class NoSuchQuestion(TraceError, LookupError):
+    """A recorded run has no open question at an address."""
 
 
 class TraceLocked(TraceError):

@@ -70,7 +70,9 @@ def _tell_waiting(waiting: RunWaiting, given: Options) -> int:
     from appl.session import waiting as words  # only a run that waits needs it
 
     session = given.session
-    for line in words.lines(waiting.waits, session.run_name() if session else None):
+    name = session.run_name() if session else given.recorded
+    by_command = session is not None and session.entry.kind == "cli"
+    for line in words.lines(waiting.waits, name, by_command=by_command):
         say(line)
     if given.json:
         waits = [entry._asdict() for entry in waiting.waits]

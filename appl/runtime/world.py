@@ -43,14 +43,15 @@ class Moment:
     ``kind`` is ``answer``, ``tool``, ``workers`` (a map in other processes, which a world that
     knows answers does in this one), ``item`` (of such a map), ``cancelled`` (somebody outside ends
     a call or function), or the name of what is observed: ``sleep``, ``now``, ``done``. ``ordinal``
-    is its number among those at its address. ``limit_s`` is the length of a time limit, which is
-    no part of its name.
+    is its number among those at its address. ``limit_s`` is the length of a time limit, ``about``
+    a digest of what is asked of a person, or waited for: both are no parts of its name.
     """
 
     address: str
     kind: str
     ordinal: int = 0
     limit_s: float | None = field(default=None, compare=False)
+    about: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -282,7 +282,8 @@ def _exit_as_waiting(session: Session) -> NoReturn:
     from appl.session import waiting  # only a run that waits needs it
 
     assert session.run.waiting is not None
-    for line in waiting.lines(session.run.waiting.waits, session.run_name()):
+    waits, name = session.run.waiting.waits, session.run_name()
+    for line in waiting.lines(waits, name, by_command=False):
         tell(line)
     _exit(waiting.EXIT_CODE)
 

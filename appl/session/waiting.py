@@ -14,8 +14,11 @@ EXIT_CODE = 75
 _SHOWN = 5
 
 
-def lines(waits: Sequence[Awaited], name: str | None) -> list[str]:
-    """What is waited for, and the command that goes on; *name* is that of the run."""
+def lines(waits: Sequence[Awaited], name: str | None, *, by_command: bool = True) -> list[str]:
+    """What is waited for, and the command that goes on; *name* is that of the run.
+
+    *by_command* is true if the same command goes on, too.
+    """
     many = "1 thing" if len(waits) == 1 else f"{len(waits)} things"
     found = [f"appl: the run waits for {many} outside:"]
     found += [f"  {entry.address}  {entry.kind}: {entry.text}" for entry in waits[:_SHOWN]]
@@ -26,6 +29,7 @@ def lines(waits: Sequence[Awaited], name: str | None) -> list[str]:
     if asked:
         value = "yes" if asked[0].kind == "approval" else "VALUE"
         found.append(f"appl: answer it with `appl trace answer {run} {asked[0].address}={value}`")
-    found.append(f"appl: `appl trace resume {run}` goes on, and so does the same command")
+    same = ", and so does the same command" if by_command else ""
+    found.append(f"appl: `appl trace resume {run}` goes on{same}")
     masker = Masker()
     return [masker.text(line, []) for line in found]

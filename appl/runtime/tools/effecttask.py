@@ -34,11 +34,12 @@ ENDING = process_lock()
 class EffectTask(Task):
     """A function whose end a replay knows; subclasses say how it runs and what its end is."""
 
-    __slots__ = ("_active", "_held", "_inner", "_over", "_rest")
+    __slots__ = ("_active", "_held", "_inner", "_is_told", "_over", "_rest")
 
     def __init__(self, frame: Frame, home: Hub) -> None:
         super().__init__(frame, home)
         self._over = False
+        self._is_told = False  # its start was recorded, so that its end is, too
         self._active = False
         self._held = False
         self._inner: Callable[[], None] | None = None
@@ -60,6 +61,7 @@ class EffectTask(Task):
         self, name: str, arguments: str, effect: str, place: tuple[str | None, int | None]
     ) -> None:
         """Record that it begins, where anybody watches."""
+        self._is_told = True
         if (watcher := self.run.reporter.watcher) is not None:
             at = time.monotonic_ns()
             watcher.on_event(ToolStarted(self.address, name, arguments, effect, *place, at))
@@ -118,7 +120,8 @@ class EffectTask(Task):
             self._over = True
         self.closing()
         is_under_way = isinstance(outcome, Error) and self.run.waiting is not None
-        if (watcher := self.run.reporter.watcher) is not None and not is_under_way:
+        is_recorded = self._is_told and not is_under_way
+        if (watcher := self.run.reporter.watcher) is not None and is_recorded:
             watcher.on_event(self._ended(outcome))
         return super().settle(outcome)
 
@@ -133,7 +136,8 @@ class EffectTask(Task):
 
     def deliver(self) -> None:
         watcher = self.run.reporter.watcher
-        if watcher is not None and not self.delivered and self.run.waiting is None:
+        is_recorded = self._is_told and self.run.waiting is None
+        if watcher is not None and not self.delivered and is_recorded:
             watcher.on_event(Delivered(self.address, time.monotonic_ns()))
         super().deliver()
 

@@ -7,7 +7,7 @@ goes on waits for the same time.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING
 
 from appl.errors import Awaited, InvalidOption, TraceCorrupt
@@ -48,10 +48,15 @@ async def _passed_in_loop(moment: Wait) -> None:
 def _begun(frame: Frame, when: float | None, seconds: float) -> Wait:
     outside = frame.run.outside
     ordinal = outside.next_observation(frame)
-    fixed = Moment(frame.address, DUE, ordinal)
-    due = outside.world.see(fixed, lambda: when if when is not None else wall_clock.now() + seconds)
+    about = f"until {_in_words(when)}" if when is not None else f"for {seconds:g} s"
+
+    def fixed() -> dict[str, object]:
+        return {"due": wall_clock.now() + seconds if when is None else when, "about": about}
+
+    found = outside.world.see(Moment(frame.address, DUE, ordinal, about=about), fixed)
+    due = found.get("due") if isinstance(found, Mapping) else None
     if not isinstance(due, int | float):
-        raise TraceCorrupt(f"a recorded time at {frame.address} is none: {due!r:.80}")
+        raise TraceCorrupt(f"a recorded time at {frame.address} is none: {found!r:.80}")
     entry = Awaited(frame.address, "time", f"until {_in_words(due)}", float(due))
     moment = Wait(frame.run, frame, SLEEP, ordinal, entry, _alarm)
     moment.begin()

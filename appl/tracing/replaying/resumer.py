@@ -29,7 +29,7 @@ from appl.runtime.event import (
 )
 from appl.runtime.world import Go, Moment, ToolRequest
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import RecordedCall, Trace
+from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 from appl.tracing.reading.unhandled import unhandled
 from appl.tracing.replaying.recall import Recall
 from appl.tracing.replaying.replayer import answers
@@ -208,9 +208,11 @@ class Resumer(Recall):
 
     def _only_asked(self, used: ToolUse) -> bool:
         """True if the tool waited for the answer of its user, and had done nothing before."""
-        seen = [moment for moment in self._seen if moment.address == used.address]
-        asked = {moment.ordinal for moment in seen if moment.kind == "asking"}
-        return bool(asked - {moment.ordinal for moment in seen if moment.kind == "input"})
+        here = [seen for seen in self.trace.observations if seen.address == used.address]
+        asked = {seen.ordinal for seen in here if seen.kind == "asking"}
+        # An answer that a later process has recorded, while no program ran, has not reached it.
+        told = (seen for seen in here if seen.incarnation <= used.incarnation)
+        return bool(asked - {seen.ordinal for seen in told if seen.kind in ("input", "answered")})
 
     def _doubtful(self, used: ToolUse) -> InDoubtEffect:
         return InDoubtEffect(
@@ -246,6 +248,11 @@ class Resumer(Recall):
         if isinstance(event, Delivered | ChunksDelivered) and self._is_untold(event):
             return True
         return isinstance(event, RunEnded | Failed) or not self._is_old(event.address)
+
+    def asks_otherwise(self, moment: Moment, seen: Observation) -> None:
+        if not self.edited:
+            super().asks_otherwise(moment, seen)
+        self.forget(moment)
 
     def _waits_as_then(self, event: Observed) -> bool:
         """True if the run, which ends as waiting, waits for what it waited for the last time."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from appl.tracing.replaying.amending import Amendments
 
 _FIRST, DELIVERED = 0, 1
-_MOMENTS = ("sleep", "timeout", "deadline", "cancelled", LOOP_LIMIT, LOOP_TIMER)
+_MOMENTS = ("sleep", "timeout", "deadline", "cancelled", "answered", LOOP_LIMIT, LOOP_TIMER)
 """Kinds of observations that come in a turn of their own; others are made by who sees them."""
 Turn = tuple[int, int]
 
@@ -381,11 +381,31 @@ class Sequencer(Live):
     def see(self, moment: Moment, live: Callable[[], object]) -> Any:
         """The recorded observation, else the present one. Raises ``SecretInRecord``."""
         seen = self._seen.get(moment)
+        if seen is not None and moment.about and about_of(seen) != moment.about:
+            self.asks_otherwise(moment, seen)
+            seen = None
         if seen is None:
             return super().see(moment, live)
         if (error := self.masked(seen)) is not None:
             raise self.noted(error)
         return seen.value
+
+    def asks_otherwise(self, moment: Moment, seen: Observation) -> None:
+        """A person is asked, or a time waited for, otherwise than was *seen*.
+
+        Raises ``DivergenceError`` where the program has to be as it was.
+        """
+        raise self.noted(
+            DivergenceError(
+                f"{moment.address} asks or waits for something else than was recorded in "
+                f"{self.trace.path.name}: then it was {words_of(seen)}"
+            )
+        )
+
+    def forget(self, moment: Moment) -> None:
+        """Have what is recorded at the place of *moment*, a question or time, be asked anew."""
+        for kind in (moment.kind, "answered", "sleep"):
+            self._seen.pop(Moment(moment.address, kind, moment.ordinal), None)
 
     def recorded(self, moment: Moment) -> Observation | None:
         """The observation at *moment* when the run was recorded; ``None`` if there was none."""
@@ -598,6 +618,18 @@ class Sequencer(Live):
     def still(self) -> bool:
         """True if no waiting call can proceed by itself, as far as can be known."""
         return self.programs.nobody_can_proceed(self.patience_s)
+
+
+def about_of(seen: Observation) -> str:
+    """The digest of the question, or of the wait, that was recorded."""
+    about = seen.value.get("about") if isinstance(seen.value, Mapping) else None
+    return about if isinstance(about, str) else ""
+
+
+def words_of(seen: Observation) -> str:
+    """A recorded question, or the time that was waited for, in words."""
+    value = seen.value if isinstance(seen.value, Mapping) else {}
+    return repr(value.get("question") or value.get("about") or seen.kind)[:200]
 
 
 def charge(programs: Programs, call: Call, found: RecordedCall) -> None:
