@@ -291,6 +291,7 @@ ALL = [
 ]
 Kind = Literal["import", "type", "late"]
 MAY_TYPE = {
+    "runtime.tools": ["runtime.waiting"],
     "appl_backends": ["runtime.scheduling.order"],
     "backend": ["price"],
     "runtime.world": ["runtime.answers.call", "runtime.scheduling.call_status"],

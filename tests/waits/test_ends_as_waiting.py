@@ -14,10 +14,11 @@ from appl import gen, ppl
 from appl.backend import Emit, Request, Response
 from appl.errors import Awaited, RunError, RunWaiting
 from appl.runtime.run import Run
-from appl.session import record, replayed, resumed
+from appl.session import replayed
 from appl.testing import Echo, Fake, response
 from appl.tracing import Trace
 from appl.tracing.reading.waits import waits_in
+from tests.waits.backends import answering, going_on, recorded
 
 
 class Batched(Fake):
@@ -56,41 +57,17 @@ def both() -> list[str]:
 
 def test_a_run_whose_batch_is_away_ends_as_waiting_and_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "a.trace"
-    with pytest.raises(RunWaiting) as ended, recorded(path, Batched()):
+    with pytest.raises(RunWaiting) as ended, answering(Batched()), recorded(path):
         both()
     assert [entry.kind for entry in ended.value.waits] == ["batch", "batch"]
     trace = Trace.open(path)
     assert (trace.state, trace.reason) == ("finished", "waiting")
     assert waits_in(trace) == list(ended.value.waits)
     backend = Batched(ready=True)
-    with on_backend(backend), resumed(path) as session:
+    with answering(backend), going_on(path) as session:
         assert both() == ["answer", "answer"]
     assert session.tally is not None and session.tally.live.calls == 2
     assert Trace.open(path).reason == "finished"
-
-
-def recorded(path: Path, backend: Any) -> Any:
-    return record(path, backend=_named(backend))
-
-
-_backends: dict[str, Any] = {}
-
-
-def _named(backend: Any) -> str:
-    _backends["it"] = backend
-    return f"{__name__}:made"
-
-
-def made(**_: Any) -> Any:
-    """The backend of this test."""
-    return _backends["it"]
-
-
-def on_backend(backend: Any) -> Any:
-    import contextlib
-
-    _backends["it"] = backend
-    return contextlib.nullcontext()
 
 
 @ppl
@@ -102,9 +79,9 @@ def patient() -> str:
 
 def test_a_long_sleep_ends_the_run_and_its_end_stays_where_it_was(tmp_path: Path) -> None:
     path, backend = tmp_path / "a.trace", Echo()
-    with pytest.raises(RunWaiting) as ended, recorded(path, backend):
+    with pytest.raises(RunWaiting) as ended, answering(backend), recorded(path):
         patient()
-    with pytest.raises(RunWaiting) as again, resumed(path):
+    with pytest.raises(RunWaiting) as again, going_on(path):
         patient()
     assert ended.value.waits == again.value.waits
     assert [(entry.address, entry.kind) for entry in ended.value.waits] == [("/patient.0", "time")]
@@ -113,7 +90,7 @@ def test_a_long_sleep_ends_the_run_and_its_end_stays_where_it_was(tmp_path: Path
 
 def test_a_replay_of_a_run_that_waits_goes_as_far_and_waits(tmp_path: Path) -> None:
     path = tmp_path / "a.trace"
-    with pytest.raises(RunWaiting) as ended, recorded(path, Echo()):
+    with pytest.raises(RunWaiting) as ended, answering(Echo()), recorded(path):
         patient()
     with pytest.raises(RunWaiting) as again, replayed(path):
         patient()
@@ -128,7 +105,7 @@ def test_other_branches_go_on_until_nothing_else_can(tmp_path: Path) -> None:
             appl.sleep(days=1)
         return str(ask(f"{number}")) + str(ask(f"{number} again"))
 
-    with pytest.raises(RunWaiting), recorded(tmp_path / "a.trace", backend):
+    with pytest.raises(RunWaiting), answering(backend), recorded(tmp_path / "a.trace"):
         appl.map(branch, [0, 1, 2])
     assert len(backend.requests) == 4
 
@@ -137,8 +114,9 @@ def test_a_coroutine_waits_in_the_same_way(tmp_path: Path) -> None:
     path, backend = tmp_path / "a.trace", Echo()
 
     async def main() -> None:
-        async with recorded(path, backend):
-            await asyncio.gather(sleepy(), asker())
+        with answering(backend):
+            async with recorded(path):
+                await asyncio.gather(sleepy(), asker())
 
     async def sleepy() -> None:
         await appl.sleep(days=2)  # type: ignore[misc]
@@ -154,7 +132,7 @@ def test_a_coroutine_waits_in_the_same_way(tmp_path: Path) -> None:
 
 def test_a_program_that_swallows_the_end_still_ends_as_waiting(tmp_path: Path) -> None:
     path, backend = tmp_path / "a.trace", Echo()
-    with pytest.raises(RunWaiting), recorded(path, backend):
+    with pytest.raises(RunWaiting), answering(backend), recorded(path):
         try:
             appl.sleep(days=1)
         except BaseException:
