@@ -8,8 +8,8 @@ function. ``Instant`` answers at once, for measurements. ``Held`` answers when t
 another seed is another schedule. ``Streamed`` is an answer in pieces, which each of them streams;
 ``Held`` and ``Seeded`` hold every piece. ``Late`` answers after a delay on a ``VirtualClock``,
 which moves when nothing else can happen; with ``Policy(clock=…)`` limits and retries use it too.
-``WallClock`` is the time of day for programs that wait for people and days, and moves by itself
-never.
+``WallClock`` is the time of day for programs that wait for people and days; it moves when the test
+says so.
 ``calling`` is an answer that calls tools. ``running`` makes a run around any of them::
 
     with running(Scripted(["Paris"])) as seen:

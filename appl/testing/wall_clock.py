@@ -1,6 +1,6 @@
 """The time of day in tests: days pass when the test says so.
 
-Invariant: it stands still between two steps of the test, for all runs of the process.
+Invariant: it moves when the test says so, and where a process would sit through a short wait.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ __all__ = ["WallClock"]
 class WallClock:
     """The time by which programs wait for people and days, for a block of a test.
 
-    It begins at *at*, in seconds since 1970. ``advance`` lets time pass::
+    It begins at *at*, in seconds since 1970. ``advance`` lets time pass; waits that a process sits
+    through (the setting ``longest_wait``) pass at once, when nothing else can happen::
 
         with WallClock() as clock:
             ...
@@ -61,6 +62,12 @@ class WallClock:
         """Let so much time pass; what waits for it goes on."""
         self._now += seconds + hours * 3600 + days * 86400
         self._ring()
+
+    def skip_to(self, when: float) -> bool:
+        """Let time pass until *when*, as nothing else can happen."""
+        self._now = max(self._now, when)
+        self._ring()
+        return True
 
     def _ring(self) -> None:
         with self._lock:

@@ -107,7 +107,10 @@ def _beside(run: ToolRun, decide: Callable[[], None]) -> None:
     def broken_off() -> None:
         run.conclude(Error(CallCancelled(f"{run.address} was interrupted")))
 
-    run.asking = fiber = Fiber(strand_here().hub, program, context_for(run.frame), broken_off)
+    # As its strand, too: where the thread of the fiber ends before it, nobody waits for the call.
+    run.strand = run.asking = fiber = Fiber(
+        strand_here().hub, program, context_for(run.frame), broken_off
+    )
     fiber.start()
 
 
@@ -124,7 +127,7 @@ def _decide(run: ToolRun, text: str, arguments: dict[str, object], here_now: boo
     try:
         wait(made)
     finally:
-        run.asking = None
+        run.strand = run.asking = None
         made.left()
     answer = answer_of(made)
     value = answer["value"]

@@ -17,6 +17,7 @@ from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, Promise, Value
 from appl.runtime.concurrency.task import Task
 from appl.runtime.event import Observed
+from appl.runtime.waiting import wall_clock
 from appl.runtime.world import Moment
 
 if TYPE_CHECKING:
@@ -181,16 +182,16 @@ class Waits:
         if run is None or run.waiting is not None or not final:
             return False
         entries = self.entries()
-        if not entries or self._is_attended() or not self._nothing_goes_on(run, entries):
+        if not entries or not self._nothing_goes_on(run, entries):
             return False
+        attended = [wait for wait in tuple(self.open.values()) if wait.attended()]
+        if attended:  # by a host, or by the clock soon
+            due = [wait.entry.due for wait in attended if wait.entry.kind == "time"]
+            return len(due) == len(attended) and wall_clock.clock.skip_to(min(filter(None, due)))
         if any(asker.ask(list(self.open.values())) for asker in self.askers):
             return False
         self._end(run, entries)
         return True
-
-    def _is_attended(self) -> bool:
-        """True if somebody in this process will end a wait: a host, or the clock soon."""
-        return any(wait.attended() for wait in tuple(self.open.values()))
 
     def entries(self) -> list[Awaited]:
         """What the run waits for, in the order of addresses."""

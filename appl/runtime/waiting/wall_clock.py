@@ -21,6 +21,9 @@ class Clock(Protocol):
     def at(self, when: float, act: Callable[[], None]) -> None:
         """Call *act* at the time *when*, on the I/O loop; at once if it is past."""
 
+    def skip_to(self, when: float) -> bool:
+        """Let time pass until *when*, as nothing else can happen; false if it passes by itself."""
+
 
 class SystemClock:
     """The clock of the system."""
@@ -42,6 +45,10 @@ class SystemClock:
                 io.loop.call_later(min(left, _STEP_S), look)
 
         io.send(look)
+
+    def skip_to(self, when: float) -> bool:
+        """Let time pass until *when*: it does so by itself."""
+        return False
 
 
 _STEP_S = 30.0

@@ -68,6 +68,23 @@ def turn_of(trace: Trace, record: RecordedCall | ToolUse) -> Turn:
     return (behind if record.delivered is None else record.delivered, DELIVERED)
 
 
+def seen_in(trace: Trace) -> dict[Moment, Observation]:
+    """What was seen, by its moment.
+
+    Where an edited program asked a person something else in the same place, or waited for another
+    time, what was told before that is no answer to it.
+    """
+    seen: dict[Moment, Observation] = {}
+    for each in trace.observations:
+        if (told := _TOLD_AFTER.get(each.kind)) is not None:
+            seen.pop(Moment(each.address, told, each.ordinal), None)
+        seen[Moment(each.address, each.kind, each.ordinal)] = each
+    return seen
+
+
+_TOLD_AFTER = {"asked": "answered", "due": "sleep"}
+
+
 def told_in(trace: Trace, turns: Mapping[str, Turn]) -> Iterator[tuple[Turn, str]]:
     """Every turn in which the program was told something then, and of what, by its address.
 
@@ -81,7 +98,7 @@ def told_in(trace: Trace, turns: Mapping[str, Turn]) -> Iterator[tuple[Turn, str
     for used in trace.tools.values():
         if used.delivered is not None and used.effect != "program":
             yield (used.delivered, DELIVERED), used.address
-    for seen in trace.observations:
+    for seen in seen_in(trace).values():
         if seen.kind in _MOMENTS:
             yield (seen.position, DELIVERED), seen.address
 
@@ -222,8 +239,7 @@ class Sequencer(Live):
         self.answered: dict[str, Kind] = {}
         self._has_timers = bool(self.trace.header.get("timers"))  # not in earlier versions
         self._turns = turns_of(self.trace)
-        observations = self.trace.observations
-        self._seen = {Moment(seen.address, seen.kind, seen.ordinal): seen for seen in observations}
+        self._seen = seen_in(self.trace)
         self._coming: dict[Call, None] = {}  # what is recorded of them waits for its turn
         self._waiting: dict[Moment, Expectation] = {}
         self._parked: list[tuple[tuple[Any, ...], int, Go]] = []
