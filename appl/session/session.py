@@ -278,6 +278,7 @@ def make_session(
     late.serve(run.outside.world, backend, partial(_placed, config, run))
     run.dispatch.follow_routes()
     run.reporter.tell = say
+    run.longest_wait = config.longest_wait
     run.trace_path = recording.path
     run.nests = entry.kind != "script"
     run.tool_memory = StoredToolMemory(config.home)

@@ -33,6 +33,8 @@ from appl.errors import (
     RunWaiting,
     TraceError,
     TraceLocked,
+    TraceWriteError,
+    UntrustedTrace,
 )
 from appl.session import record, resumed
 from appl.session.answers import add_answers
@@ -107,7 +109,7 @@ def act(text: str) -> str:
     text: what
     """
     BILL[-1].write("begun", text)
-    time.sleep(0.01)
+    time.sleep(0.04)
     BILL[-1].write("done", text)
     return f"did {text}"
 
@@ -187,8 +189,12 @@ def live(order: Order) -> dict[str, Any]:
             return {"doubt": doubt.address, "arguments": doubt.arguments}
         except TraceLocked:
             return {"locked": True}
-        except NotATrace:
+        except (NotATrace, UntrustedTrace):  # it was killed before the first block was there
             return {"nothing": True}
+        except TraceWriteError as error:
+            if isinstance(error.__cause__, FileExistsError):  # two begin at once
+                return {"locked": True}
+            raise
 
 
 def forked(act: Callable[[], dict[str, Any]], result: Path, kill_after: float | None) -> int:
@@ -239,7 +245,7 @@ def through(seed: int, folder: Path) -> Outcome:
         order = Order(seed, folder, now, dict(words), bool(words), dict(assume))
         before = _answered(folder)
         bill_before = _lines(folder)
-        kill = dice.random() < 0.7
+        kill = dice.random() < 0.8
         result = folder / f"life{number}.json"
         twice = dice.random() < 0.1
         out.lives += 1 + twice
@@ -256,6 +262,11 @@ def through(seed: int, folder: Path) -> Outcome:
         for failed in folder.glob("*.failed"):
             out.wrong.append(f"life {number}: {failed.read_text()[-1500:]}")
             return out
+        if any("nothing" in end for end in ends):
+            trace = _opened(folder)
+            if trace is not None and trace.incarnations:
+                out.wrong.append(f"life {number}: a run that had begun was not gone on with")
+            (folder / "run.trace").unlink(missing_ok=True)
         _check_bill(out, number, before, _lines(folder)[len(bill_before) :])
         for end in ends:
             if "value" in end:

@@ -14,6 +14,8 @@ from appl.tracing.reading.trace import Observation, Trace
 
 WAITING = "waiting"
 ASKED, ANSWERED = "asked", "answered"
+ASKING = ("question", "approval")
+"""Kinds of waits that a person ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +111,7 @@ def is_due(trace: Trace, now: float) -> bool:
     if any(entry.due is not None and entry.due <= now for entry in waits):
         return True
     asked = {each.address for each in open_questions(trace)}
-    kinds = ("question", "approval")
-    return any(entry.kind in kinds and entry.address not in asked for entry in waits)
+    return any(entry.kind in ASKING and entry.address not in asked for entry in waits)
 
 
 def _question(trace: Trace, seen: Observation, value: Mapping[str, Any]) -> RecordedQuestion:
