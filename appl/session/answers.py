@@ -51,13 +51,13 @@ def add_answers(
 
 
 def question_at(trace: Trace, address: str) -> RecordedQuestion:
-    """The open question at *address*, or at the one place that ends so.
+    """The open question at *address*, or the one whose address has it as a part.
 
     Raises ``NoSuchQuestion``.
     """
     known = open_questions(trace)
     found = [each for each in known if each.address == address] or [
-        each for each in known if f"{each.address}/".endswith(f"/{address.strip('/')}/")
+        each for each in known if address and f"/{address.strip('/')}/" in f"{each.address}/"
     ]
     if len(found) == 1:
         return found[0]

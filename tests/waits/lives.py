@@ -252,7 +252,7 @@ def through(seed: int, folder: Path) -> Outcome:
         out.both += twice
         second = folder / f"second{number}.json"
         other = forked(lambda: live(order), second, None) if twice else None  # noqa: B023
-        after = dice.random() * 0.1 if kill else None
+        after = dice.random() ** 2 * 0.7 if kill else None
         pid = forked(lambda: live(order), result, after)  # noqa: B023
         os.waitpid(pid, 0)
         if other is not None:

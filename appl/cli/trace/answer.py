@@ -37,9 +37,9 @@ from appl.tracing.reading.waits import RecordedQuestion, open_questions
 def command(given: Options) -> None:
     """Answer the questions of a run that waits, or list them.
 
-    An address may be left out up to its last part that no other question has. An approval is `yes`,
-    `no`, `no: REASON`, or other arguments as a JSON object; the type of a question says what else
-    can be answered. `appl trace resume RUN` goes on with the answers.
+    Of an address a part is enough that no other question has, such as `refund.0`. An approval is
+    `yes`, `no`, `no: REASON`, or other arguments as a JSON object; the type of a question says what
+    else can be answered. `appl trace resume RUN` goes on with the answers.
     """
     run, answers = _parsed(given.words)
     path = run_path(run)

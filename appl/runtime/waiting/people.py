@@ -244,6 +244,13 @@ def limit_of(where: str, expires: float | datetime.timedelta | None) -> float | 
     return None if expires is None else seconds(where, expires)
 
 
+class _Place:
+    """The place of a question: it has an address of its own, as a call has."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+
 class _Asking:
     """One ``ask_person``: asks once more where the program's own type refuses an answer."""
 
@@ -260,6 +267,7 @@ class _Asking:
         self._frame, self._text, self._form, self._shape = frame, text, form, shape
         self._options, self._expires, self._default = options, expires, default
         self._refused = ""
+        self._place = _Place(frame.address)
 
     def waited(self) -> Any:
         """The answer, in a synchronous program."""
@@ -288,14 +296,17 @@ class _Asking:
     def _put(self) -> Wait:
         text = self._text if not self._refused else f"{self._text}\n{self._refused}"
         frame = self._frame
-        return put(frame.run, frame, text, self._form, expires=self._expires, unasked=self._note)
+        self._place = _Place(frame.issue("ask_person"))
+        return put(
+            frame.run, self._place, text, self._form, expires=self._expires, unasked=self._note
+        )
 
     def _note(self, ordinal: int) -> None:
         """Record that a tool with effects has done nothing yet but ask."""
         from appl.runtime.tools.asking import running, tell_asking  # few tools ask
 
         if self._frame in running:
-            tell_asking(self._frame, ordinal)
+            tell_asking(self._frame, ordinal, self._place.address)
 
     def _read(self, made: Wait) -> tuple[bool, Any]:
         """The answer, if it is of the type."""

@@ -208,11 +208,17 @@ class Resumer(Recall):
 
     def _only_asked(self, used: ToolUse) -> bool:
         """True if the tool waited for the answer of its user, and had done nothing before."""
-        here = [seen for seen in self.trace.observations if seen.address == used.address]
-        asked = {seen.ordinal for seen in here if seen.kind == "asking"}
+        places = used.address, f"{used.address}/ask_person."
+        here = [
+            seen
+            for seen in self.trace.observations
+            if seen.address == places[0] or seen.address.startswith(places[1])
+        ]
+        asked = {(seen.address, seen.ordinal) for seen in here if seen.kind == "asking"}
         # An answer that a later process has recorded, while no program ran, has not reached it.
         told = (seen for seen in here if seen.incarnation <= used.incarnation)
-        return bool(asked - {seen.ordinal for seen in told if seen.kind in ("input", "answered")})
+        kinds = ("input", "answered")
+        return bool(asked - {(seen.address, seen.ordinal) for seen in told if seen.kind in kinds})
 
     def _doubtful(self, used: ToolUse) -> InDoubtEffect:
         return InDoubtEffect(
