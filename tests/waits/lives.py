@@ -388,5 +388,6 @@ def main(folder: Path, first: int, kills: int) -> None:
             setattr(total, name, getattr(total, name) + getattr(out, name))
         wrong += [f"seed {seed}: {each}" for each in out.wrong]
         seed += 1
+        print(f"{total.kills} kills, {len(wrong)} wrong", file=sys.stderr)
     data = {**vars(total), "runs": seed - first, "wrong": wrong}
     print(json.dumps(data))

@@ -132,7 +132,6 @@ class Waits:
         self.sources: list[Callable[[], Iterable[Awaited]]] = []
         self.askers: list[Asker] = []
         self._followed: set[str] = set()
-        self._reports = 0
         outside: Outside = run.outside
         self._watch(outside.on_idle(run, self.idle))
 
