@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         random as random,
         read as read,
         sleep as sleep,
+        until as until,
         uuid as uuid,
     )
     from appl.runtime.ops import grow as grow
@@ -105,6 +106,10 @@ if TYPE_CHECKING:
     )
     from appl.runtime.tools.toolloop import gen_with_tools as gen_with_tools
     from appl.runtime.traced import traceable as traceable
+    from appl.runtime.waiting.people import (
+        ask_person as ask_person,
+        on_question as on_question,
+    )
     from appl.session import record as record
 
 _PUBLIC = """
@@ -129,7 +134,7 @@ appl.runtime.answers.generate: gen select
 appl.runtime.prompts.passages: passages
 appl.runtime.prompts.prompt_context: PromptContext
 appl.runtime.concurrency.lock: Lock
-appl.runtime.observe: env input now observe random read sleep uuid
+appl.runtime.observe: env input now observe random read sleep until uuid
 appl.runtime.ops: grow
 appl.runtime.concurrency.completed: as_completed
 appl.runtime.concurrency.parallel: call map
@@ -142,15 +147,16 @@ appl.runtime.concurrency.timeout: timeout
 appl.runtime.tools.tool: SchemaTool Tool as_tool as_tool_choice
 appl.runtime.tools.toolloop: gen_with_tools
 appl.runtime.traced: traceable
+appl.runtime.waiting.people: ask_person on_question
 appl.session: record
 appl.errors: ApplError AuthenticationFailed BackendBusy BackendError BackendNotFound
     BackendRefused BackendTimeout BackendUnavailable BudgetExceeded CallCancelled ChoiceError
     ConfigError ConversationChanged ConversationError DeadlockError DivergenceError
     InDoubtEffect InvalidOption MalformedResponse MissingPart ModelNotFound NotATrace
-    OutputError ProgramChanged PromptSyntaxError PromptTooLong PromptTypeError ReplayStuck
-    RunClosed RunError SecretInRecord SourceUnavailable ToolError ToolLoopError ToolServerError
-    TraceCorrupt TraceError TraceLocked TraceTooNew TraceWriteError UnknownOption Unsupported
-    UntrustedTrace UnusedRecords
+    OutputError ProgramChanged PromptSyntaxError PromptTooLong PromptTypeError QuestionExpired
+    ReplayStuck RunClosed RunError RunWaiting SecretInRecord SourceUnavailable ToolError
+    ToolLoopError ToolServerError TraceCorrupt TraceError TraceLocked TraceTooNew
+    TraceWriteError UnknownOption Unsupported UntrustedTrace UnusedRecords
 """
 """The public names, after the module that defines them; an indented line continues an entry."""
 _MODULES = ("config", "errors", "mcp", "session", "testing")
@@ -167,6 +173,7 @@ fallback.layouts = lambda: importlib.import_module("appl.parts.compat.settings")
 services.sessions = lambda: importlib.import_module("appl.session")
 services.engines = lambda: importlib.import_module("appl.parts.engine")
 services.conversations = lambda: importlib.import_module("appl.parts.conversations")
+services.waits = lambda: importlib.import_module("appl.runtime.waiting.waits")
 services.answer_file = lambda path: importlib.import_module(
     "appl.tracing.recording.cache"
 ).CacheFile(path)

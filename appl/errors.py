@@ -21,6 +21,7 @@ ApplError
 │   ├── ToolLoopError                        a model still called tools at the last step
 │   ├── ToolServerError                      an MCP server cannot be started or does not answer
 │   ├── BudgetExceeded                       a call could cost more than the rest of a budget
+│   ├── QuestionExpired      (TimeoutError)  no person answered a question in time
 │   ├── WorkerLost                           the processes that worked on an item have died
 │   └── RunClosed                            the run is over; nothing can be started in it
 ├── BackendError                             a backend could not answer
@@ -39,6 +40,7 @@ ApplError
 └── TraceError                               a recorded run cannot be read or replayed
     ├── NotATrace                            the file is something else
     ├── TraceCorrupt                         a damaged block is followed by good ones
+    ├── NoSuchQuestion       (LookupError)   the run asks nothing there
     ├── TraceLocked                          another process writes this trace
     ├── TraceTooNew                          written by a newer format
     ├── TraceWriteError      (OSError)       recording failed; no further call is started
@@ -49,6 +51,8 @@ ApplError
         ├── ProgramChanged                   files of the program have changed
         ├── UnusedRecords                    recorded calls were never asked for
         └── ReplayStuck                      every program waits and nothing can be released
+
+RunWaiting                   (BaseException) the run ends, and goes on when it may
 """
 
 from __future__ import annotations
@@ -56,6 +60,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 
 class ApplError(Exception):
@@ -129,6 +134,34 @@ class MissingPart(ApplError, ModuleNotFoundError):
     """A part of this package that is needed is not in this installation."""
 
 
+class Awaited(NamedTuple):
+    """Something outside of the process that a run waits for.
+
+    ``address`` is where the program waits, ``kind`` what for: ``question``, ``approval``, ``time``,
+    or a word of a backend such as ``batch``. ``text`` says it in words. ``due`` is when it comes
+    or expires at the latest, in seconds since 1970; ``None`` if nobody knows.
+    """
+
+    address: str
+    kind: str
+    text: str
+    due: float | None = None
+
+
+class RunWaiting(BaseException):
+    """The run ends as waiting: nothing in it can go on before something outside has come.
+
+    ``waits`` are what it waits for. It is no ``Exception``: like Ctrl-C it passes
+    ``except Exception``, and ends the program wherever it waits. The same command goes on later.
+    """
+
+    def __init__(self, waits: Iterable[Awaited] = ()) -> None:
+        self.waits = tuple(waits)
+        some = "; ".join(f"{each.text} ({each.address})" for each in self.waits[:3])
+        more = f"; and {len(self.waits) - 3} more" if len(self.waits) > 3 else ""
+        super().__init__(f"the run waits: {some or 'for something outside'}{more}")
+
+
 class RunError(ApplError):
     """The runtime refuses a call, or a run failed; the subclasses say how."""
 
@@ -177,6 +210,10 @@ class BudgetExceeded(RunError):
         super().__init__(message)
         self.limit, self.most = limit, most
         self.spent, self.reserved, self.asked = spent, reserved, asked
+
+
+class QuestionExpired(RunError, TimeoutError):
+    """No person answered a question before it expired."""
 
 
 class WorkerLost(RunError):
@@ -320,6 +357,10 @@ class NotATrace(TraceError):
 
 class TraceCorrupt(TraceError):
     """A damaged block is followed by good ones."""
+
+
+class NoSuchQuestion(TraceError, LookupError):
+    """A recorded run has no open question at an address."""
 
 
 class TraceLocked(TraceError):

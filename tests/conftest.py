@@ -60,6 +60,7 @@ PARTS = {
     "wire": "properties",
     "audit": "kills and faults",
     "kills": "kills and faults",
+    "waits": "kills and faults",
     "faults": "kills and faults",
     "cluster": "kills and faults",
     "providers": "kills and faults",

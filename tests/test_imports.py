@@ -82,6 +82,17 @@ MAY = {
         "base",
         "errors",
     ],
+    "runtime.waiting": [
+        "runtime",
+        "runtime.answers",
+        "runtime.concurrency",
+        "runtime.event",
+        "runtime.tools",
+        "runtime.world",
+        "prompt",
+        "base",
+        "errors",
+    ],
     "runtime.answers": [
         "base",
         "runtime",
@@ -249,6 +260,7 @@ ALL = [
 ]
 Kind = Literal["import", "type", "late"]
 MAY_TYPE = {
+    "runtime.tools": ["runtime.waiting"],
     "appl_backends": ["runtime.scheduling.order"],
     "backend": ["backend.price"],
     "runtime.world": ["runtime.answers.call", "runtime.scheduling.call_status"],
@@ -260,6 +272,8 @@ MAY_TYPE = {
 """What a room may import besides, for type checkers only."""
 
 MAY_LATE = {
+    "runtime": ["runtime.waiting"],
+    "runtime.tools": ["runtime.waiting"],
     "appl_backends": ["runtime.scheduling.prefix_order", "runtime.scheduling.prompt_reuse"],
     "runtime.concurrency": ["base"],
     "base": ["compiler.late_failure"],

@@ -36,12 +36,14 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "show_default": True, "max_con
 class Options(SimpleNamespace):
     """The parsed options and arguments of a command, by name.
 
-    ``session`` and ``counts`` are those of the run that the command has opened.
+    ``session`` and ``counts`` are those of the run that the command has opened, ``recorded`` is the
+    name of one that it only reads.
     """
 
     json: bool = False
     session: Session | None = None
     counts: Counts | None = None
+    recorded: str | None = None
 
 
 Action = Callable[[Any], int | None]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
+from pathlib import Path
 
 from appl.cli.arguments import ProgramCommand, bind, help_text, merged, wants_help
 from appl.cli.commands import Options, appl_command
@@ -20,7 +21,7 @@ from appl.cli.terminal import out, print_value, say, say_next, to_stderr
 from appl.config import load as load_config
 from appl.runtime.concurrency.typed_input import replace_input
 from appl.session.blocks import settled
-from appl.session.entry import Entry
+from appl.session.entry import Entry, changed_files
 from appl.session.interrupted_run import broken_off
 from appl.session.process import hosted, process_session
 from appl.session.resume import resume_session
@@ -96,7 +97,11 @@ def _session(plan: Invocation, shower: Display) -> Session:
     if config.trace and config.resume and path is None and not given.fresh:
         broken = broken_off(entry, config, shower.tell)
     if broken is not None:
-        return _resumed(Resumer(broken), overrides, entry, shower)
+        changed = changed_files(broken.header)
+        if changed:  # it waits, and what it has asked is not asked twice
+            names = ", ".join(shown(Path(name)) for name in changed)
+            shower.tell(f"appl: changed since then: {names}; what differs is asked anew")
+        return _resumed(Resumer(broken, edited=bool(changed)), overrides, entry, shower)
     return make_session(config, entry=entry, instruments=[shower], path=path, say=shower.tell)
 
 

@@ -119,6 +119,12 @@ KEYS: dict[str, Key] = {
             True,
             "whether `appl run` goes on with its last run if that was broken off; of a script: RUN",
         ),
+        Key(
+            "longest_wait",
+            number,
+            3600.0,
+            "seconds that a process sits through a sleep; a run that sleeps longer ends as waiting",
+        ),
         Key("stream", switch, False, "whether answers are shown on stderr while they are made"),
     )
 }
@@ -158,6 +164,7 @@ class Config:
     gc: bool = False
     ctl: bool = True
     resume: bool | str = True
+    longest_wait: float = 3600.0
     stream: bool = False
     models: Mapping[str, Alias] = field(default_factory=dict)
     schedule: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

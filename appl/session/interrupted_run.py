@@ -32,8 +32,9 @@ _ASKED = (*RECORDED, "seed")
 def broken_off(entry: Entry, config: Config, say: Tell) -> Trace | None:
     """The newest run of the command *entry* if it crashed, was interrupted, or exceeded a budget.
 
-    Also ``None`` if the program changed, or a setting that affects requests, or if the run is not
-    the user's own, about which *say* gets a line.
+    One that waits for something outside goes on although its program has changed: what it has asked
+    is not asked twice. Otherwise ``None`` if the program changed, or a setting that affects
+    requests, or if the run is not the user's own, about which *say* gets a line.
     """
     found = _newest(entry, config)
     if found is None:
@@ -41,7 +42,10 @@ def broken_off(entry: Entry, config: Config, say: Tell) -> Trace | None:
     path, head = found
     try:
         closed = finished(path)
-        if (closed is not None and closed.reason == "finished") or changed_files(head):
+        if closed is not None and closed.reason == "finished":
+            return None
+        waits = closed is not None and closed.reason == "waiting"
+        if changed_files(head) and not waits:
             return None
         trace = Trace.open(path, home=config.home)
     except (TraceError, OSError):
@@ -84,6 +88,8 @@ def _same_settings(head: Mapping[str, object], config: Config) -> bool:
 
 
 def _goes_on(trace: Trace) -> bool:
+    if trace.state == "finished" and trace.reason == "waiting":
+        return True
     answered = any(call.outcome == "answered" for call in trace.calls)
     # A run of its own inside may have answers in its own trace.
     if trace.state == "running" or not (answered or any(o.kind == RUN for o in trace.observations)):

@@ -9,6 +9,7 @@ import contextlib
 import secrets
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from appl.config.state import (
     create_private,
@@ -19,6 +20,9 @@ from appl.config.state import (
 from appl.errors import ConfigError, UntrustedTrace
 from appl.tracing.format.signing import Owner
 from appl.tracing.format.trust import doubt
+
+if TYPE_CHECKING:
+    from appl.tracing.reading.trace import Trace
 
 _KEY, _ENDS = "signing.key", "runs.ended"
 _SIZE = 32
@@ -67,6 +71,11 @@ def is_own(path: Path) -> bool:
     with contextlib.suppress(ConfigError):
         return doubt(path, owner()) is None
     return False
+
+
+def is_foreign(trace: Trace) -> bool:
+    """True if *trace* holds answers of people and is not the user's own."""
+    return any(seen.kind == "answered" for seen in trace.observations) and not is_own(trace.path)
 
 
 def _owner(secret: bytes | None) -> Owner | None:

@@ -20,6 +20,7 @@ from appl.runtime.world import Nobody
 from appl.session.backend_setup import Choice
 from appl.session.blocks import block, settled
 from appl.session.entry import Entry, script
+from appl.session.ownership import is_foreign
 from appl.session.recorded_run import (
     models_in,
     names_in,
@@ -97,6 +98,7 @@ def rerun_session(
 
     It has the recorded settings, but for *overrides* and those in *present*.
     """
+    rerunner.is_foreign = is_foreign(rerunner.trace)
     session = make_session(
         recorded_config(rerunner.trace, overrides, present),
         entry=entry or script("api"),

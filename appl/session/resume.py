@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from appl.errors import ProgramChanged, TraceLocked
 from appl.session.blocks import block, settled
 from appl.session.entry import Entry, changed_files, script
-from appl.session.ownership import recording_owner
+from appl.session.ownership import is_foreign, recording_owner
 from appl.session.recorded_run import names_in, nests, opened, recorded_config
 from appl.session.session import Session, Tell, make_session, shown, tell
 from appl.tracing.recording.appender import Appender
@@ -78,6 +78,7 @@ def resume_session(
             "wait for its end, or stop it"
         )
     check_unchanged(trace, resumer.edited)
+    resumer.is_foreign = is_foreign(trace)
     config = replace(recorded_config(trace, overrides), trace=True)
 
     def recorder(session: Session) -> Appender:

@@ -120,11 +120,15 @@ class Session:
 
     def resume_line(self) -> str | None:
         """The command that goes on with the recorded run; ``None`` if it is not recorded."""
+        name = self.run_name()
+        return None if name is None else f"appl: `appl trace resume {name}` goes on with it"
+
+    def run_name(self) -> str | None:
+        """The name by which commands know the recorded run; ``None`` if it is not recorded."""
         path = self.path
         if path is None:
             return None
-        name = path.stem if path.parent == self.config.home / "runs" else shown(path)
-        return f"appl: `appl trace resume {name}` goes on with it"
+        return path.stem if path.parent == self.config.home / "runs" else shown(path)
 
     def cost_line(self) -> str | None:
         """A line about the cost of the recorded run; ``None`` if nothing had to be paid."""
@@ -275,6 +279,7 @@ def make_session(
     late.serve(run.outside.world, backend, partial(_placed, config, run))
     run.dispatch.follow_routes()
     run.reporter.tell = say
+    run.longest_wait = config.longest_wait
     run.trace_path = recording.path
     run.nests = entry.kind != "script"
     run.tool_memory = StoredToolMemory(config.home)
@@ -291,6 +296,7 @@ def make_session(
 def _placed(config: Config, run: Run, name: str, backend: Backend) -> None:
     """Make *run* send calls to *backend*, which was made at its first use."""
     run.dispatch.add_place(name, _place(config, name, backend))
+    run.outside.ask_for_waits(run, backend)
 
 
 def _place(config: Config, name: str, backend: Backend) -> BackendEndpoint:

@@ -8,6 +8,8 @@ function. ``Instant`` answers at once, for measurements. ``Held`` answers when t
 another seed is another schedule. ``Streamed`` is an answer in pieces, which each of them streams;
 ``Held`` and ``Seeded`` hold every piece. ``Late`` answers after a delay on a ``VirtualClock``,
 which moves when nothing else can happen; with ``Policy(clock=…)`` limits and retries use it too.
+``WallClock`` is the time of day for programs that wait for people and days; it moves when the test
+says so.
 ``calling`` is an answer that calls tools. ``running`` makes a run around any of them::
 
     with running(Scripted(["Paris"])) as seen:
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     )
     from appl.testing.schedules import Held as Held, Late as Late, Seeded as Seeded
     from appl.testing.serving import Served as Served, serving as serving
+    from appl.testing.wall_clock import WallClock as WallClock
 else:
     __getattr__ = names_of(
         "appl",
@@ -62,6 +65,7 @@ else:
             "testing.serving": "Served serving",
             "testing.clock": "VirtualClock",
             "testing.schedules": "Held Late Seeded",
+            "testing.wall_clock": "WallClock",
             "testing.faults": "FAULTS Fault FaultServer drawn",
         },
         __name__,
@@ -90,6 +94,7 @@ __all__ = [
     "Served",
     "Streamed",
     "VirtualClock",
+    "WallClock",
     "calling",
     "drawn",
     "response",

@@ -60,6 +60,29 @@ def test_hello_answers_four_questions(place: Place) -> None:
     assert len(out.splitlines()) == 4
 
 
+def test_approvals_waits_for_a_person_and_goes_on_with_the_answer(
+    tmp_path: Path, warm: Path
+) -> None:
+    def appl(*words: str) -> tuple[int, str, str]:
+        done = subprocess.run(
+            [warm / "appl", *words],
+            cwd=EXAMPLES,
+            env={"PATH": "", "HOME": str(tmp_path), "APPL_HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=120,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    code, out, told = appl("run", "--backend", "approvals:clerk", "approvals.py")
+    assert (code, out) == (75, "") and "Pay 40 EUR back for order 7?" in told
+    assert appl("trace", "answer", "last", 'refund.0={"amount": 30}')[0] == 0
+    code, out, _ = appl("trace", "resume", "last")
+    assert code == 0 and out.startswith("Dear customer, 30 EUR for order 7 are on their way")
+    assert appl("trace", "replay", "last")[:2] == (0, out)
+
+
 def test_evaluation_compares_two_prompts_case_by_case(place: Place) -> None:
     out = place.run("evaluation")
     title, head, exact, good = out.splitlines()

@@ -253,7 +253,7 @@ def test_a_folder_of_the_project_is_free_and_one_outside_is_not(stranger: Path, 
 
 # -- each way of loading
 
-_RUN = {"show", "view", "resume", "export-test", "replay", "rerun", "cost", "critical",
+_RUN = {"show", "view", "resume", "answer", "export-test", "replay", "rerun", "cost", "critical",
         "stuck", "fuzz", "export", "share", "keep", "rm", "verify",
         "salvage"}  # fmt: skip
 _WORDS: dict[str, list[str]] = {

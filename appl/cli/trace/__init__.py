@@ -11,6 +11,7 @@ SECTIONS = {
         "show": (f"{_PACKAGE}.show", "show a run, or one of its calls with its prompt"),
         "view": (f"{_PACKAGE}.view", "show a run in the browser, or write it as one HTML file"),
         "resume": (f"{_PACKAGE}.resume", "go on with a run that was broken off"),
+        "answer": (f"{_PACKAGE}.answer", "answer the questions of a run that waits for people"),
         "export-test": (f"{_PACKAGE}.export_test", "write a test that a recorded run answers"),
     },
     "Run again": {

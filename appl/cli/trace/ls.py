@@ -15,6 +15,7 @@ from appl.cli.commands import Options, WordChoice, appl_command, argument, optio
 from appl.cli.target import UsageError
 from appl.cli.terminal import bytes_shown, columns, counted, one_line, print_found, say
 from appl.config import load
+from appl.errors import TraceError
 from appl.tracing.keeping import index
 from appl.tracing.keeping.row import RunRow
 from appl.tracing.keeping.run_filter import ORDERS, STATES, RunFilter, found, moment
@@ -31,6 +32,7 @@ T = TypeVar("T")
 @option("--since", metavar="TIME", help="began then or later")
 @option("--until", metavar="TIME", help="began before")
 @option("--model", metavar="NAME", help="asked a model with this in its name")
+@switch("--waiting", help="waits for a person, a time, or a batch; with what it waits for")
 @switch("--failed", help="failed, crashed, or something in it failed")
 @option("--min-cost", type=float, metavar="X", help="spent at least so much")
 @option("--min-calls", type=int, metavar="N", help="made at least so many calls")
@@ -52,11 +54,32 @@ def command(given: Options) -> None:
     runs = runs[: given.n] if given.n > 0 else runs
     if runs or given.json:
         data = [{**row.as_data(), "reason": row.state} for row in runs]
-        print_found(given.json, data, columns(_table(runs, given.sort)))
+        lines = columns(_table(runs, given.sort))
+        if given.waiting:
+            waits = [_waits(row) for row in runs]
+            data = [{**each, "waits": some} for each, some in zip(data, waits, strict=True)]
+            for row, some in zip(runs, waits, strict=True):
+                lines += _waited(row.name, some)
+        print_found(given.json, data, lines)
     elif not every:
         say(f"appl: no run is recorded in {home / 'runs'}")
     else:
         say(f"appl: none of {len(every)} runs matches")
+
+
+def _waits(row: RunRow) -> list[dict[str, object]]:
+    """What the run waits for."""
+    from appl.tracing.reading.trace import Trace  # a list reads no whole traces
+    from appl.tracing.reading.waits import waits_in
+
+    try:
+        return [entry._asdict() for entry in waits_in(Trace.open(row.path, home=load().home))]
+    except (TraceError, OSError):
+        return []
+
+
+def _waited(name: str, waits: list[dict[str, object]]) -> list[str]:
+    return [f"{name}  {each['address']}  {each['kind']}: {each['text']}" for each in waits]
 
 
 def _wanted(given: Options) -> RunFilter:
@@ -66,7 +89,7 @@ def _wanted(given: Options) -> RunFilter:
         raise UsageError(f"--min-cost must be a number of at least 0, got {cost}")
     return RunFilter(
         program=given.program,
-        states=tuple(given.state or ()),
+        states=(*(given.state or ()), *(("waiting",) if given.waiting else ())),
         since=_moment("--since", given.since, now),
         until=_moment("--until", given.until, now),
         model=given.model,

@@ -98,6 +98,7 @@ def opened(given: Options) -> tuple[Trace, RecordedProgram]:
     except UntrustedTrace as error:
         raise UsageError(str(error)) from None
     trace = Trace.open(path, home=load_config().home)
+    given.recorded = path.stem
     program: str | None = getattr(given, "program", None)
     return trace, recorded(trace, _entry(trace, program, given.trust), given.script_arguments)
 

@@ -34,17 +34,24 @@ from appl.tracing.replaying.tally import Tally
     metavar="CALL=TEXT",
     help="take TEXT for the result of a tool call in doubt; may be repeated",
 )
+@switch("--due", help="go on with every run that waits for something that has come, and no other")
 @with_settings
 @parameters.as_json
 @parameters.quiet
-def command(given: Options) -> None:
-    """Continue a run that was broken off.
+def command(given: Options) -> int | None:
+    """Continue a run that was broken off, or that waits.
 
     The program runs again, answered from its trace as far as that goes; then the rest is asked, and
     recorded in the same trace. This is for runs that crashed, were interrupted, or stopped at a
     budget or an outage. The settings are the recorded ones; keys, limits and budgets are the
     present ones. The arguments of a script are not recorded; give them after --.
+    With --due no RUN is named: each run whose time or answer has come goes on in a process of its
+    own, for a timer such as cron.
     """
+    if given.due:
+        from appl.cli.trace import due  # one in a hundred resumes needs it
+
+        return due.resume_due(given)
     overrides = settings_of(given)
     trace, program = recorded_program.opened(given)
     assume = pairs(given.assume, "--assume", "CALL=TEXT")
@@ -61,6 +68,7 @@ def command(given: Options) -> None:
         value = program.run(opener)
     assert given.session is not None and given.session.tally is not None
     _report(value, resumer, given.session.tally, given)
+    return None
 
 
 def _report(value: object, resumer: Resumer, tally: Tally, given: Options) -> None:

@@ -134,6 +134,7 @@ def _run_lines(found: Summary) -> Iterator[str]:
         failed = f", {found.tools_failed} failed" if found.tools_failed else ""
         yield f"  tools    {found.tools} called{failed}"
     yield from _failures(trace)
+    yield from _asked(trace)
     if len(trace.incarnations) > 1:
         yield f"  resumed  {counted(len(trace.incarnations) - 1, 'time')}"
     if trace.error is not None and trace.state == "finished" and trace.reason != "interrupted":
@@ -160,6 +161,15 @@ def _evaluations(found: Summary) -> Iterator[str]:
     for each in all_recorded(found.trace)[-_TABLES:]:
         lines = each.title(), *each.table(), *each.notes()
         yield from ("", *map(term_safe, lines))
+
+
+def _asked(trace: Trace) -> Iterator[str]:
+    """What people were asked, with their answers, and what the run waits for."""
+    if not any(seen.kind in ("asked", "waiting") for seen in trace.observations):
+        return
+    from appl.cli.trace.asked import lines  # few runs ask people, or wait for days
+
+    yield from lines(trace)
 
 
 def _failures(trace: Trace) -> Iterator[str]:

@@ -30,12 +30,15 @@ running: WeakKeyDictionary[Frame, CodeType] = WeakKeyDictionary()
 """The activations of tools with effects, each with the code of its function."""
 
 
-def tell_asking(frame: Frame, ordinal: int) -> None:
-    """Record that the tool of *frame* asks its user, if it has done nothing else."""
+def tell_asking(frame: Frame, ordinal: int, address: str | None = None) -> None:
+    """Record that the tool of *frame* asks its user, if it has done nothing else.
+
+    *address* is that of the question, if it has one of its own.
+    """
     code = running.get(frame)
     if code is not None and _only_asks(sys._getframe(), code):
         at = time.monotonic_ns()
-        frame.run.outside.emit(Observed(frame.address, ordinal, "asking", True, at))
+        frame.run.outside.emit(Observed(address or frame.address, ordinal, "asking", True, at))
 
 
 def _only_asks(inner: FrameType | None, tool: CodeType) -> bool:

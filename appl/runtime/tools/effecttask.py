@@ -15,7 +15,7 @@ from threading import get_ident
 from typing import Any
 
 from appl.base.threads import process_lock
-from appl.errors import CallCancelled, DeadlockError, RunClosed, TraceError
+from appl.errors import CallCancelled, DeadlockError, RunClosed, RunWaiting, TraceError
 from appl.prompt import Message
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.fiber import Fiber, Hub
@@ -26,7 +26,7 @@ from appl.runtime.event import Delivered, ToolEnded, ToolStarted
 from appl.runtime.frame import Frame
 from appl.runtime.world import Moment, ToolRequest
 
-THROUGH = (TraceError, DeadlockError, RunClosed, CallCancelled)
+THROUGH = (TraceError, DeadlockError, RunClosed, CallCancelled, RunWaiting)
 """Errors of the runtime itself: they are not the result of the function."""
 ENDING = process_lock()
 
@@ -34,11 +34,12 @@ ENDING = process_lock()
 class EffectTask(Task):
     """A function whose end a replay knows; subclasses say how it runs and what its end is."""
 
-    __slots__ = ("_active", "_held", "_inner", "_over", "_rest")
+    __slots__ = ("_active", "_held", "_inner", "_is_told", "_over", "_rest")
 
     def __init__(self, frame: Frame, home: Hub) -> None:
         super().__init__(frame, home)
         self._over = False
+        self._is_told = False  # its start was recorded, so that its end is, too
         self._active = False
         self._held = False
         self._inner: Callable[[], None] | None = None
@@ -60,6 +61,7 @@ class EffectTask(Task):
         self, name: str, arguments: str, effect: str, place: tuple[str | None, int | None]
     ) -> None:
         """Record that it begins, where anybody watches."""
+        self._is_told = True
         if (watcher := self.run.reporter.watcher) is not None:
             at = time.monotonic_ns()
             watcher.on_event(ToolStarted(self.address, name, arguments, effect, *place, at))
@@ -117,7 +119,9 @@ class EffectTask(Task):
                 return False
             self._over = True
         self.closing()
-        if (watcher := self.run.reporter.watcher) is not None:
+        is_under_way = isinstance(outcome, Error) and self.run.waiting is not None
+        is_recorded = self._is_told and not is_under_way
+        if (watcher := self.run.reporter.watcher) is not None and is_recorded:
             watcher.on_event(self._ended(outcome))
         return super().settle(outcome)
 
@@ -132,7 +136,8 @@ class EffectTask(Task):
 
     def deliver(self) -> None:
         watcher = self.run.reporter.watcher
-        if watcher is not None and not self.delivered:
+        is_recorded = self._is_told and self.run.waiting is None
+        if watcher is not None and not self.delivered and is_recorded:
             watcher.on_event(Delivered(self.address, time.monotonic_ns()))
         super().deliver()
 

@@ -12,8 +12,9 @@ import json
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from types import FunctionType
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from appl.base import fallback
 from appl.compiler import program_of
@@ -21,6 +22,9 @@ from appl.errors import InvalidOption, ToolError
 from appl.prompt.secret import Mask, Secret
 from appl.runtime.tools.arguments import BadArguments, read_object, refuse_unknown
 from appl.runtime.tools.signature import NAME, Described, Schema, checker_of, describe, name_of
+
+if TYPE_CHECKING:
+    from appl.runtime.waiting.approval import Approval
 
 Effect = Literal["effect", "idempotent", "pure", "program"]
 CHOICES = ("auto", "none", "required")
@@ -52,6 +56,7 @@ class Tool:
     predefined: Mapping[str, Any] = field(default_factory=dict, repr=False)
     positional: tuple[inspect.Parameter, ...] = field(default=(), repr=False)
     mask: Mask = field(default_factory=Mask, repr=False)
+    approval: Approval | None = field(default=None, repr=False)
     text: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -131,6 +136,7 @@ class Tool:
             self.predefined,
             self.positional,
             self.mask,
+            self.approval,
         )
 
 
@@ -200,7 +206,6 @@ _OPENING = frozenset(
 
 # -- making them -------------------------------------------------------------------------------
 
-_OPTIONS = ("name", "description", "idempotent", "pure", "predefined")
 _described: weakref.WeakKeyDictionary[FunctionType, Described] = weakref.WeakKeyDictionary()
 
 
@@ -213,6 +218,8 @@ def as_tool(
     idempotent: bool = False,
     pure: bool = False,
     predefined: Mapping[str, object] | None = None,
+    approve: bool | str | Callable[..., object] | None = None,
+    expires: float | timedelta | None = None,
     **fixed: object,
 ) -> Tool:
     """A function as a tool: described by its signature, annotations and docstring.
@@ -221,22 +228,57 @@ def as_tool(
     ``Secret`` among them is kept out of results and errors too. *idempotent* says that running it
     again does no harm, *pure* that it has no effect at all: neither has to wait until the trace
     says that it begins. Raises ``ToolError`` for what cannot be described to a model.
+
+    With *approve* a person is asked before it runs: ``True`` always asks, a text is the question
+    (``"Refund {amount} EUR?"``, with the arguments in it), and a function of the arguments says
+    whether approval is needed, or returns the question. After *expires* seconds, or a
+    ``timedelta``, nobody may approve any more, and the tool is not called. See ``ask_person`` for
+    who is asked. The person may refuse with a reason, which the model is told, or change the
+    arguments.
     """
-    if isinstance(f, Tool):
-        return _again(f, name, description, {**(predefined or {}), **fixed})
     own = {**(predefined or {}), **fixed}
-    if name is None and description is None and not (idempotent or pure or own):
-        said = _described_once(f)
+    given = {
+        "name": name,
+        "description": description,
+        "idempotent": idempotent,
+        "pure": pure,
+        "predefined": predefined,
+        "approve": approve,
+        "expires": expires,
+    }
+    if isinstance(f, Tool):
+        tool = _again(f, name, description, own)
+    elif own or any(given.values()):
+        _check_options(f, [option for option, value in given.items() if value])
+        tool = _tool(_describe(f, name or name_of(f), own), f, description, idempotent, pure, own)
     else:
-        options = (name, description, idempotent, pure, predefined)
-        _check_options(
-            f, [option for option, given in zip(_OPTIONS, options, strict=True) if given]
-        )
-        said = _describe(f, name or name_of(f), own)
+        tool = _tool(_described_once(f), f, description, idempotent, pure, own)
+    if approve is None and expires is None:
+        return tool
+    from appl.runtime.waiting.approval import approval_of  # few tools need approval
+
+    return _with_approval(tool, approval_of(approve, expires))
+
+
+def _tool(
+    said: Described,
+    f: Callable[..., object],
+    description: str | None,
+    idempotent: bool,
+    pure: bool,
+    own: Mapping[str, object],
+) -> Tool:
     text = said.description if description is None else description
     effect = _effect(f, idempotent, pure)
     mask = Mask(secret for value in own.values() if (secret := _secret(value)) is not None)
     return Tool(said.name, text, f, effect, said.reader, own, said.positional, mask)
+
+
+def _with_approval(tool: Tool, approval: Approval | None) -> Tool:
+    return Tool(
+        tool.name, tool.description, tool.func, tool.effect, tool.reader, tool.predefined,
+        tool.positional, tool.mask, approval,
+    )  # fmt: skip
 
 
 def _described_once(f: object) -> Described:
@@ -251,6 +293,7 @@ def _described_once(f: object) -> Described:
 
 def _again(tool: Tool, name: str | None, description: str | None, own: dict[str, object]) -> Tool:
     if own:
+        approval = tool.approval
         if isinstance(tool.reader, SchemaReader):
             raise ToolError(
                 f"the parameters of {tool.name!r} are given as a schema: write one without "
@@ -264,6 +307,7 @@ def _again(tool: Tool, name: str | None, description: str | None, own: dict[str,
             pure=tool.effect == "pure",
             predefined={**tool.predefined, **own},
         )
+        tool = _with_approval(tool, approval)
     if name is None and description is None:
         return tool
     return tool.renamed(name or tool.name, description)

@@ -19,12 +19,12 @@ from typing import Any
 from appl.errors import nearest
 from appl.prompt import Media, Message, ToolCall, ToolMessage
 from appl.runtime.concurrency.clock import Alarm
-from appl.runtime.concurrency.fiber import Hub, run_on, strand_here
+from appl.runtime.concurrency.fiber import Fiber, Hub, run_on, strand_here
 from appl.runtime.concurrency.loop_thread import void
 from appl.runtime.concurrency.parallel import beside, is_async
-from appl.runtime.concurrency.promise import Error, Outcome, Promise, Value
+from appl.runtime.concurrency.promise import Error, Outcome, Promise, Stop, Value
 from appl.runtime.concurrency.promise_values import awaited, result_of
-from appl.runtime.concurrency.task import context_for
+from appl.runtime.concurrency.task import at_home, context_for
 from appl.runtime.event import Observed
 from appl.runtime.frame import Frame, here
 from appl.runtime.resolve import aresolve, resolve
@@ -100,7 +100,7 @@ class ToolRun(EffectTask):
     """One call of a tool; its outcome is a ``ToolMessage``."""
 
     of_program = False
-    __slots__ = ("_alarm", "_ordinal", "call", "timeout", "tool")
+    __slots__ = ("_alarm", "_changed", "_ordinal", "asking", "call", "timeout", "tool")
 
     def __init__(
         self, frame: Frame, home: Hub, call: ToolCall, tool: Tool | None, timeout: float | None
@@ -109,13 +109,34 @@ class ToolRun(EffectTask):
         self.call, self.tool, self.timeout = call, tool, timeout
         self._ordinal = 0
         self._alarm: Alarm | None = None
+        self._changed = ""
+        self.asking: Fiber | None = None
 
     def begin(self, known: Sequence[str], here_now: bool) -> None:
-        """Check the call, and run it or take its result from a record."""
+        """Check the call, and run it or take its result from a record; it may need approval."""
         arguments, problem = self._read(known)
+        if self.tool is None or self.tool.approval is None or problem:
+            self.start(arguments, problem, here_now)
+            return
+        from appl.runtime.waiting.approval import ask_first  # few tools need approval
+
+        ask_first(self, arguments, here_now)
+
+    def start_with(self, changed: dict[str, object], here_now: bool) -> None:
+        """Run the tool with arguments that a person has *changed*."""
+        assert self.tool is not None
+        self._changed = json.dumps(changed, ensure_ascii=False)
+        try:
+            arguments, problem = self.tool.reader.read(self._changed), ""
+        except Exception as error:  # of the reader, or a validator of the user's
+            arguments, problem = {}, f"{self.tool.name} was not called: {described(error)}"
+        self.start(arguments, problem, here_now)
+
+    def start(self, arguments: dict[str, object], problem: str, here_now: bool) -> None:
+        """Run the tool, or take its result from a record; with a *problem* that is its result."""
         effect = "refused" if self.tool is None or problem else self.tool.effect
         place = place_of(self.tool.func) if self.tool else (None, None)
-        name, text = self.call.name, self.call.arguments
+        name, text = self.call.name, self._changed or self.call.arguments
         self.tell_start(name, text, effect, place)
 
         def start(context: Context) -> None:
@@ -240,9 +261,19 @@ class ToolRun(EffectTask):
         return [self.tool.mask(p) if isinstance(p, str) else p for p in message.parts]
 
     def _message(self, text: str, failed: bool) -> ToolMessage:
+        if self._changed and not failed:  # the model thinks of what it wrote
+            text = f"{text}\n(A person changed the arguments to {self._changed}.)"
         if self.tool is not None:
             text = self.tool.mask(text)
         return ToolMessage(text, self.call.id, failed)
+
+    def cancel(self) -> None:
+        fiber = self.asking
+        if fiber is None:
+            super().cancel()
+            return
+        self.looked = self._cancelled = True
+        at_home(fiber.hub, lambda: fiber.throw(Stop()) if self.asking is not None else None)
 
     def _failed(self, error: BaseException) -> ToolMessage:
         return self._message(f"{self._called} failed: {described(error)}", True)

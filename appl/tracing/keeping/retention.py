@@ -42,7 +42,7 @@ class Removal:
 
 def is_safe(row: RunRow, retention: Retention) -> bool:
     """True if *row* stays whatever the limits are."""
-    if row.imported or row.kept or row.state in ("running", "unreadable"):
+    if row.imported or row.kept or row.state in ("running", "waiting", "unreadable"):
         return True
     return retention.failed and (row.failed > 0 or row.state in ("failed", "crashed"))
 

@@ -18,6 +18,7 @@ STATES = (
     "failed",
     "cancelled",
     "interrupted",
+    "waiting",
     "running",
     "crashed",
     "unreadable",

@@ -112,6 +112,7 @@ class Reader:
         trace, allowance = self._trace, self._allowance
         trace.moments, trace.calls = self.deliveries, list(self._by_address.values())
         trace.torn, trace.state = scan.torn, scan.state(self.closed)
+        trace.read_to = scan.position
         self.stored.set_limit(allowance.taken, allowance.most - allowance.taken)
 
     def _unpacked(self, raw: bytes) -> Iterator[Any]:

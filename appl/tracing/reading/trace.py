@@ -162,7 +162,8 @@ class Trace:
     ``tools`` are the calls of tools, by address. ``torn`` is the size of a last group that a crash
     cut off; ``moments`` counts deliveries and observations together, in whose order a replay tells
     them again. ``failures`` are refused answers and failed items, by address.
-    ``earlier`` are records of calls that a later process began again.
+    ``earlier`` are records of calls that a later process began again. ``read_to`` is the end of
+    what was read of the file, and the checksum of its last block.
     """
 
     path: Path
@@ -176,6 +177,7 @@ class Trace:
     reason: str = ""
     error: BaseException | None = None
     torn: int = 0
+    read_to: tuple[int, int] | None = None
     records: int = 0
     masked: int = 0
     moments: int = 0

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from appl.errors import TraceLocked
 from appl.runtime.event import (
     CallStarted,
     ChunksDelivered,
@@ -64,10 +65,8 @@ class Appender(Recorder):
         super().__init__(resumer.trace.path, append=True, reason="resume", **options)
         resumer.on_live = self._record
         trace = resumer.trace
-        took = round(trace.seconds() * 1e6)
-        self.encoder.totals = RunningTotals(trace.totals_by_model(), took)
-        failed = (used.address for used in trace.tools.values() if used.has_failed)
-        self.encoder.failures = RunningFailures.of(trace.failures.values(), failed)
+        require_unchanged(self, trace)
+        go_on_with(self, trace)
         self._failures = Failures(trace.failures)
 
     @property
@@ -139,3 +138,40 @@ class Appender(Recorder):
         self._flush()
         self._begin()
         super().close(reason)
+
+
+def go_on_with(recorder: Recorder, trace: Trace) -> None:
+    """Have the sums that *recorder* ends with include those of *trace*, to which it adds."""
+    took = round(trace.seconds() * 1e6)
+    recorder.encoder.totals = RunningTotals(trace.totals_by_model(), took)
+    failed = (used.address for used in trace.tools.values() if used.has_failed)
+    recorder.encoder.failures = RunningFailures.of(trace.failures.values(), failed)
+
+
+def require_unchanged(recorder: Recorder, trace: Trace) -> None:
+    """Refuse to add to *trace* if another process has, between the reading and the lock.
+
+    What that process was told, or has paid for, is not in *trace*. Raises ``TraceLocked``.
+    """
+    file = recorder.writer.file
+    if trace.read_to is not None and trace.read_to != (file.good, file.last.checksum):
+        recorder.leave()
+        raise TraceLocked(
+            f"another process has gone on with {trace.path.name} just now; run the command again"
+        )
+
+
+class Addition(Recorder):
+    """Adds observations to the end of a *trace* while no program runs, under its lock.
+
+    *options* are those of ``Recorder``. Raises ``TraceLocked`` when another process writes it.
+    """
+
+    def __init__(self, trace: Trace, reason: str, **options: Any) -> None:
+        super().__init__(trace.path, append=True, reason=reason, **options)
+        require_unchanged(self, trace)
+        go_on_with(self, trace)
+        super()._open({}, True, reason)
+
+    def _open(self, header: Mapping[str, object], append: bool, reason: str) -> None:
+        """Write nothing yet: another process may have added to it meanwhile."""

@@ -50,7 +50,10 @@ FAULTS: dict[FaultKind, str] = {
     "garbled": "an answer that ends in the middle",
 }
 _OWN = frozenset(
-    ["done", "timeout", "deadline", "sleep", "cancelled", LOOP_LIMIT, LOOP_TIMER, *AMOUNTS]
+    [
+        *("done", "timeout", "deadline", "sleep", "cancelled", "asked", "due"),
+        *(LOOP_LIMIT, LOOP_TIMER, *AMOUNTS),
+    ]
 )
 _HARMLESS = frozenset(["now", "random", "uuid", "env"])
 

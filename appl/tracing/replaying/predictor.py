@@ -192,6 +192,9 @@ class Predictor(Rerunner):
     def verdict(self, expected: Expectation) -> Verdict:
         """Nothing is waited for, and no tool runs."""
         moment, tool = expected.moment, expected.tool
+        if moment.kind == "answered" and moment not in self._seen:
+            self._note_open(moment.address, "what a person answers")
+            return Given(BrokenOff(f"a person is asked at {moment.address}"))
         if moment.kind in (*_COMES, "deadline", LOOP_LIMIT) and moment not in self._seen:
             self._passed += moment.kind in _COMES
             # One that is set again and again would pass for ever.

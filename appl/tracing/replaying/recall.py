@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from appl.errors import TraceError
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 class Recall(Sequencer):
     """The world of a run that an earlier one answers in part.
 
+    Where it ``is_foreign``, a run of somebody else that the user trusts, nobody has approved in
+    advance what would happen now: answers of people that nothing followed are asked for again.
     Subclasses give the verdicts, and say when the record is used up. What was cancelled then is
     held for the program to cancel it again, and happens if it does not.
     """
@@ -34,6 +37,7 @@ class Recall(Sequencer):
         super().__init__(trace)
         self._too_late: dict[str, Go] = {}  # ends that came too late, if their calls are as then
         self._drafts: RecordedDrafts | None = None
+        self.is_foreign = False
 
     # -- what subclasses decide
 
@@ -68,6 +72,22 @@ class Recall(Sequencer):
     def requests(self, found: RecordedCall) -> int:
         """The requests that the answer of *found* counts for, if those of a run are limited."""
         return 0
+
+    def verdict(self, expected: Expectation) -> Verdict:
+        """The verdict on *expected*. Raises the error with which it is refused."""
+        moment = expected.moment
+        if moment.kind == "answered" and self.is_foreign and not self._is_spent(moment):
+            self._seen.pop(moment, None)
+        return super().verdict(expected)
+
+    def _is_spent(self, moment: Moment) -> bool:
+        """True if the recorded answer at *moment* has had its effect then."""
+        asked = self._seen.get(Moment(moment.address, "asked", moment.ordinal))
+        if asked is None or (isinstance(asked.value, Mapping) and asked.value.get("tool")):
+            return moment.address in self.trace.tools
+        given = self._seen.get(moment)
+        told = (call.delivered for call in self.trace.calls if call.delivered is not None)
+        return given is None or any(position > given.position for position in told)
 
     # -- what is live
 

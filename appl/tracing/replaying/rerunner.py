@@ -392,10 +392,14 @@ class Rerunner(Recall):
         if seen is not None and self._is_open(moment, seen):
             return Live.see(self, moment, live)
         value = super().see(moment, live)
-        if seen is not None:  # the new trace says it too
+        if seen is not None and moment in self._seen:  # the new trace says it too
             at = time.monotonic_ns()
             self.programs.emit(Observed(moment.address, moment.ordinal, moment.kind, value, at))
         return value
+
+    def asks_otherwise(self, moment: Moment, seen: Observation) -> None:
+        """It is asked, or waited for, anew."""
+        self.forget(moment)
 
     def _is_open(self, moment: Moment, seen: Observation) -> bool:
         """True if it is not as it was *seen* then, but as it is now, if a time is up."""

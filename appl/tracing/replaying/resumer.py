@@ -29,7 +29,7 @@ from appl.runtime.event import (
 )
 from appl.runtime.world import Go, Moment, ToolRequest
 from appl.tracing.reading.tooluse import ToolUse
-from appl.tracing.reading.trace import RecordedCall, Trace
+from appl.tracing.reading.trace import Observation, RecordedCall, Trace
 from appl.tracing.reading.unhandled import unhandled
 from appl.tracing.replaying.recall import Recall
 from appl.tracing.replaying.replayer import answers
@@ -208,9 +208,17 @@ class Resumer(Recall):
 
     def _only_asked(self, used: ToolUse) -> bool:
         """True if the tool waited for the answer of its user, and had done nothing before."""
-        seen = [moment for moment in self._seen if moment.address == used.address]
-        asked = {moment.ordinal for moment in seen if moment.kind == "asking"}
-        return bool(asked - {moment.ordinal for moment in seen if moment.kind == "input"})
+        places = used.address, f"{used.address}/ask_person."
+        here = [
+            seen
+            for seen in self.trace.observations
+            if seen.address == places[0] or seen.address.startswith(places[1])
+        ]
+        asked = {(seen.address, seen.ordinal) for seen in here if seen.kind == "asking"}
+        # An answer that a later process has recorded, while no program ran, has not reached it.
+        told = (seen for seen in here if seen.incarnation <= used.incarnation)
+        kinds = ("input", "answered")
+        return bool(asked - {(seen.address, seen.ordinal) for seen in told if seen.kind in kinds})
 
     def _doubtful(self, used: ToolUse) -> InDoubtEffect:
         return InDoubtEffect(
@@ -235,6 +243,8 @@ class Resumer(Recall):
             return self._begins(event)
         if isinstance(event, CallEnded | ToolEnded):
             self._starts.pop(event.address, None)
+        if isinstance(event, Observed) and event.kind == "waiting" and self._waits_as_then(event):
+            return False
         if isinstance(event, Observed):
             return Moment(event.address, event.kind, event.ordinal) not in self._seen
         if isinstance(event, ScopeEntered):
@@ -244,6 +254,16 @@ class Resumer(Recall):
         if isinstance(event, Delivered | ChunksDelivered) and self._is_untold(event):
             return True
         return isinstance(event, RunEnded | Failed) or not self._is_old(event.address)
+
+    def asks_otherwise(self, moment: Moment, seen: Observation) -> None:
+        if not self.edited:
+            super().asks_otherwise(moment, seen)
+        self.forget(moment)
+
+    def _waits_as_then(self, event: Observed) -> bool:
+        """True if the run, which ends as waiting, waits for what it waited for the last time."""
+        last = self._seen.get(Moment(event.address, event.kind, event.ordinal - 1))
+        return last is not None and last.value == event.value and self.trace.reason == "waiting"
 
     def _begins(self, event: CallStarted | ToolStarted) -> bool:
         """True if it is a tool of the program's own that has no end: such a one always runs.

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from appl.tracing.replaying.amending import Amendments
 
 _FIRST, DELIVERED = 0, 1
-_MOMENTS = ("sleep", "timeout", "deadline", "cancelled", LOOP_LIMIT, LOOP_TIMER)
+_MOMENTS = ("sleep", "timeout", "deadline", "cancelled", "answered", LOOP_LIMIT, LOOP_TIMER)
 """Kinds of observations that come in a turn of their own; others are made by who sees them."""
 Turn = tuple[int, int]
 
@@ -68,6 +68,23 @@ def turn_of(trace: Trace, record: RecordedCall | ToolUse) -> Turn:
     return (behind if record.delivered is None else record.delivered, DELIVERED)
 
 
+def seen_in(trace: Trace) -> dict[Moment, Observation]:
+    """What was seen, by its moment.
+
+    Where an edited program asked a person something else in the same place, or waited for another
+    time, what was told before that is no answer to it.
+    """
+    seen: dict[Moment, Observation] = {}
+    for each in trace.observations:
+        if (told := _TOLD_AFTER.get(each.kind)) is not None:
+            seen.pop(Moment(each.address, told, each.ordinal), None)
+        seen[Moment(each.address, each.kind, each.ordinal)] = each
+    return seen
+
+
+_TOLD_AFTER = {"asked": "answered", "due": "sleep"}
+
+
 def told_in(trace: Trace, turns: Mapping[str, Turn]) -> Iterator[tuple[Turn, str]]:
     """Every turn in which the program was told something then, and of what, by its address.
 
@@ -81,7 +98,7 @@ def told_in(trace: Trace, turns: Mapping[str, Turn]) -> Iterator[tuple[Turn, str
     for used in trace.tools.values():
         if used.delivered is not None and used.effect != "program":
             yield (used.delivered, DELIVERED), used.address
-    for seen in trace.observations:
+    for seen in seen_in(trace).values():
         if seen.kind in _MOMENTS:
             yield (seen.position, DELIVERED), seen.address
 
@@ -222,8 +239,7 @@ class Sequencer(Live):
         self.answered: dict[str, Kind] = {}
         self._has_timers = bool(self.trace.header.get("timers"))  # not in earlier versions
         self._turns = turns_of(self.trace)
-        observations = self.trace.observations
-        self._seen = {Moment(seen.address, seen.kind, seen.ordinal): seen for seen in observations}
+        self._seen = seen_in(self.trace)
         self._coming: dict[Call, None] = {}  # what is recorded of them waits for its turn
         self._waiting: dict[Moment, Expectation] = {}
         self._parked: list[tuple[tuple[Any, ...], int, Go]] = []
@@ -381,11 +397,31 @@ class Sequencer(Live):
     def see(self, moment: Moment, live: Callable[[], object]) -> Any:
         """The recorded observation, else the present one. Raises ``SecretInRecord``."""
         seen = self._seen.get(moment)
+        if seen is not None and moment.about and about_of(seen) != moment.about:
+            self.asks_otherwise(moment, seen)
+            seen = None
         if seen is None:
             return super().see(moment, live)
         if (error := self.masked(seen)) is not None:
             raise self.noted(error)
         return seen.value
+
+    def asks_otherwise(self, moment: Moment, seen: Observation) -> None:
+        """A person is asked, or a time waited for, otherwise than was *seen*.
+
+        Raises ``DivergenceError`` where the program has to be as it was.
+        """
+        raise self.noted(
+            DivergenceError(
+                f"{moment.address} asks or waits for something else than was recorded in "
+                f"{self.trace.path.name}: then it was {words_of(seen)}"
+            )
+        )
+
+    def forget(self, moment: Moment) -> None:
+        """Have what is recorded at the place of *moment*, a question or time, be asked anew."""
+        for kind in (moment.kind, "answered", "sleep"):
+            self._seen.pop(Moment(moment.address, kind, moment.ordinal), None)
 
     def recorded(self, moment: Moment) -> Observation | None:
         """The observation at *moment* when the run was recorded; ``None`` if there was none."""
@@ -598,6 +634,18 @@ class Sequencer(Live):
     def still(self) -> bool:
         """True if no waiting call can proceed by itself, as far as can be known."""
         return self.programs.nobody_can_proceed(self.patience_s)
+
+
+def about_of(seen: Observation) -> str:
+    """The digest of the question, or of the wait, that was recorded."""
+    about = seen.value.get("about") if isinstance(seen.value, Mapping) else None
+    return about if isinstance(about, str) else ""
+
+
+def words_of(seen: Observation) -> str:
+    """A recorded question, or the time that was waited for, in words."""
+    value = seen.value if isinstance(seen.value, Mapping) else {}
+    return repr(value.get("question") or value.get("about") or seen.kind)[:200]
 
 
 def charge(programs: Programs, call: Call, found: RecordedCall) -> None:
