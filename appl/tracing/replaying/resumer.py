@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from appl.errors import ControlError, DivergenceError, InDoubtEffect, TraceError
 from appl.prompt import Message
 from appl.runtime.event import (
+    BatchChanged,
     CallEnded,
     CallStarted,
     ChunksDelivered,
@@ -243,7 +244,7 @@ class Resumer(Recall):
             return (event.address, event.message) not in self._warned
         if isinstance(event, Delivered | ChunksDelivered) and self._is_untold(event):
             return True
-        return isinstance(event, RunEnded | Failed) or not self._is_old(event.address)
+        return isinstance(event, RunEnded | Failed | BatchChanged) or not self._is_old(event.address)
 
     def _begins(self, event: CallStarted | ToolStarted) -> bool:
         """True if it is a tool of the program's own that has no end: such a one always runs.
