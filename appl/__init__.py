@@ -139,7 +139,7 @@ appl.runtime.traced: traceable
 appl.session: record
 appl.errors: ApplError AuthenticationFailed BackendBusy BackendError BackendNotFound
     BackendRefused BackendTimeout BackendUnavailable BudgetExceeded CallCancelled ChoiceError
-    ConfigError DeadlockError DivergenceError InDoubtEffect InvalidOption
+    ConfigError DeadlockError DivergenceError InDoubtBatch InDoubtEffect InvalidOption
     MalformedResponse MissingPart ModelNotFound NotATrace OutputError ProgramChanged
     PromptSyntaxError PromptTooLong PromptTypeError ReplayStuck RunClosed RunError SecretInRecord
     SourceUnavailable ToolError ToolLoopError ToolServerError TraceCorrupt TraceError

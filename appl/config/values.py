@@ -24,6 +24,7 @@ from appl.config.readers import (
     path,
     size,
     switch,
+    switch_or_length,
     switch_or_name,
     text,
     texts,
@@ -119,6 +120,13 @@ KEYS: dict[str, Key] = {
             True,
             "whether `appl run` goes on with its last run if that was broken off; of a script: RUN",
         ),
+        Key(
+            "batch",
+            switch_or_length,
+            False,
+            "whether calls that can wait go out in batches, for half the price; a time, as 6h: and "
+            "those that are not answered by then, at once",
+        ),
         Key("stream", switch, False, "whether answers are shown on stderr while they are made"),
     )
 }
@@ -158,6 +166,7 @@ class Config:
     gc: bool = False
     ctl: bool = True
     resume: bool | str = True
+    batch: bool | str = False
     stream: bool = False
     models: Mapping[str, Alias] = field(default_factory=dict)
     schedule: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -27,8 +27,8 @@ from appl.prompt import (
     line_of,
 )
 from appl.runtime.event import (
-    BatchChanged,
     AttemptFailed,
+    BatchChanged,
     CallDispatched,
     CallEnded,
     CallStarted,

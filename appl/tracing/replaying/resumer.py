@@ -244,7 +244,9 @@ class Resumer(Recall):
             return (event.address, event.message) not in self._warned
         if isinstance(event, Delivered | ChunksDelivered) and self._is_untold(event):
             return True
-        return isinstance(event, RunEnded | Failed | BatchChanged) or not self._is_old(event.address)
+        return isinstance(event, RunEnded | Failed | BatchChanged) or not self._is_old(
+            event.address
+        )
 
     def _begins(self, event: CallStarted | ToolStarted) -> bool:
         """True if it is a tool of the program's own that has no end: such a one always runs.
