@@ -112,6 +112,10 @@ class Batch:
         intent.wall = float(wall) if isinstance(wall, int | float) else 0.0
         intent.file = file if isinstance(file, str) else None
         made._known = record.id
+        files = [intent.file] if intent.file else []
+        named = facts.get("files")
+        files += named if isinstance(named, list) else []
+        made._files = tuple(dict.fromkeys(each for each in files if isinstance(each, str)))
         return made
 
     def add(self, questions: Sequence[Question]) -> None:
@@ -251,15 +255,19 @@ class Batch:
         self.status = status
         if status.error is not None:
             self._files = status.files
-            self._note("ended", counts=[status.done, status.total], word=status.word)
+            self._note_end(status)
             self._ended(status.error)
             return
         outcomes = await self._patient_results(status)
-        self._note("ended", counts=[status.done, status.total], word=status.word)
+        self._note_end(status)
         self._files, self._outcomes = status.files, outcomes
         self._over()
         for name, question in self._questions.items():
             question.end(self._outcome(name))
+
+    def _note_end(self, status: BatchStatus) -> None:
+        counts, files = [status.done, status.total], list(status.files)
+        self._note("ended", counts=counts, word=status.word, files=files)
 
     async def _pause(self, seconds: float, asked: bool) -> None:
         """Wait, but not past the moment at which it is given up."""

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 QUIET_S = 5.0
 """Seconds without any event after which a level is sent although a timer of a program runs."""
 
+_NONE: Mapping[str, str] = MappingProxyType({})
+
 AtOnce = Literal["at once"]
 """Nobody waits for batches any more: the question is to be asked at the usual price."""
 
@@ -53,12 +55,14 @@ class Gathering:
         self._waiting: dict[tuple[str, str], list[Question]] = {}
         self._providers: dict[str, BatchProvider] = {}
         self._recorded: dict[Item, RecordedBatch] = {}
+        self._leftovers: list[RecordedBatch] = []
         self._trace: Trace | None = None
         self._programs: Programs | None = None
         self._run: BatchRun | None = None
         self._emit: Callable[[Event], None] = _nowhere
         self._barrier: Callable[[], None] = _nothing
         self._tasks: set[asyncio.Task[None]] = set()
+        self._tidying: set[asyncio.Task[None]] = set()
         self._began = time.time()
         self._alarm: asyncio.TimerHandle | None = None
         self.waits = True
@@ -73,24 +77,61 @@ class Gathering:
         """Note the *provider* of the backend *name*."""
         self._providers[name] = provider
 
-    def go_on(self, trace: Trace) -> None:
-        """Go on with the batches of *trace*, whose run this one resumes; before it begins."""
+    def go_on(
+        self, trace: Trace, resent: Collection[str] = (), known: Mapping[str, str] = _NONE
+    ) -> None:
+        """Go on with the batches of *trace*, whose run this one resumes; before it begins.
+
+        Those with the keys *resent* are not at the provider, the user says; of others the provider's
+        names are *known* by key.
+        """
         self._trace = trace
         began = trace.began()
         self._began = self._began if began is None else began.timestamp()
         for batch in trace.batches.values():
-            if batch.state in ("sending", "sent", "ended"):
-                self._recorded |= {item: batch for item in batch.items() if self._is_open(item[0])}
+            if batch.key in resent and batch.is_away:
+                batch.state = "refused"
+                self.note(batch.key, "refused", {}, ())
+            elif batch.key in known and batch.is_away:
+                batch.facts["id"], batch.state = known[batch.key], "sent"
+                self.note(batch.key, "sent", {"id": known[batch.key]}, ())
+            asked = [item for item in batch.items() if self._is_open(item[0], batch)]
+            self._recorded |= dict.fromkeys(asked, batch)
+            if not asked and batch.state in ("gathered", "refused", "ended"):
+                self._leftovers.append(batch)
 
-    def _is_open(self, address: str) -> bool:
+    def _is_open(self, address: str, batch: RecordedBatch) -> bool:
+        """True if the call at *address* gets its answer from *batch*."""
         assert self._trace is not None
         call = self._trace.by_address.get(address)
-        return call is None or call.outcome is None
+        outcome = None if call is None else call.outcome
+        if batch.is_away:  # its calls may have been cancelled, or failed, as the run broke off
+            return outcome != "answered"
+        return batch.state == "ended" and outcome in (None, "cancelled")
+
+    def _tidy(self) -> None:
+        """Remove the files of batches whose answers all programs have."""
+        unclaimed = {record.key for record in self._recorded.values()}
+        for batch in self.batches.values():
+            if batch.is_read and not batch.is_tidied and batch.intent.key not in unclaimed:
+                batch.is_tidied = True
+                self._tidying.add(self.start(batch.tidy()))
+
+    def _tidy_leftovers(self) -> None:
+        """Remove the files of batches that an earlier process did not get to remove."""
+        leftovers, self._leftovers = self._leftovers, []
+        for record in leftovers:
+            backend = str(record.facts.get("backend"))
+            if backend in self._providers:
+                batch = self._of_record(record, backend)
+                batch.is_away, batch.is_read, batch.is_tidied = False, True, True
+                self._tidying.add(self.start(batch.tidy()))
 
     # -- questions
 
     async def answer(self, backend: str, request: Request, item: BatchItem) -> Outcome | AtOnce:
         """The outcome of *item*, which asks *backend* for *request*, in a batch."""
+        self._tidy_leftovers()
         question = Question(request, item)
         recorded = self._recorded.pop(question.place, None)
         self._set_alarm()
@@ -121,14 +162,17 @@ class Gathering:
         """The batch of an earlier process, which is looked for from now on."""
         found = self.batches.get(recorded.key)
         if found is None:
-            known = () if self._trace is None else self._trace.batches.values()
-            others = frozenset(batch.id for batch in known if batch.id is not None)
-            found = Batch.recorded(recorded, backend, self._providers[backend], self, others)
+            found = self._of_record(recorded, backend)
             self.batches[recorded.key] = found
             if not self.waits:
                 found.give_up()
             self.start(found.go_on())
         return found
+
+    def _of_record(self, record: RecordedBatch, backend: str) -> Batch:
+        known = () if self._trace is None else self._trace.batches.values()
+        others = frozenset(batch.id for batch in known if batch.id is not None)
+        return Batch.recorded(record, backend, self._providers[backend], self, others)
 
     # -- levels
 
@@ -143,10 +187,7 @@ class Gathering:
 
     def on_idle(self, final: bool = True) -> bool:
         """Send what was gathered, as no program can go on without it; hands nothing over."""
-        for batch in self.batches.values():
-            if batch.is_read and not batch.is_tidied:
-                batch.is_tidied = True
-                self.start(batch.tidy())
+        self._tidy()
         if self.direct or not self._waiting or self._programs is None:
             return False
         # A program that sleeps may go on by itself. A batch takes minutes, so it gets seconds.
@@ -188,12 +229,14 @@ class Gathering:
 
     # -- for batches
 
-    def start(self, work: Coroutine[object, object, None]) -> None:
+    def start(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         """Have *work* done beside the calls."""
         # An empty context: what is done for all calls keeps none of their programs.
         task = asyncio.get_running_loop().create_task(work, context=contextvars.Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._tidying.discard)
+        return task
 
     def note(self, key: str, state: str, facts: dict[str, object], calls: Iterable[str]) -> None:
         """Record that the batch *key* has reached *state*."""
@@ -233,7 +276,7 @@ class Gathering:
 
     def close(self) -> None:
         """Remove the files of batches that were read, and leave the others; from any thread."""
-        if self.batches:
+        if self.batches or self._leftovers:
             asyncio.run_coroutine_threadsafe(self._close(), io_thread().loop).result(_CLOSE_S)
 
     async def _close(self) -> None:
@@ -241,14 +284,11 @@ class Gathering:
             self._alarm.cancel()
         for batch in self.batches.values():
             batch.hide()
-        tidied = [batch for batch in self.batches.values() if batch.is_read and not batch.is_tidied]
-        for batch in tidied:
-            batch.is_tidied = True
-        for task in [*self._tasks]:
+        self._tidy_leftovers()
+        self._tidy()
+        for task in self._tasks - self._tidying:
             task.cancel()
-        await asyncio.gather(
-            *self._tasks, *(batch.tidy() for batch in tidied), return_exceptions=True
-        )
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 _CLOSE_S = 30.0

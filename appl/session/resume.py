@@ -106,7 +106,7 @@ def resume_session(
     session.tally, session.hints = tally, False
     session.run.nests = nests(trace.header)
     if session.gathering is not None:
-        session.gathering.go_on(trace)
+        session.gathering.go_on(trace, resumer.rerun, resumer.assume)
     assert session.recording is not None
     session.recording.gate()
     return session

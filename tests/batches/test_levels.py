@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
-import pytest
-
 import appl
 from appl import gen, ppl
-from appl.tracing import Trace
-from tests.batches.twins import KINDS, Faults, Kind, Twin, answer_to
 
 MODELS = {"chat": "gpt-5-mini", "responses": "gpt-5-mini", "messages": "claude-haiku-4-5"}
 

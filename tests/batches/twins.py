@@ -87,7 +87,9 @@ class Twin:
     ``whole`` what they would cost at once. ``problems`` are faults of what it was asked.
     """
 
-    def __init__(self, kind: Kind, seed: int = 0, faults: Faults | None = None, looks: int = 2) -> None:
+    def __init__(
+        self, kind: Kind, seed: int = 0, faults: Faults | None = None, looks: int = 2
+    ) -> None:
         self.kind, self.seed, self.faults, self.looks = kind, seed, faults or Faults(), looks
         self.batches: dict[str, Made] = {}
         self.files: dict[str, tuple[str, bytes]] = {}
@@ -115,7 +117,12 @@ class Twin:
         if self.kind == "messages":
             return {"type": "anthropic", "base_url": self.url, "api_key": "k-123456"}
         interface = "responses" if self.kind == "responses" else "chat"
-        return {"type": "openai", "base_url": self.url, "api_key": "k-123456", "interface": interface}
+        return {
+            "type": "openai",
+            "base_url": self.url,
+            "api_key": "k-123456",
+            "interface": interface,
+        }
 
     def __enter__(self) -> Twin:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -138,7 +145,7 @@ class Twin:
 
     # -- requests
 
-    def _handler(twin) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - the class below has its own
+    def _handler(twin) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
@@ -198,7 +205,9 @@ class Twin:
     def _upload(self, headers: dict[str, str], body: bytes) -> tuple[int, Any]:
         kind = next(value for name, value in headers.items() if name.lower() == "content-type")
         message = BytesParser().parsebytes(b"Content-Type: " + kind.encode() + b"\r\n\r\n" + body)
-        fields = {part.get_param("name", header="content-disposition"): part for part in message.walk()}
+        fields = {
+            part.get_param("name", header="content-disposition"): part for part in message.walk()
+        }
         if fields["purpose"].get_payload().strip() != "batch":
             return self._refuse(["the purpose is not batch"])
         part = fields["file"]
@@ -222,7 +231,11 @@ class Twin:
             del self.files[name]
             self.removed.append(name)
             return 200, {"id": name, "object": "file", "deleted": True}
-        return (200, self.files[name][1]) if path[-1] == "content" else (200, self._file(name).model_dump())
+        return (
+            (200, self.files[name][1])
+            if path[-1] == "content"
+            else (200, self._file(name).model_dump())
+        )
 
     # -- batches
 
@@ -243,8 +256,13 @@ class Twin:
 
     def _messages(self, data: dict[str, Any]) -> Made | list[str]:
         problems = _problems(_validator(MessageBatchParams), data, ())
-        items = [Item(each["custom_id"], each["params"], said(each["params"])) for each in data.get("requests", ())]
-        problems += [f"custom_id {i.name}" for i in items if not re.fullmatch("[a-zA-Z0-9_-]{1,64}", i.name)]
+        items = [
+            Item(each["custom_id"], each["params"], said(each["params"]))
+            for each in data.get("requests", ())
+        ]
+        problems += [
+            f"custom_id {i.name}" for i in items if not re.fullmatch("[a-zA-Z0-9_-]{1,64}", i.name)
+        ]
         return self._checked(items, problems) or self._made(items)
 
     def _of_file(self, data: dict[str, Any]) -> Made | list[str]:
@@ -359,15 +377,29 @@ class Twin:
             })  # fmt: skip
             return message.model_dump(exclude_none=True)
         if self.kind == "chat":
-            choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-            usage = {"prompt_tokens": prompt, "completion_tokens": answer, "total_tokens": prompt + answer}
+            choice = {
+                "index": 0,
+                "finish_reason": "stop",
+                "message": {"role": "assistant", "content": text},
+            }
+            usage = {
+                "prompt_tokens": prompt,
+                "completion_tokens": answer,
+                "total_tokens": prompt + answer,
+            }
             completion = ChatCompletion.model_validate({
                 "id": "c1", "object": "chat.completion", "created": 0, "model": model,
                 "choices": [choice], "usage": usage, "service_tier": "default",
             })  # fmt: skip
             return completion.model_dump(exclude_none=True)
         part = {"type": "output_text", "text": text, "annotations": []}
-        item = {"id": "m1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+        item = {
+            "id": "m1",
+            "type": "message",
+            "role": "assistant",
+            "status": "completed",
+            "content": [part],
+        }
         usage = {
             "input_tokens": prompt, "output_tokens": answer, "total_tokens": prompt + answer,
             "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
@@ -385,22 +417,44 @@ class Twin:
         line: dict[str, Any] = {"id": f"batch_req_{item.name}", "custom_id": item.name}
         if item.outcome in ("expired", "cancelled"):
             message = "This request could not be executed before the completion window expired."
-            return {**line, "response": None, "error": {"code": f"batch_{item.outcome}", "message": message}}
+            return {
+                **line,
+                "response": None,
+                "error": {"code": f"batch_{item.outcome}", "message": message},
+            }
         status = {"answered": 200, "failed": 500, "refused": 400}[item.outcome]
-        error = {"error": {"message": "it did not work", "type": "server_error" if status == 500 else "invalid_request_error"}}
+        error = {
+            "error": {
+                "message": "it did not work",
+                "type": "server_error" if status == 500 else "invalid_request_error",
+            }
+        }
         body = self._said(item.body["model"], item.question) if status == 200 else error
-        return {**line, "response": {"status_code": status, "request_id": "r", "body": body}, "error": None}
+        return {
+            **line,
+            "response": {"status_code": status, "request_id": "r", "body": body},
+            "error": None,
+        }
 
     def _results(self, made: Made) -> bytes:
         """Anthropic's lines of outcomes."""
         found = []
         for item in made.items:
-            result: dict[str, Any] = {"type": "canceled" if item.outcome == "cancelled" else item.outcome}
+            result: dict[str, Any] = {
+                "type": "canceled" if item.outcome == "cancelled" else item.outcome
+            }
             if item.outcome == "answered":
-                result = {"type": "succeeded", "message": self._said(item.body["model"], item.question)}
+                result = {
+                    "type": "succeeded",
+                    "message": self._said(item.body["model"], item.question),
+                }
             elif item.outcome in ("failed", "refused"):
                 kind = "api_error" if item.outcome == "failed" else "invalid_request_error"
-                error = {"type": "error", "error": {"type": kind, "message": "no"}, "request_id": "r"}
+                error = {
+                    "type": "error",
+                    "error": {"type": kind, "message": "no"},
+                    "request_id": "r",
+                }
                 result = {"type": "errored", "error": error}
             line = {"custom_id": item.name, "result": result}
             MessageBatchIndividualResponse.model_validate(line)
@@ -425,7 +479,11 @@ class Twin:
             return shown.model_dump(mode="json")
         good, bad = made.outputs
         expired = made.ended and counts["expired"] > 0
-        word = ("cancelled" if made.cancelled else "expired" if expired else "completed") if made.ended else "in_progress"
+        word = (
+            ("cancelled" if made.cancelled else "expired" if expired else "completed")
+            if made.ended
+            else "in_progress"
+        )
         failed = len(made.items) - counts[""] - counts["answered"]
         shown_batch = Batch.model_validate({
             "id": made.id, "object": "batch", "endpoint": made.url, "input_file_id": made.file,

@@ -78,9 +78,11 @@ class Resumer(Recall):
         self._check_choices()
 
     def _check_choices(self) -> None:
+        batches = self.trace.batches
         for address in (*self.rerun, *self.assume):
-            if address not in self.trace.tools:
+            if address not in self.trace.tools and address not in batches:
                 known = [used.address for used in self.trace.tools.values() if in_doubt(used)]
+                known += [key for key, batch in batches.items() if batch.state == "sending"]
                 raise TraceError(
                     f"{self.trace.path.name} records no tool call {address!r} (in doubt: "
                     f"{', '.join(known) or 'none'})"
