@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         random as random,
         read as read,
         sleep as sleep,
+        until as until,
         uuid as uuid,
     )
     from appl.runtime.ops import grow as grow
@@ -123,7 +124,7 @@ appl.runtime.answers.gen_options: GenOptions
 appl.runtime.answers.generate: gen select
 appl.runtime.prompts.prompt_context: PromptContext
 appl.runtime.concurrency.lock: Lock
-appl.runtime.observe: env input now observe random read sleep uuid
+appl.runtime.observe: env input now observe random read sleep until uuid
 appl.runtime.ops: grow
 appl.runtime.concurrency.completed: as_completed
 appl.runtime.concurrency.parallel: call map
@@ -141,8 +142,8 @@ appl.errors: ApplError AuthenticationFailed BackendBusy BackendError BackendNotF
     BackendRefused BackendTimeout BackendUnavailable BudgetExceeded CallCancelled ChoiceError
     ConfigError DeadlockError DivergenceError InDoubtBatch InDoubtEffect InvalidOption
     MalformedResponse MissingPart ModelNotFound NotATrace OutputError ProgramChanged
-    PromptSyntaxError PromptTooLong PromptTypeError ReplayStuck RunClosed RunError SecretInRecord
-    SourceUnavailable ToolError ToolLoopError ToolServerError TraceCorrupt TraceError
+    PromptSyntaxError PromptTooLong PromptTypeError ReplayStuck RunClosed RunError RunWaiting
+    SecretInRecord SourceUnavailable ToolError ToolLoopError ToolServerError TraceCorrupt TraceError
     TraceLocked TraceTooNew TraceWriteError UnknownOption Unsupported UntrustedTrace
     UnusedRecords
 """
@@ -163,6 +164,7 @@ fallback.names = lambda: importlib.import_module("appl.compat.names")
 fallback.layouts = lambda: importlib.import_module("appl.compat.settings")
 services.sessions = lambda: importlib.import_module("appl.session")
 services.engines = lambda: importlib.import_module("appl.engine")
+services.waits = lambda: importlib.import_module("appl.runtime.waiting.waits")
 services.answer_file = lambda path: importlib.import_module(
     "appl.tracing.recording.cache"
 ).CacheFile(path)

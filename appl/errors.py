@@ -48,6 +48,8 @@ ApplError
         ├── ProgramChanged                   files of the program have changed
         ├── UnusedRecords                    recorded calls were never asked for
         └── ReplayStuck                      every program waits and nothing can be released
+
+RunWaiting                   (BaseException) the run ends, and goes on when it may
 """
 
 from __future__ import annotations
@@ -55,6 +57,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 
 class ApplError(Exception):
@@ -118,6 +121,34 @@ class MissingExtra(ApplError, ImportError):
 
 class MissingPart(ApplError, ModuleNotFoundError):
     """A part of this package that is needed is not in this installation."""
+
+
+class Awaited(NamedTuple):
+    """Something outside of the process that a run waits for.
+
+    ``address`` is where the program waits, ``kind`` what for: ``question``, ``approval``, ``time``,
+    or a word of a backend such as ``batch``. ``text`` says it in words. ``due`` is when it comes
+    or expires at the latest, in seconds since 1970; ``None`` if nobody knows.
+    """
+
+    address: str
+    kind: str
+    text: str
+    due: float | None = None
+
+
+class RunWaiting(BaseException):
+    """The run ends as waiting: nothing in it can go on before something outside has come.
+
+    ``waits`` are what it waits for. It is no ``Exception``: like Ctrl-C it passes
+    ``except Exception``, and ends the program wherever it waits. The same command goes on later.
+    """
+
+    def __init__(self, waits: Iterable[Awaited] = ()) -> None:
+        self.waits = tuple(waits)
+        some = "; ".join(f"{each.text} ({each.address})" for each in self.waits[:3])
+        more = f"; and {len(self.waits) - 3} more" if len(self.waits) > 3 else ""
+        super().__init__(f"the run waits: {some or 'for something outside'}{more}")
 
 
 class RunError(ApplError):

@@ -41,6 +41,7 @@ PARTS: Final[Mapping[str, str]] = {
     "appl.runtime.prompts.refusal": "the error for a statement that is no prompt text",
     "appl.runtime.prompts.state": "functions that go on with their prompt",
     "appl.runtime.tools": "tools",
+    "appl.runtime.waiting": "waits for people and for days",
     "appl.session.notebook": "runs of a notebook",
     "appl.session.span_export": "spans that are sent while a program runs",
     "appl.testing.faults": "a server that fails as a test wants",

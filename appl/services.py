@@ -65,3 +65,6 @@ answer_file: Callable[[Path], object]
 
 answer_printer: Callable[[], Any]
 """Makes an instrument that prints answers on stderr while they are generated."""
+
+waits: Callable[[], Any]
+"""The module of what runs wait for outside of their processes."""

@@ -18,7 +18,7 @@ from typing import Any
 
 import greenlet
 
-from appl.errors import ApplError, advice
+from appl.errors import ApplError, RunWaiting, advice
 
 _OURS = (
     str(Path(__file__).parent) + os.sep,
@@ -100,6 +100,8 @@ def install() -> None:
 
 def _trimming(hook: Hook) -> Hook:
     def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if isinstance(error, RunWaiting):  # the end of the process says what it waits for
+            return
         trim(error)
         hook(kind, error, error.__traceback__)
 

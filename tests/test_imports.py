@@ -96,6 +96,17 @@ MAY = {
         "errors",
         "fallback",
     ],
+    "runtime.waiting": [
+        "runtime",
+        "runtime.answers",
+        "runtime.concurrency",
+        "runtime.event",
+        "runtime.tools",
+        "runtime.world",
+        "prompt",
+        "threads",
+        "errors",
+    ],
     "runtime.answers": [
         "services",
         "runtime",
@@ -291,6 +302,8 @@ MAY_TYPE = {
 """What a room may import besides, for type checkers only."""
 
 MAY_LATE = {
+    "runtime": ["runtime.waiting"],
+    "runtime.tools": ["runtime.waiting"],
     "appl_backends": ["runtime.scheduling.prefix_order", "runtime.scheduling.prompt_reuse"],
     "runtime.concurrency": ["status_line"],
     "tracebacks": ["compiler.late_failure"],

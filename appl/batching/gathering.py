@@ -10,7 +10,8 @@ import asyncio
 import contextvars
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from appl import threads
@@ -82,8 +83,8 @@ class Gathering:
     ) -> None:
         """Go on with the batches of *trace*, whose run this one resumes; before it begins.
 
-        Those with the keys *resent* are not at the provider, the user says; of others the provider's
-        names are *known* by key.
+        Those with the keys *resent* are not at the provider, the user says; of others the names
+        that it has for them are *known* by key.
         """
         self._trace = trace
         began = trace.began()

@@ -28,6 +28,7 @@ from appl.errors import (
     MissingExtra,
     ModelNotFound,
     PromptSyntaxError,
+    RunWaiting,
     SecretInRecord,
     SourceUnavailable,
     TraceError,
@@ -46,6 +47,8 @@ _PATIENCE_S = 1.0
 
 def explain(error: BaseException, given: Options) -> int:
     """Tell the user of *error*, which ended the command of *given*; return the exit code."""
+    if (waiting := _waiting(error, given)) is not None:
+        return _tell_waiting(waiting, given)
     code = exit_code(error)
     masker = Masker()
     say(masker.text(_headed(error), []))
@@ -54,6 +57,27 @@ def explain(error: BaseException, given: Options) -> int:
     if given.json:
         out(as_json(masker.cleaned({"error": describe(error), "exit_code": code})))
     return code
+
+
+def _waiting(error: BaseException, given: Options) -> RunWaiting | None:
+    """What the run waits for, if that ended it, whatever error the program has made of it."""
+    ended = given.session.run.waiting if given.session is not None else None
+    return ended or (error if isinstance(error, RunWaiting) else None)
+
+
+def _tell_waiting(waiting: RunWaiting, given: Options) -> int:
+    """Tell the user what the run waits for, and how it goes on."""
+    from appl.session import waiting as words  # only a run that waits needs it
+
+    session = given.session
+    for line in words.lines(waiting.waits, session.run_name() if session else None):
+        say(line)
+    if given.json:
+        waits = [entry._asdict() for entry in waiting.waits]
+        path = str(session.path) if session and session.path else None
+        data = {"waiting": waits, "trace": path, "exit_code": exits.WAITING}
+        out(as_json(Masker().cleaned(data)))
+    return exits.WAITING
 
 
 def exit_code(error: BaseException) -> int:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from appl.backend import Profile
+    from appl.errors import RunWaiting
     from appl.prompt.chain import Prompt, PromptNode
     from appl.prompt.origin import Origin
     from appl.runtime.answers.call import Call, CallBody
@@ -100,6 +101,8 @@ class FrameRun(Protocol):
     is_isolated: bool
     closed: bool
     refusal: str
+    waiting: RunWaiting | None
+    longest_wait: float
 
     @property
     def states(self) -> States:

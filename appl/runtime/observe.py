@@ -116,11 +116,36 @@ def observe(look: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     return cast(T, observed(look, args, kwargs))
 
 
-def sleep(seconds: float) -> Awaitable[None] | None:
-    """Let others go on for *seconds*; ``await`` it in a coroutine."""
+def sleep(
+    seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0
+) -> Awaitable[None] | None:
+    """Let others go on for so long; ``await`` it in a coroutine.
+
+    A sleep of more than an hour (the setting ``longest_wait``) needs no process: when nothing else
+    can go on, the run ends as waiting, and the same command goes on later. Its end is fixed when it
+    begins.
+    """
     seconds = clock.seconds("sleep(seconds)", seconds)
+    if minutes or hours or days:
+        parts = (("minutes", minutes, 60), ("hours", hours, 3600), ("days", days, 86400))
+        seconds += sum(clock.seconds(f"sleep({n}=...)", v) * unit for n, v, unit in parts)
+    if seconds > _SHORT_S:
+        from appl.runtime.waiting.timers import sleep_until  # few programs wait for so long
+
+        return sleep_until(None, seconds, "sleep")
     frame = here(lambda: "sleep", call=False)
     if in_coroutine():
         return clock.asleep(frame, seconds)
     clock.sleep_now(frame, seconds)
     return None
+
+
+_SHORT_S = 60.0
+"""A longer sleep has its end recorded when it begins: a run that goes on does not begin it anew."""
+
+
+def until(when: datetime.datetime) -> Awaitable[None] | None:
+    """Wait until *when*, like :func:`sleep`; without a time zone it is in local time."""
+    from appl.runtime.waiting import timers  # few programs wait for a time of day
+
+    return timers.sleep_until(timers.stamp_of(when), 0, "until")

@@ -6,18 +6,20 @@ is. A live run pays for nothing here: its hooks do nothing until a world asks fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary, ref
 
+from appl import services
 from appl.backend import Backend, Response, offers
+from appl.errors import Awaited
 from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.fiber import watchdog
 from appl.runtime.concurrency.loop_thread import void
 from appl.runtime.event import Instrument
 from appl.runtime.scheduling.call_status import Endable
-from appl.runtime.world import AMOUNTS, Expected, Live, Moment, Shared, Stepping, World
+from appl.runtime.world import AMOUNTS, Deferring, Expected, Live, Moment, Shared, Stepping, World
 
 if TYPE_CHECKING:
     from appl.runtime.concurrency.idle_detection import IdleDetection, WatchedRun
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 
         dispatch: Dispatch
         reporter: Reporter
+
+        def end_as_waiting(self, waits: Iterable[Awaited]) -> None:
+            """End the run as waiting for *waits*."""
 
 
 class Observer(Protocol):
@@ -60,6 +65,7 @@ class Outside:
         self.steps: list[Callable[[bool], bool]] = []
         self.amend: Callable[[Call], None] | None = None
         self.idle_detection: IdleDetection | None = None
+        self.alarms: set[object] = set()  # that run: the programs will go on by themselves
         self._uses_caches = True
         self._seen: WeakKeyDictionary[Observer, tuple[str, int]] = WeakKeyDictionary()
         self._looked: WeakKeyDictionary[Observer, tuple[str, int]] = WeakKeyDictionary()
@@ -77,21 +83,38 @@ class Outside:
         if offers(backend, Stepping):
             self.steps.append(backend.on_idle)
         if self.steps:  # else nothing is held back until all programs wait
-            from appl.runtime.concurrency.idle_detection import IdleDetection
-
-            steps = self.steps  # each hands something over if the one before has nothing
-            self.idle_detection = IdleDetection(
-                run, lambda final: any(step(final) for step in steps), self.world.due
-            )
+            self._detect_idleness(run)
         if offers(backend, Shared):
             backend.watched_by(self)
+        self.ask_for_waits(run, backend)
+
+    def _detect_idleness(self, run: OutsideRun) -> None:
+        from appl.runtime.concurrency.idle_detection import IdleDetection
+
+        steps = self.steps  # each hands something over if the one before has nothing
+        self.idle_detection = IdleDetection(
+            run, lambda final: any(step(final) for step in steps), self.world.due
+        )
+
+    def ask_for_waits(self, run: OutsideRun, backend: Backend) -> None:
+        """Ask *backend*, if it may answer after this process, what it waits for."""
+        if offers(backend, Deferring):
+            services.waits().waits_of(run).sources.append(backend.away)
+
+    def on_idle(self, run: OutsideRun, step: Callable[[bool], bool]) -> IdleDetection:
+        """Have *step* called from now on when all programs wait and nobody else has something."""
+        self.steps.append(step)
+        if self.idle_detection is None:
+            self._detect_idleness(run)
+        assert self.idle_detection is not None
+        return self.idle_detection
 
     @property
     def forgets(self) -> bool:
         """True if nothing is recorded, and all that programs are told happens by itself."""
         return self._reporter.watcher is None and type(self.world) is Live
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """Have whoever expects something fail with *error*."""
         self._expected.fail(error)
 
@@ -145,6 +168,12 @@ class Outside:
     def rests(self) -> bool:
         """True if no program can go on."""
         return self.over or (self.idle_detection is not None and self.idle_detection.rests)
+
+    def end_as_waiting(self, waits: Iterable[Awaited]) -> None:
+        """End the run as waiting for *waits*."""
+        run = self._run()
+        if run is not None:
+            run.end_as_waiting(waits)
 
     def look_soon(self) -> None:
         """Look whether all programs wait: something is held, or goes to the backend."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from appl.backend import Backend, Profile
-from appl.errors import ConfigError, RunClosed
+from appl.errors import Awaited, ConfigError, RunClosed, RunWaiting
 from appl.runtime import isolated
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.models import Model, Models
@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from appl.runtime.tools.offers import ToolMemory
 
 
+LONGEST_WAIT_S = 3600.0
+"""A run ends as waiting rather than sit through a longer wait for a time."""
+
+
 class Run:
     """Everything that one program does; as a context manager it ends with the block.
 
@@ -54,6 +58,7 @@ class Run:
     ``places`` are further backends, by the names that ``models`` have for them.
     ``world`` decides what its programs are told from outside, and when; by default it is ``Live``.
     ``prepare`` is called before the first call is sent on its way, on the thread that makes it.
+    ``longest_wait`` is how many seconds the process waits for a time while nothing else goes on.
     ``gate``, ``enter``, ``barrier``, ``sequential`` and the defaults of calls are those of
     ``Services``.
     """
@@ -89,7 +94,7 @@ class Run:
         )  # fmt: skip
         policy = policy or _USUAL
         self.reporter = Reporter(instruments)
-        self.outside = Outside(self, Live() if world is None else world)
+        self.outside: Outside = Outside(self, Live() if world is None else world)
         self.dispatch = Dispatch(
             models,
             policy,
@@ -103,19 +108,23 @@ class Run:
             self.dispatch.add_place(name, place)
         self._prepare = prepare
         self.tool_memory: ToolMemory | None = None
+        self.longest_wait = LONGEST_WAIT_S
         self.nests = True  # a run that is opened inside is a scope of this one
         self.is_isolated = False  # while it is open, nobody else in the process is asked
         self.trace_path: Callable[[], Path | None] = _unrecorded
         self.closed = False  # nothing can be started any more
         self.over: bool = False  # and all has ended
         self.refusal = ""  # why nothing may be started, if so
-        self._fault: Exception | None = None  # what kept outcomes from being released, if so
+        self._fault: BaseException | None = None  # what kept outcomes from being released, if so
+        self.waiting: RunWaiting | None = None  # it ends as waiting: nothing may be started
         self.on_over: Callable[[], None] | None = None
         self.on_late: Callable[[], None] | None = None  # called where something is refused as late
         self.began = time.monotonic()
         self._spared: Promise | None = None
         self.tree = ScopeTree(self, _account(policy))
         self.outside.open(self, backend)
+        for place in (places or {}).values():
+            self.outside.ask_for_waits(self, place.backend)
         wait_before_logging()
 
     # Made at their first use, as most runs need none of them. Two threads that come first at once
@@ -154,12 +163,23 @@ class Run:
 
     # -- its calls
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """End the run with *error*, on the I/O loop: whoever hands outcomes over has raised it."""
         self._fault = self._fault or error
         self.outside.fail(error)
         for holding in self.holdings():
             cast(Call, holding.call).parted(error)
+
+    def end_as_waiting(self, waits: Iterable[Awaited]) -> None:
+        """End the run as waiting for *waits*, on the I/O loop: whoever waits gets ``RunWaiting``.
+
+        Nothing new can be started, and what is under way has no end in the record: the run that
+        goes on begins it again.
+        """
+        if self.waiting is None and not self.over:
+            self.waiting = RunWaiting(waits)
+            self.refusal = self.refusal or str(self.waiting)
+            self.fail(self.waiting)
 
     def submit(self, call: Call) -> None:
         """Hand an issued call to the scheduler."""
@@ -197,6 +217,8 @@ class Run:
 
     def check_open(self) -> None:
         """Refuse calls and functions after the end."""
+        if self.waiting is not None:
+            raise RunWaiting(self.waiting.waits)
         if self.closed:
             if self.on_late is not None:
                 self.on_late()
@@ -349,7 +371,11 @@ class Run:
             self.serial.end()
         if (detection := self.outside.idle_detection) is not None:
             detection.ends()
-        self.reporter.emit(RunEnded(_reason(error), error, time.monotonic_ns()))
+        if self.waiting is not None:
+            ended = RunEnded("waiting", None, time.monotonic_ns())
+        else:
+            ended = RunEnded(_reason(error), error, time.monotonic_ns())
+        self.reporter.emit(ended)
         on_over, self.on_over = self.on_over, None
         if on_over is not None:
             on_over()

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from appl.backend import Chunk, Emit, Profile, Request, Response
-from appl.errors import RunError
+from appl.errors import Awaited, RunError
 from appl.runtime.event import Event, Instrument, Observed
 
 if TYPE_CHECKING:
@@ -92,6 +92,9 @@ class Programs(Protocol):
     def rests(self) -> bool:
         """True if no program can go on."""
 
+    def end_as_waiting(self, waits: Iterable[Awaited]) -> None:
+        """End the run as waiting for *waits*."""
+
     def emit(self, event: Event) -> None:
         """Tell all instruments of the run."""
 
@@ -117,6 +120,14 @@ class Programs(Protocol):
         """The error with which budgets refuse *call* now; ``None`` if they let it be sent."""
 
 
+class Seen(Protocol):
+    """What a program saw in an earlier run."""
+
+    @property
+    def value(self) -> Any:
+        """The value that was seen."""
+
+
 class World(Protocol):
     """Hands over what programs are told.
 
@@ -134,6 +145,9 @@ class World(Protocol):
 
     def see(self, moment: Moment, live: Callable[[], object]) -> object:
         """The value that a program sees, now and on its own thread; *live* looks at the world."""
+
+    def recorded(self, moment: Moment) -> Seen | None:
+        """The observation at *moment* in the earlier run that this goes by, if it has one."""
 
     def leave(self, moment: Moment) -> None:
         """Forget *moment*, for which nobody waits any more."""
@@ -185,6 +199,17 @@ class Shared(Protocol):
         """*programs* are those of one more run."""
 
 
+@runtime_checkable
+class Deferring(Protocol):
+    """A backend whose answers may come after the end of this process.
+
+    When nothing else can go on the run ends as waiting; the run that goes on asks it again.
+    """
+
+    def away(self) -> Iterable[Awaited]:
+        """What it waits for; ``address`` is that of a call that was given to ``complete``."""
+
+
 class Live:
     """The world as it is: nothing is held back."""
 
@@ -205,6 +230,9 @@ class Live:
         at = time.monotonic_ns()
         self._emit(Observed(moment.address, moment.ordinal, moment.kind, value, at))
         return value
+
+    def recorded(self, moment: Moment) -> Seen | None:
+        return None
 
     def leave(self, moment: Moment) -> None:
         """Timers that nobody waits for do no harm."""
@@ -244,7 +272,7 @@ class Expected:
     def __init__(self, world: World) -> None:
         self._world = world
         self._tells: dict[Moment, Tell] = {}
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
 
     def expect(
         self, moment: Moment, tell: Tell, live: Go, about: Call | ToolRequest | None = None
@@ -275,7 +303,7 @@ class Expected:
         """As ``World.ends``."""
         self._world.ends(moment, how, lambda: self._live(moment, end))
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """Tell all who wait, now or later, that *error* keeps the world from going on."""
         self._error = error  # first: a program that goes on now may expect the next thing at once
         for moment in tuple(self._tells):  # being told takes a moment out

@@ -84,6 +84,8 @@ def _same_settings(head: Mapping[str, object], config: Config) -> bool:
 
 
 def _goes_on(trace: Trace) -> bool:
+    if trace.state == "finished" and trace.reason == "waiting":
+        return True
     answered = any(call.outcome == "answered" for call in trace.calls)
     # A run of its own inside may have answers in its own trace.
     if trace.state == "running" or not (answered or any(o.kind == RUN for o in trace.observations)):

@@ -14,7 +14,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from appl import config as settings, tracebacks
 from appl.errors import ConfigError
@@ -208,9 +208,13 @@ def _close_process() -> None:
         if late is not None:
             raise late
     except BaseException as error:
+        if session.run.waiting is not None:
+            _exit_as_waiting(session)
         if failed is None:
             _die(error)
     else:
+        if session.run.waiting is not None:
+            _exit_as_waiting(session)
         for line in _last_lines(session) if failed is None else ():
             tell(line)
     if "uvicorn" in sys.modules:
@@ -270,6 +274,21 @@ def _die(error: BaseException) -> None:
     tell("appl: what the program started did not end well:")
     tracebacks.trim(error)
     traceback.print_exception(error)
+    _exit(130 if isinstance(error, KeyboardInterrupt) else 1)
+
+
+def _exit_as_waiting(session: Session) -> NoReturn:
+    """Say what the run of *session* waits for, and exit with a code of its own."""
+    from appl.session import waiting  # only a run that waits needs it
+
+    assert session.run.waiting is not None
+    for line in waiting.lines(session.run.waiting.waits, session.run_name()):
+        tell(line)
+    _exit(waiting.EXIT_CODE)
+
+
+def _exit(code: int) -> NoReturn:
+    """End the process with *code*, late in its end."""
     # os._exit below skips everything that Python does at its end, and a SystemExit raised this late
     # would not change the exit code. So the same steps are done here, in Python's order: executors,
     # other threads, atexit functions, open streams.
@@ -283,4 +302,4 @@ def _die(error: BaseException) -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
-    os._exit(130 if isinstance(error, KeyboardInterrupt) else 1)
+    os._exit(code)

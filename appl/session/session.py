@@ -122,11 +122,15 @@ class Session:
 
     def resume_line(self) -> str | None:
         """The command that goes on with the recorded run; ``None`` if it is not recorded."""
+        name = self.run_name()
+        return None if name is None else f"appl: `appl trace resume {name}` goes on with it"
+
+    def run_name(self) -> str | None:
+        """The name by which commands know the recorded run; ``None`` if it is not recorded."""
         path = self.path
         if path is None:
             return None
-        name = path.stem if path.parent == self.config.home / "runs" else shown(path)
-        return f"appl: `appl trace resume {name}` goes on with it"
+        return path.stem if path.parent == self.config.home / "runs" else shown(path)
 
     def cost_line(self) -> str | None:
         """A line about the cost of the recorded run; ``None`` if nothing had to be paid."""
@@ -313,6 +317,7 @@ def _placed(
     if batched is not None:
         backend = batched.other(name, backend)
     run.dispatch.add_place(name, _place(config, name, backend, batched))
+    run.outside.ask_for_waits(run, backend)
 
 
 def _place(

@@ -28,6 +28,7 @@ from appl.runtime.event import CallEnded, CallStarted, Delivered, Source
 from appl.runtime.world import Go, How, Moment
 
 if TYPE_CHECKING:
+    from appl.errors import RunWaiting
     from appl.runtime.answers.models import Models, Spot
     from appl.runtime.concurrency.idle_detection import IdleDetection
     from appl.runtime.concurrency.promise import Home
@@ -59,6 +60,7 @@ class CallRun(Protocol):
     services: Services
     reporter: Reporter
     closed: bool
+    waiting: RunWaiting | None
 
     @property
     def dispatch(self) -> CallDispatch:
@@ -340,7 +342,8 @@ class Call(Promise):
             return
         if self.emit is not None:
             self.emit.close()
-        if (watcher := self.run.reporter.watcher) is not None:
+        is_under_way = error is not None and self.run.waiting is not None
+        if (watcher := self.run.reporter.watcher) is not None and not is_under_way:
             at, chunks = time.monotonic_ns(), self.emit.chunks if self.emit is not None else ()
             watcher.on_event(CallEnded(self.address, response, error, at, chunks, self.source))
         self.finish(outcome)
@@ -392,7 +395,7 @@ class Call(Promise):
 
     def deliver(self) -> None:
         watcher = self.run.reporter.watcher
-        if watcher is not None and not self.delivered:
+        if watcher is not None and not self.delivered and self.run.waiting is None:
             watcher.on_event(Delivered(self.address, time.monotonic_ns()))
         super().deliver()
 

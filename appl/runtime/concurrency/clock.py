@@ -11,7 +11,7 @@ from collections.abc import Callable
 from numbers import Real
 from typing import TYPE_CHECKING
 
-from appl.errors import InvalidOption
+from appl.errors import InvalidOption, RunWaiting
 from appl.runtime.concurrency.fiber import arrive, strand_here, wait
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, Home, Outcome, Promise, Value
@@ -98,7 +98,7 @@ class TimedWait:
             return
         try:
             self._found = Value(self._run.outside.world.see(self._moment, self._live))
-        except Exception as error:  # the program's, not the hub's
+        except (Exception, RunWaiting) as error:  # the program's, not the hub's
             self._found = Error(error)
 
     def seen(self) -> object:
@@ -113,6 +113,8 @@ class Alarm:
 
     def __init__(self, run: FrameRun, seconds: float, act: Callable[[], None]) -> None:
         self._detection, self._act = run.outside.idle_detection, act
+        self._alarms = run.outside.alarms
+        self._alarms.add(self)
         self._handle: TimerHandle | None = None
         self._gone = False
         # While a timer runs the run is not idle for good: it will move by itself. Counted before
@@ -139,6 +141,7 @@ class Alarm:
         self._act()
 
     def _over(self) -> None:
+        self._alarms.discard(self)
         if self._handle is not None and self._detection is not None:
             self._detection.timers -= 1
         self._handle = None

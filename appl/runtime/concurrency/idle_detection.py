@@ -61,7 +61,7 @@ class WatchedRun(Protocol):
     def busy(self) -> bool:
         """True if a call of the run is on its way to a backend or to the program."""
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """End the run with *error*."""
 
 
@@ -82,7 +82,7 @@ class _Over:
 
     over, busy = True, False
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """Do nothing: it has ended."""
 
 

@@ -109,18 +109,19 @@ class Task(Promise):
         """Run on a worker thread."""
         self._begun = True
         detection = self.run.outside.idle_detection
+        is_counted = detection is not None
         if detection is not None:
             # From here until the worker has a hub nobody could see that a program is about to run.
             # So it is counted, or all others might seem idle.
             detection.starting += 1
-        _workers.start(lambda: context.run(self._in_thread, body))
+        _workers.start(lambda: context.run(self._in_thread, body, is_counted))
 
-    def _in_thread(self, body: Callable[[], object]) -> None:
+    def _in_thread(self, body: Callable[[], object], is_counted: bool) -> None:
         hub = hub_here()
-        detection = self.run.outside.idle_detection
+        detection = self.run.outside.idle_detection  # it may be there only since then
         if detection is not None:
             detection.joins(hub)  # before the count goes down, so that there is no gap in between
-            detection.starting -= 1
+            detection.starting -= is_counted
         hub.blocking = _workers.blocked
         self.strand = hub.strand()
         self.frame.thread = threading.get_ident()
@@ -196,6 +197,11 @@ class Task(Promise):
             at = time.monotonic_ns()
             self.run.reporter.emit(Observed(self.address, 0, "cancelled", True, at))
             self.cancel()
+
+    @property
+    def is_starting(self) -> bool:
+        """True if it was handed to a worker thread that has not taken it yet."""
+        return self._begun and self.strand is None and self._aio is None and not self.done
 
     def is_left(self) -> bool:
         """True if its thread or event loop has ended, so that it can never go on."""

@@ -168,7 +168,9 @@ def _wait_on_worker(descriptor: int) -> None:
     """Wait while others go on."""
     frame = FRAME.get()
     detection = frame.run.outside.idle_detection if frame is not None else None
+    alarms = frame.run.outside.alarms if frame is not None else set()
     ready = Signal(frame.address if frame is not None else "", strand_here().hub)
+    alarms.add(ready)
     if detection is not None:  # the person who types moves the run: nobody need give it up
         detection.timers += 1
     try:
@@ -177,6 +179,7 @@ def _wait_on_worker(descriptor: int) -> None:
         threads.start(lambda: _look(descriptor, ready), "appl-input")
         wait(ready)
     finally:
+        alarms.discard(ready)
         if detection is not None:
             detection.timers -= 1
 

@@ -14,7 +14,7 @@ from contextvars import Context
 from threading import get_ident
 from typing import Any
 
-from appl.errors import CallCancelled, DeadlockError, RunClosed, TraceError
+from appl.errors import CallCancelled, DeadlockError, RunClosed, RunWaiting, TraceError
 from appl.prompt import Message
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.fiber import Fiber, Hub
@@ -26,7 +26,7 @@ from appl.runtime.frame import Frame
 from appl.runtime.world import Moment, ToolRequest
 from appl.threads import process_lock
 
-THROUGH = (TraceError, DeadlockError, RunClosed, CallCancelled)
+THROUGH = (TraceError, DeadlockError, RunClosed, CallCancelled, RunWaiting)
 """Errors of the runtime itself: they are not the result of the function."""
 ENDING = process_lock()
 
@@ -117,7 +117,8 @@ class EffectTask(Task):
                 return False
             self._over = True
         self.closing()
-        if (watcher := self.run.reporter.watcher) is not None:
+        is_under_way = isinstance(outcome, Error) and self.run.waiting is not None
+        if (watcher := self.run.reporter.watcher) is not None and not is_under_way:
             watcher.on_event(self._ended(outcome))
         return super().settle(outcome)
 
@@ -132,7 +133,7 @@ class EffectTask(Task):
 
     def deliver(self) -> None:
         watcher = self.run.reporter.watcher
-        if watcher is not None and not self.delivered:
+        if watcher is not None and not self.delivered and self.run.waiting is None:
             watcher.on_event(Delivered(self.address, time.monotonic_ns()))
         super().deliver()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import Request
-from appl.errors import DivergenceError, ReplayStuck, UnusedRecords, WorkerLost
+from appl.errors import DivergenceError, ReplayStuck, RunWaiting, UnusedRecords, WorkerLost
 from appl.runtime.event import CallDispatched
 from appl.runtime.world import (
     AMOUNTS,
@@ -50,7 +50,7 @@ class Replayer(Sequencer):
 
     def __init__(self, trace: Trace | str | os.PathLike[str]) -> None:
         super().__init__(trace)
-        self._stuck: ReplayStuck | None = None
+        self._stuck: ReplayStuck | RunWaiting | None = None
         self._never: dict[Moment, Expectation] = {}  # timers of loops that did not strike then
 
     # -- the world
@@ -87,6 +87,14 @@ class Replayer(Sequencer):
         if not (final and self._waiting and self.still()):
             return False
         waiting = self.take()
+        if self.trace.reason == "waiting":  # as far as it went then
+            from appl.tracing.reading.waits import waits_in  # few runs end so
+
+            self._stuck = ended = RunWaiting(waits_in(self.trace))
+            self.programs.end_as_waiting(ended.waits)
+            for one in waiting:
+                one.tell(ended)
+            return True
         moments = [one.moment for one in waiting]
         from appl.tracing.replaying import explain  # only what went wrong needs it
 

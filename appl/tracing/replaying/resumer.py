@@ -238,6 +238,8 @@ class Resumer(Recall):
             return self._begins(event)
         if isinstance(event, CallEnded | ToolEnded):
             self._starts.pop(event.address, None)
+        if isinstance(event, Observed) and event.kind == "waiting" and self._waits_as_then(event):
+            return False
         if isinstance(event, Observed):
             return Moment(event.address, event.kind, event.ordinal) not in self._seen
         if isinstance(event, ScopeEntered):
@@ -249,6 +251,11 @@ class Resumer(Recall):
         return isinstance(event, RunEnded | Failed | BatchChanged) or not self._is_old(
             event.address
         )
+
+    def _waits_as_then(self, event: Observed) -> bool:
+        """True if the run, which ends as waiting, waits for what it waited for the last time."""
+        last = self._seen.get(Moment(event.address, event.kind, event.ordinal - 1))
+        return last is not None and last.value == event.value and self.trace.reason == "waiting"
 
     def _begins(self, event: CallStarted | ToolStarted) -> bool:
         """True if it is a tool of the program's own that has no end: such a one always runs.

@@ -1,0 +1,273 @@
+"""What the programs of a run wait for outside of the process, and the end of the run for it.
+
+Invariant: the run ends as waiting on the I/O loop, when all programs wait, no call is under way but
+those that are away, no timer runs, and nobody in this process will answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol, cast
+from weakref import ref
+
+from appl.errors import Awaited, RunError, RunWaiting
+from appl.runtime.concurrency.fiber import Hub, hub_here, hubs, run_on, strand_here
+from appl.runtime.concurrency.loop_thread import io_thread
+from appl.runtime.concurrency.promise import Error, Promise, Value
+from appl.runtime.concurrency.task import Task
+from appl.runtime.event import Observed
+from appl.runtime.world import Moment
+
+if TYPE_CHECKING:
+    from appl.runtime.answers.call import Call
+    from appl.runtime.concurrency.idle_detection import IdleDetection
+    from appl.runtime.frame import FrameRun
+    from appl.runtime.outside import Observer, Outside
+    from appl.runtime.run import Run
+
+WAITING = "waiting"
+"""The kind of the observation of a run's end as waiting; its value is a list of what for."""
+LOOK_S = 0.03
+
+
+class Wait(Promise):
+    """A wait of *observer* for something outside, which the run's world may know.
+
+    ``entry`` says what for. *live* is called when it is not recorded, and has :meth:`come` called
+    when it has come. The program is told what was seen then, which is recorded as *kind*. While
+    ``attended()`` is true, somebody in this process will end it, and the run does not.
+    """
+
+    __slots__ = ("_given", "_live", "_seen", "attended", "entry", "moment", "run")
+
+    def __init__(
+        self,
+        run: FrameRun,
+        observer: Observer,
+        kind: str,
+        ordinal: int,
+        entry: Awaited,
+        live: Callable[[Wait], None],
+    ) -> None:
+        super().__init__(observer.address, strand_here().hub)
+        self.run, self.entry, self._live = run, entry, live
+        self.moment = Moment(observer.address, kind, ordinal)
+        self.attended: Callable[[], bool] = _unattended
+        self._given: object = None
+        self._seen: object = None
+
+    def begin(self) -> None:
+        """Expect it of the world."""
+        self.run.check_open()
+        if self.run.services.gate is not None:  # a run that goes on later has a trace
+            self.run.services.gate()
+        waits_of(self.run)  # now: the world may open this on the I/O loop, which is no program's
+        self.run.outside.expect(self.moment, self._told, self._open)
+
+    def _open(self) -> None:
+        if not self.done:
+            waits_of(self.run).add(self)
+            self._live(self)
+
+    def _told(self, told: object) -> None:
+        self.finish(Error(told) if isinstance(told, BaseException) else _COME)
+
+    def come(self, value: object) -> bool:
+        """Have the program told *value*; false if it was told something before. From any thread."""
+        self._given = value  # first: the program may look at once
+        waits_of(self.run).drop(self)
+        return self.finish(_COME)
+
+    def left(self) -> None:
+        """Nobody waits for it any more."""
+        self.run.outside.leave(self.moment)
+        waits_of(self.run).drop(self)
+
+    def deliver(self) -> None:
+        # What is seen is recorded as it is delivered, at its place among all deliveries, and before
+        # the program goes on.
+        if isinstance(self.outcome, Value) and not self.delivered:
+            try:
+                self._seen = self.run.outside.world.see(self.moment, lambda: self._given)
+            except (Exception, RunWaiting) as error:  # the program's, not the hub's
+                self.outcome = Error(error)
+        super().deliver()
+
+    def value(self) -> object:
+        """What the program saw. Raises ``RunWaiting``, or the error of a replay."""
+        if isinstance(self.outcome, Error):
+            raise self.seen()
+        return self._seen
+
+    def suspicious(self) -> bool:
+        return False
+
+
+def _unattended() -> bool:
+    """Nobody in this process will end the wait."""
+    return False
+
+
+_COME = Value(None)
+
+
+class Asker(Protocol):
+    """Asks somebody in this process, once all programs wait."""
+
+    def ask(self, waits: list[Wait]) -> bool:
+        """Ask for the next of *waits*; false if nobody can be asked. On the I/O loop."""
+
+
+class Waits:
+    """The open waits of a run.
+
+    ``sources`` tell what backends wait for, ``askers`` may ask somebody in this process.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = ref(run)
+        self.open: dict[Moment, Wait] = {}
+        self.sources: list[Callable[[], Iterable[Awaited]]] = []
+        self.askers: list[Asker] = []
+        self._followed: set[str] = set()
+        self._reports = 0
+        outside: Outside = run.outside
+        self._watch(outside.on_idle(run, self.idle))
+
+    def _watch(self, detection: IdleDetection) -> None:
+        """Have idleness looked for on every hub where a program of the run may be.
+
+        The run was not watched before. A thread says by itself when it sleeps; the hub of a loop
+        has to look first, on its own thread: until then the run does not rest.
+        """
+        io, here = io_thread(), None if io_thread().on_loop() else hub_here()
+        for hub in hubs():
+            if hub.loop is io.loop:
+                continue
+            if hub is here or hub.loop is None:
+                detection.joins(hub)
+                continue
+            if not hub.runs():
+                continue
+            detection.starting += 1
+
+            def join(hub: Hub = hub) -> None:
+                detection.joins(hub)
+                detection.starting -= 1
+
+            run_on(hub, join)
+        detection.soon()
+
+    def add(self, wait: Wait) -> None:
+        """Note that *wait* is open; from any thread."""
+        self.open[wait.moment] = wait
+        self._look_soon()
+
+    def drop(self, wait: Wait) -> None:
+        """Note that *wait* is over."""
+        self.open.pop(wait.moment, None)
+
+    def _look_soon(self) -> None:
+        run = self._run()
+        if run is not None:
+            run.outside.look_soon()
+
+    # -- when all programs wait, on the I/O loop
+
+    def idle(self, final: bool = True) -> bool:
+        """All programs wait: have somebody asked, or end the run; true if something happens."""
+        run = self._run()
+        if run is None or run.waiting is not None or not final:
+            return False
+        entries = self.entries()
+        if not entries or self._is_attended() or not self._nothing_goes_on(run, entries):
+            return False
+        if any(asker.ask(list(self.open.values())) for asker in self.askers):
+            return False
+        self._end(run, entries)
+        return True
+
+    def _is_attended(self) -> bool:
+        """True if somebody in this process will end a wait: a host, or the clock soon."""
+        return any(wait.attended() for wait in tuple(self.open.values()))
+
+    def entries(self) -> list[Awaited]:
+        """What the run waits for, in the order of addresses."""
+        found = [wait.entry for wait in tuple(self.open.values())]
+        found += [entry for source in self.sources for entry in source()]
+        return sorted(found, key=lambda entry: entry.address)
+
+    def _nothing_goes_on(self, run: Run, entries: list[Awaited]) -> bool:
+        if run.outside.alarms:  # each has the run looked at when it is over
+            return False
+        away = {entry.address for entry in entries}
+        under_way = [call for call in _under_way(run) if call.address not in away]
+        for call in under_way:
+            self._follow(call)
+        if any(task.is_starting for task in _tasks(run)):
+            io_thread().loop.call_later(LOOK_S, self._look_soon)
+            return False
+        return not under_way
+
+    def _follow(self, call: Call) -> None:
+        """Look again when *call* has ended: perhaps no program waits for it."""
+        if call.address not in self._followed:
+            self._followed.add(call.address)
+            if not call.subscribe(lambda _: self._look_soon()):
+                self._look_soon()
+
+    def _end(self, run: Run, entries: list[Awaited]) -> None:
+        if run.trace_path() is None:
+            error = RunError(
+                f"the program waits for something outside, {_in_words(entries)}, and nobody in "
+                "this process will answer; this run is not recorded, so it cannot end now and go "
+                "on later: record it, or give appl.on_question(f)"
+            )
+            run.fail(error)
+            self._fail(error)
+            return
+        world, number = run.outside.world, 0
+        while world.recorded(Moment("", WAITING, number)) is not None:
+            number += 1
+        value = [list(entry) for entry in entries]
+        run.outside.emit(Observed("", number, WAITING, value, time.monotonic_ns()))
+        run.end_as_waiting(entries)
+        assert run.waiting is not None
+        self._fail(run.waiting)
+
+    def _fail(self, error: BaseException) -> None:
+        for wait in tuple(self.open.values()):
+            self.drop(wait)
+            wait.finish(Error(error))
+
+
+def _in_words(entries: list[Awaited]) -> str:
+    return "; ".join(f"{entry.text} ({entry.address})" for entry in entries[:3])
+
+
+def _under_way(run: Run) -> Iterator[Call]:
+    """The calls that are with a backend, or may go there by themselves."""
+    for holding in run.holdings():
+        call = cast("Call", holding.call)
+        if holding.stage != "prompt" and call.outcome is None:
+            yield call
+
+
+def _tasks(run: Run) -> Iterator[Task]:
+    """The unfinished functions that were started in *run*."""
+    todo = list(run.tree.started())
+    while todo:
+        pending = todo.pop()
+        todo += pending.children or ()
+        if isinstance(pending, Task) and not pending.done:
+            yield pending
+            todo += pending.frame.started
+
+
+def waits_of(run: FrameRun) -> Waits:
+    """The open waits of *run*; they are looked after from the first call on."""
+    found = vars(run).get("waits")
+    if found is None:
+        found = vars(run).setdefault("waits", Waits(cast("Run", run)))
+    return cast(Waits, found)
