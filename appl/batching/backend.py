@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import Backend, Emit, Profile, Request, Response
 from appl.batching.batch import read_answer
 from appl.batching.gathering import Gathering
 from appl.batching.provider import BatchProvider
-from appl.errors import BackendBusy, BackendError, BackendRefused
+from appl.errors import Awaited, BackendBusy, BackendError, BackendRefused
 
 if TYPE_CHECKING:
     from appl.runtime.world import Programs
@@ -65,6 +66,10 @@ class BatchBackend:
     def watched_by(self, programs: Programs) -> None:
         """*programs* are those of the run."""
         self._gathering.watched_by(programs)
+
+    def away(self) -> Iterator[Awaited]:
+        """The calls whose batches may be waited for without this process: see ``Deferring``."""
+        return self._gathering.away(self._name)
 
     # -- calls
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from appl.backend import Request
@@ -21,13 +21,15 @@ from appl.batching.provider import (
     Intent,
     Outcome,
 )
-from appl.errors import BackendError, BackendUnavailable, InDoubtBatch
+from appl.errors import Awaited, BackendError, BackendUnavailable, InDoubtBatch
 from appl.status_line import terminal
 
 if TYPE_CHECKING:
     from appl.batching.gathering import AtOnce
     from appl.tracing.reading.batches import Item, RecordedBatch
 
+_WORTH_S = 1800.0
+"""Seconds after which it is worth to look again for a batch that a run has left."""
 _REQUEST_S = 900.0
 """Seconds for one request to the provider, which may carry 200 MB."""
 
@@ -46,6 +48,9 @@ class Surroundings(Protocol):
 
     def look_soon(self) -> None:
         """Look whether no program can go on."""
+
+    def stays(self) -> None:
+        """Look later whether the run may end as waiting for a batch that was just sent."""
 
     def say(self, line: str) -> None:
         """Show the user a line."""
@@ -93,6 +98,7 @@ class Batch:
         self._shown = False
         self._known: str | None = None
         self._began = time.monotonic()
+        self._sent_at: float | None = None
 
     @classmethod
     def recorded(
@@ -153,6 +159,7 @@ class Batch:
 
     async def go_on(self) -> None:
         """Go on with a batch that an earlier process has sent, or may have sent."""
+        self._leaves()
         try:
             status = None
             if self._known is None:
@@ -174,6 +181,7 @@ class Batch:
         intent.wall = time.time()
         file = {} if intent.file is None else {"file": intent.file}
         self._note("sending", wall=intent.wall, **file)
+        self._leaves()
         # From here on the provider may have it. A process that is killed before it is told so finds
         # this record, and looks for the batch instead of sending it once more.
         await self._around.committed()
@@ -191,6 +199,10 @@ class Batch:
         calls = f"{intent.count} calls" if intent.count > 1 else "1 call"
         self._around.say(f"{calls} went to {self.backend} as the batch {status.id}")
         await self._read(status)
+
+    def _leaves(self) -> None:
+        self._sent_at = time.monotonic()
+        self._around.stays()
 
     def _parts(self) -> dict[str, object]:
         """The fact that says which samples are asked for, unless it is the first one of each."""
@@ -346,6 +358,25 @@ class Batch:
     def _note(self, state: str, **facts: object) -> None:
         calls = [address for address, *_ in self._places] if state == "gathered" else ()
         self._around.note(self.intent.key, state, facts, calls)
+
+    @property
+    def is_left(self) -> bool:
+        """True if it has been away for so long that the run may end as waiting for it."""
+        since = self._sent_at
+        stays = self._around.plan.stay_s
+        return self.is_away and since is not None and time.monotonic() - since >= stays
+
+    def awaited(self) -> Iterator[Awaited]:
+        """What waits for it, call by call."""
+        status, now = self.status, time.time()
+        name = self.intent.key if status is None else status.id
+        text = f"batch {name} of {self.intent.count} calls at {self.backend}"
+        if status is None:
+            text += ", which may have been sent or not"
+        due = max(self.intent.wall, now) + _WORTH_S
+        for question in self._questions.values():
+            if not question.answer.done():
+                yield Awaited(question.place[0], "batch", text, due)
 
     # -- for who looks on
 

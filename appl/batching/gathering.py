@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import math
 import secrets
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -18,10 +19,13 @@ from appl import threads
 from appl.backend import Request
 from appl.batching.batch import Batch, Question
 from appl.batching.provider import BatchItem, BatchPlan, BatchProvider, Outcome
+from appl.errors import Awaited
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import BatchChanged
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from appl.runtime.event import Event
     from appl.runtime.world import Programs
     from appl.tracing.reading.batches import Item, RecordedBatch
@@ -38,6 +42,12 @@ AtOnce = Literal["at once"]
 
 class BatchRun(Protocol):
     """The run whose calls are gathered."""
+
+    trace_path: Callable[[], Path | None]
+
+    @property
+    def waiting(self) -> BaseException | None:
+        """What ended it as waiting, if that is so."""
 
     def fail(self, error: Exception) -> None:
         """End the run with *error*."""
@@ -210,6 +220,22 @@ class Gathering:
             self.batches[batch.intent.key] = batch
             self.start(batch.send())
 
+    def stays(self) -> None:
+        """Look, when a batch that was just sent has been away for long, whether the run may end."""
+        if self.plan.stay_s < math.inf:
+            # A little later, so that the batch has been away for so long by its own clock.
+            asyncio.get_running_loop().call_later(self.plan.stay_s + 0.001, self.look_soon)
+
+    def away(self, backend: str) -> Iterator[Awaited]:
+        """The calls to *backend* that keep the process no longer."""
+        left = [each for each in self.batches.values() if each.backend == backend and each.is_left]
+        for batch in left:
+            yield from batch.awaited()
+        kinds = {batch.intent.kind for batch in left}
+        for kind in kinds:
+            for question in self._waiting.get((backend, kind), ()):
+                yield Awaited(question.place[0], "batch", "waits for the batch before it", None)
+
     # -- the deadline
 
     def _set_alarm(self) -> None:
@@ -271,9 +297,8 @@ class Gathering:
     # -- the end
 
     @property
-    def away(self) -> list[Batch]:
-        """The batches that the provider works on."""
-        return [batch for batch in self.batches.values() if batch.is_away]
+    def _ends_as_waiting(self) -> bool:
+        return self._run is not None and self._run.waiting is not None
 
     def close(self) -> None:
         """Remove the files of batches that were read, and leave the others; from any thread."""
@@ -283,8 +308,16 @@ class Gathering:
     async def _close(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
+        path = self._run.trace_path() if self._run is not None else None
+        run = "RUN" if path is None else path.stem
         for batch in self.batches.values():
             batch.hide()
+            if batch.is_away and batch.status is not None and not self._ends_as_waiting:
+                self.say(
+                    f"the batch {batch.status.id} goes on at {batch.backend}: the same command, or "
+                    f"`appl trace resume {run}`, goes on with it; `appl trace batches {run} "
+                    "--cancel` cancels it"
+                )
         self._tidy_leftovers()
         self._tidy()
         for task in self._tasks - self._tidying:

@@ -6,6 +6,7 @@ that key where the provider keeps it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
@@ -123,10 +124,12 @@ class BatchPlan:
 
     After ``within_s`` seconds nobody waits for a batch any more. A batch is looked at first after
     ``first_s`` seconds, and then after ever longer times, up to ``longest_s``. A batch whose
-    sending was not answered is looked for during ``doubt_s`` seconds.
+    sending was not answered is looked for during ``doubt_s`` seconds. When a batch has been away
+    for ``stay_s`` seconds, the run may end as waiting for it.
     """
 
     within_s: float | None = None
     first_s: float = 1.0
     longest_s: float = 60.0
     doubt_s: float = 600.0
+    stay_s: float = math.inf

@@ -7,18 +7,18 @@ answered, fails or expires by is drawn from its text and a seed.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import random
 import re
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.parser import BytesParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from anthropic.types import Message
@@ -28,10 +28,10 @@ from openai.types import Batch, BatchCreateParams, FileObject
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
+from tests.batches.programs import KINDS, Kind, answer_to
 from tests.wire.sdk_types import _problems, _validator, openai_problems, responses_problems
 
-Kind = Literal["chat", "responses", "messages"]
-KINDS: tuple[Kind, ...] = ("chat", "responses", "messages")
+__all__ = ["KINDS", "Faults", "Kind", "Twin"]
 WHOLE, HALF = 2, 1
 """What a token costs at once and in a batch."""
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
@@ -80,11 +80,20 @@ class Made:
     outputs: tuple[str, str] = ("", "")
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of those who hang up: they were killed."""
+
+
 class Twin:
     """A server with batches; *looks* says how often one is looked at until it has ended.
 
     ``answered`` counts the answers to each question that were paid, ``cost`` is what they cost, and
     ``whole`` what they would cost at once. ``problems`` are faults of what it was asked.
+    ``on_request`` is told of each request by its number, before it is worked on and after that;
+    where it says so the request, or its answer, is lost. While it is ``held`` no batch ends.
     """
 
     def __init__(
@@ -100,11 +109,11 @@ class Twin:
         self.problems: list[str] = []
         self.requests: list[str] = []
         self.held = False
+        self.on_request: Callable[[int, bool], bool] = lambda number, done: False
         self._ids, self._lock = itertools.count(1), threading.RLock()
         self._dice = random.Random(seed)
         self._tried: Counter[str] = Counter()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), self._handler())
 
     @property
     def url(self) -> str:
@@ -147,7 +156,7 @@ class Twin:
 
     def _handler(twin) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+            protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
 
             def log_message(self, *args: object) -> None:
                 pass
@@ -155,7 +164,12 @@ class Twin:
             def _any(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 with twin._lock:
+                    number = len(twin.requests)
+                    if twin.on_request(number, False):  # whoever asked is gone before it came
+                        self.close_connection = True
+                        return
                     status, data = twin.answer(self.command, self.path, dict(self.headers), body)
+                    status = 0 if twin.on_request(number, True) else status
                 if status == 0:  # the answer is lost
                     self.close_connection = True
                     return
@@ -299,6 +313,8 @@ class Twin:
         size = int(query.get("limit", ["20"])[0])
         after = (query.get("after") or query.get("after_id") or [""])[0]
         newest = [*reversed(self.batches.values())]
+        for made in newest:
+            self._pass_time(made)
         ids = [made.id for made in newest]
         begin = ids.index(after) + 1 if after else 0
         page = newest[begin : begin + min(size, 3)]  # small pages, so that all are turned
@@ -315,11 +331,16 @@ class Twin:
             made.cancelled = True
         elif path[-1] == "results":
             return 200, self._results(made)
-        elif not self.held or made.cancelled:
+        else:
+            self._pass_time(made)
+        return 200, self._shown(made)
+
+    def _pass_time(self, made: Made) -> None:
+        """Each look at a batch is a step of its time."""
+        if not self.held or made.cancelled:
             made.looks -= 1
             if made.looks <= 0 and not made.ended:
                 self._end(made)
-        return 200, self._shown(made)
 
     def _end(self, made: Made) -> None:
         made.ended = True
@@ -352,6 +373,12 @@ class Twin:
         if tried == 0 and chance < faults.refused + faults.fails + faults.expires:
             return "expired"
         return "answered"
+
+    def tries(self, question: str) -> int:
+        """How often *question* is asked until it is answered, if that ever happens."""
+        chance = random.Random(f"{self.seed} {question}").random()
+        once = self.faults.fails + self.faults.expires
+        return 2 if self.faults.refused <= chance < self.faults.refused + once else 1
 
     def _pay(self, question: str, price: int) -> None:
         tokens = sum(tokens_of(question, answer_to(question)))
@@ -509,11 +536,6 @@ def said(body: dict[str, Any]) -> str:
 
     take(body.get("messages") or body.get("input"))
     return "\n".join(found)
-
-
-def answer_to(question: str) -> str:
-    """The answer to *question*: a word that no other question gets."""
-    return f"a{hashlib.sha256(question.encode()).hexdigest()[:12]}"
 
 
 def tokens_of(question: str, answer: str) -> tuple[int, int]:
