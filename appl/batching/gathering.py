@@ -12,6 +12,7 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from appl.tracing.reading.batches import Item, RecordedBatch
     from appl.tracing.reading.trace import Trace
 
+STAY_S = 600.0
+"""Seconds for which a command stays for a batch: some take only minutes."""
 QUIET_S = 5.0
 """Seconds without any event after which a level is sent although a timer of a program runs."""
 
@@ -219,6 +222,10 @@ class Gathering:
             batch.add(some)
             self.batches[batch.intent.key] = batch
             self.start(batch.send())
+
+    def leave(self) -> None:
+        """Let the run end as waiting when a batch has been away for ``STAY_S`` seconds."""
+        self.plan = replace(self.plan, stay_s=STAY_S)
 
     def stays(self) -> None:
         """Look, when a batch that was just sent has been away for long, whether the run may end."""

@@ -7,6 +7,7 @@ answered, fails or expires by is drawn from its text and a seed.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import random
@@ -134,7 +135,8 @@ class Twin:
         }
 
     def __enter__(self) -> Twin:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        serve = functools.partial(self._server.serve_forever, 0.01)
+        threading.Thread(target=serve, daemon=True).start()
         return self
 
     def __exit__(self, *error: object) -> None:
