@@ -267,7 +267,19 @@ MAY = {
         "fallback",
     ],
     "serving": [],
+    "batching.provider": ["backend", "errors"],
+    "batching": [
+        "batching.provider",
+        "runtime.concurrency",
+        "runtime.event",
+        "backend",
+        "backend_check",
+        "status_line",
+        "threads",
+        "errors",
+    ],
     "appl_backends": [
+        "batching.provider",
         "backend",
         "backend_check",
         "backend_http",
@@ -293,6 +305,7 @@ Kind = Literal["import", "type", "late"]
 MAY_TYPE = {
     "appl_backends": ["runtime.scheduling.order"],
     "backend": ["price"],
+    "batching": ["runtime.world", "tracing.reading"],
     "runtime.world": ["runtime.answers.call", "runtime.scheduling.call_status"],
     "runtime.answers": ["runtime.scheduling.accounts"],
     "runtime.concurrency": ["backend"],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +165,8 @@ def test_a_replay_and_a_rerun_ask_nobody(path: Path) -> None:
         with appl.session.replayed(path):
             assert shape.run() == shape.told()
         again = path.with_name("again.trace")
-        with appl.session.rerun(path, home=path.parent, say=quiet, into=again):
+        given = {"home": path.parent, "backends": {"twin": twin.settings()}}
+        with appl.session.rerun(path, say=quiet, into=again, **given):
             assert shape.run() == shape.told()
     assert len(twin.requests) == asked
 
@@ -265,3 +268,39 @@ def test_a_run_around_a_part_has_its_batches(path: Path) -> None:
     with Twin("chat") as twin, recording(twin, path):
         assert appl.run(chain, "x", 2) == answer_to(f"about {answer_to('about x')}")
     assert len(twin.batches) == 2
+
+
+@contextmanager
+def configured(twin: Twin, folder: Path) -> Iterator[None]:
+    """A program whose settings name *twin*, in a folder of its own."""
+    kind = twin.settings()["type"]
+    text = f"""
+        model = "{MODELS[twin.kind]}"
+        ctl = false
+        [backends.twin]
+        type = "{kind}"
+        base_url = "{twin.url}"
+        api_key = {{ env = "TWIN_KEY" }}
+    """
+    (folder / "appl.toml").write_text("\n".join(map(str.strip, text.splitlines())))
+    os.environ["TWIN_KEY"] = "k-123456"
+    with chdir(folder):
+        yield
+    del os.environ["TWIN_KEY"]
+
+
+def test_a_run_or_a_map_alone_may_be_in_batches(tmp_path: Path) -> None:
+    with Twin("messages") as twin, configured(twin, tmp_path):
+        assert appl.run(chain, "x", 2, batch=True) == answer_to(f"about {answer_to('about x')}")
+        assert list(appl.map(ask, ["a", "b"], batch="6h")) == [answer_to("a"), answer_to("b")]
+        assert ask("c") == answer_to("c")
+    assert len(twin.batches) == 3 and dict(twin.at_once) == {"c": 1}
+
+
+def test_a_map_of_a_coroutine_may_be_in_batches(tmp_path: Path) -> None:
+    async def both() -> list[str]:
+        return list(await appl.map(ask, ["a", "b"], batch=True))
+
+    with Twin("messages") as twin, configured(twin, tmp_path):
+        assert asyncio.run(both()) == [answer_to("a"), answer_to("b")]
+    assert len(twin.batches) == 1
