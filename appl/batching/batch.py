@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from appl.backend import Request
@@ -21,7 +22,7 @@ from appl.batching.provider import (
     Intent,
     Outcome,
 )
-from appl.errors import Awaited, BackendError, BackendUnavailable, InDoubtBatch
+from appl.errors import Awaited, BackendError, BackendRefused, BackendUnavailable, InDoubtBatch
 from appl.status_line import terminal
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Batch:
         self._questions: dict[str, Question] = {}
         self._outcomes: dict[str, Outcome] | None = None
         self._files: tuple[str, ...] = ()
-        self._given_up = False
+        self._given_up = self._was_read = False
         self._shown = False
         self._known: str | None = None
         self._began = time.monotonic()
@@ -117,7 +118,7 @@ class Batch:
         intent.count, intent.others = len(record.calls), others
         intent.wall = float(wall) if isinstance(wall, int | float) else 0.0
         intent.file = file if isinstance(file, str) else None
-        made._known = record.id
+        made._known, made._was_read = record.id, record.state == "ended"
         files = [intent.file] if intent.file else []
         named = facts.get("files")
         files += named if isinstance(named, list) else []
@@ -167,7 +168,10 @@ class Batch:
                 self._note("sent", id=status.id)
             await self._read(status or await self._patient_look(self._known or ""))
         except BackendError as error:
-            self._ended(error)
+            if self._was_read and isinstance(error, BackendRefused) and error.status == 404:
+                self._gone()
+            else:
+                self._ended(error)
         except Exception as error:
             self._broken(error)
 
@@ -324,6 +328,14 @@ class Batch:
         self._note("refused")
         self._files = () if self.intent.file is None else (self.intent.file,)
         self._ended(error)
+
+    def _gone(self) -> None:
+        """Its files were removed, so what was answered is recorded, and the rest was not paid."""
+        assert self.status is not None
+        self._outcomes, self.status = {}, replace(self.status, missing="expired")
+        self._over()
+        for name, question in self._questions.items():
+            question.end(self._outcome(name))
 
     def _ended(self, error: BackendError) -> None:
         self._over()

@@ -183,6 +183,7 @@ def test_a_batch_that_cannot_be_found_is_in_doubt_until_the_user_decides(
     kind: Kind, path: Path
 ) -> None:
     root = "/v1/messages/batches" if kind == "messages" else "/v1/batches"
+    shape = Shape(5, (1, 1, 1), merges=False)
     with Twin(kind) as twin:
         real = twin.answer
         twin.answer = lambda method, target, *rest: (  # type: ignore[method-assign]
@@ -190,10 +191,10 @@ def test_a_batch_that_cannot_be_found_is_in_doubt_until_the_user_decides(
         )
         for opened in (recording, going_on):
             with pytest.raises(InDoubtBatch, match="--rerun") as caught, opened(twin, path):
-                ask("x")
+                shape.run()
         twin.answer = real  # type: ignore[method-assign]
         with going_on(twin, path, rerun=[caught.value.key]):
-            assert ask("x") == answer_to("x")
+            assert shape.run() == shape.told()
     assert len(twin.batches) == 1 and not twin.files
 
 

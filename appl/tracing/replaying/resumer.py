@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from appl.errors import ControlError, DivergenceError, InDoubtEffect, TraceError
+from appl.errors import ControlError, DivergenceError, InDoubtBatch, InDoubtEffect, TraceError
 from appl.prompt import Message
 from appl.runtime.event import (
     BatchChanged,
@@ -72,7 +72,8 @@ class Resumer(Recall):
         self.edited, self.rerun, self.assume = edited, frozenset(rerun), dict(assume or {})
         self.on_live: Callable[[CallStarted | ToolStarted], None] | None = None
         self._open = False
-        self._kept = self._turns.keys() - unhandled(self.trace)
+        doubtful = {call.address for call in self.trace.calls if type(call.error) is InDoubtBatch}
+        self._kept = self._turns.keys() - unhandled(self.trace) - doubtful
         self._starts: dict[str, CallStarted | ToolStarted] = {}  # of what may be live
         self._warned = set(self.trace.warnings)
         self._check_choices()
