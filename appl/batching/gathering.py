@@ -7,6 +7,7 @@ batch of its kind is away; so a program of depth k makes k batches of a kind.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import math
 import secrets
@@ -310,7 +311,9 @@ class Gathering:
     def close(self) -> None:
         """Remove the files of batches that were read, and leave the others; from any thread."""
         if self.batches or self._leftovers:
-            asyncio.run_coroutine_threadsafe(self._close(), io_thread().loop).result(_CLOSE_S)
+            closing = asyncio.run_coroutine_threadsafe(self._close(), io_thread().loop)
+            with contextlib.suppress(TimeoutError):  # the provider removes its files by itself
+                closing.result(_CLOSE_S)
 
     async def _close(self) -> None:
         if self._alarm is not None:
