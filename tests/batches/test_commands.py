@@ -28,6 +28,7 @@ def ask(text):
 def main():
     return list(appl.map(ask, ["a", "b"]))
 """
+PRICE = "{ prompt = 1000, answer = 1000, batch = { prompt = 500, answer = 500 } }"
 RUN = ("run", "--batch", "prog.py")
 
 
@@ -38,7 +39,7 @@ class Folder:
         given = twin.settings()
         (path / "prog.py").write_text(PROGRAM)
         (path / "appl.toml").write_text(
-            f'model = "{MODELS[twin.kind]}"\n[backends.twin]\ntype = "{given["type"]}"\n'
+            f'model = "{MODELS[twin.kind]}"\n[prices]\n"{MODELS[twin.kind]}" = {PRICE}\n[backends.twin]\ntype = "{given["type"]}"\n'
             f'base_url = "{twin.url}"\napi_key = {{ env = "TWIN_KEY" }}\n'
         )
         self._path = path
@@ -77,6 +78,8 @@ def test_a_ctrl_c_leaves_the_batch_and_the_same_command_goes_on(tmp_path: Path) 
         twin.release()
         code, said, _ = folder.run(*RUN)
         assert (code, said.split()) == (0, [answer_to("a"), answer_to("b")])
+        costs = json.loads(folder.run("trace", "cost", "--json")[1])["total"]
+        assert costs["in_doubt"]["calls"] == 0 and costs["spent"]["cost"] == twin.cost * 500
     assert len(twin.batches) == 1 and twin.cost * 2 == twin.whole
 
 
@@ -97,3 +100,24 @@ def test_a_cancelled_batch_fails_the_calls_that_it_has_not_answered(
         code, _, told = folder.run(*words)
         assert code == 1 and "was cancelled before a model was asked" in told
     assert not twin.cost
+
+
+def test_a_plan_tells_what_batches_would_cost(tmp_path: Path) -> None:
+    with Twin("chat") as twin:
+        folder = Folder(tmp_path, twin)
+        (tmp_path / "facts.py").write_text(FACTS)
+        _, said, _ = folder.run("plan", "facts.py:ask")
+    whole, half = (
+        float(said.split(mark)[1].split("$")[1].split()[0]) for mark in ("\nall", "--batch")
+    )
+    assert half * 2 == pytest.approx(whole, rel=0.01)
+
+
+FACTS = """
+from appl import gen, ppl
+
+@ppl
+def ask():
+    "Cats sleep most of the day, and dogs some of the night. What sleeps more?"
+    return str(gen(max_tokens=9))
+"""
