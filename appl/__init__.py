@@ -152,11 +152,12 @@ appl.session: record
 appl.errors: ApplError AuthenticationFailed BackendBusy BackendError BackendNotFound
     BackendRefused BackendTimeout BackendUnavailable BudgetExceeded CallCancelled ChoiceError
     ConfigError ConversationChanged ConversationError DeadlockError DivergenceError
-    InDoubtEffect InvalidOption MalformedResponse MissingPart ModelNotFound NotATrace
-    OutputError ProgramChanged PromptSyntaxError PromptTooLong PromptTypeError QuestionExpired
-    ReplayStuck RunClosed RunError RunWaiting SecretInRecord SourceUnavailable ToolError
-    ToolLoopError ToolServerError TraceCorrupt TraceError TraceLocked TraceTooNew
-    TraceWriteError UnknownOption Unsupported UntrustedTrace UnusedRecords
+    InDoubtBatch InDoubtEffect InvalidOption MalformedResponse MissingPart ModelNotFound
+    NotATrace OutputError ProgramChanged PromptSyntaxError PromptTooLong PromptTypeError
+    QuestionExpired ReplayStuck RunClosed RunError RunWaiting SecretInRecord
+    SourceUnavailable ToolError ToolLoopError ToolServerError TraceCorrupt TraceError
+    TraceLocked TraceTooNew TraceWriteError UnknownOption Unsupported UntrustedTrace
+    UnusedRecords
 """
 """The public names, after the module that defines them; an indented line continues an entry."""
 _MODULES = ("config", "errors", "mcp", "session", "testing")

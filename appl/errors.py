@@ -47,6 +47,7 @@ ApplError
     ├── UntrustedTrace                       the run is not one of your own
     ├── SecretInRecord                       a masked record cannot be replayed
     ├── InDoubtEffect                        a tool may have run before the run broke off
+    ├── InDoubtBatch                         a batch may have been sent before the run broke off
     └── DivergenceError                      the program asks for something not recorded
         ├── ProgramChanged                   files of the program have changed
         ├── UnusedRecords                    recorded calls were never asked for
@@ -406,6 +407,17 @@ class InDoubtEffect(TraceError):
     ) -> None:
         super().__init__(*args)
         self.tool, self.arguments, self.address = tool, arguments, address
+
+
+class InDoubtBatch(TraceError):
+    """A batch was being sent when the run broke off; it is not sent once more by itself.
+
+    ``key`` identifies it: send it again, or say which batch at the provider it is.
+    """
+
+    def __init__(self, *args: object, key: str = "") -> None:
+        super().__init__(*args)
+        self.key = key
 
 
 class ReplayStuck(DivergenceError):

@@ -54,6 +54,7 @@ PARTS = {
     "rerun": "properties",
     "resume": "properties",
     "hostile": "properties",
+    "batches": "kills and faults",
     "canaries": "kills and faults",
     "controls": "kills and faults",
     "tapes": "properties",
@@ -77,7 +78,7 @@ PARTS = {
 }
 LONGEST = (
     "mixed", "kills", "equivalence", "tracing/test_replay_programs", "hostile", "canaries", "edits",
-    "tapes", "docs", "examples", "cluster", "audit", "resume", "servers", "serving", "controls",
+    "tapes", "docs", "examples", "batches", "cluster", "audit", "resume", "servers", "serving", "controls",
 )  # fmt: skip
 """The folders and files whose tests take longest, and are begun first: so no process is left alone
 with one of them in the end."""

@@ -27,10 +27,10 @@ class Sessions(Protocol):
     ) -> object:
         """A session of its own inside of the run *outer*, as a context manager."""
 
-    def record(self, *, own: bool = False) -> Any:
+    def record(self, *, own: bool = False, **overrides: object) -> Any:
         """A session around a program, as a context manager; also for ``async with``.
 
-        With *own* it is no part of a run around it.
+        With *own* it is no part of a run around it. *overrides* are settings.
         """
 
 

@@ -160,6 +160,9 @@ class Bill:
         rows = [self._row(path, bill) for path, bill in self.functions.items()]
         yield f"cost of the prompts with {self.model}{part}, without answers:"
         yield from columns([head, *rows, self._row("all", self._whole())])
+        half = self._in_batches(self._whole())
+        if half is not None:
+            yield f"in batches (appl run --batch): {money(half)}"
 
     def _whole(self) -> PromptBill:
         whole = PromptBill()
@@ -188,6 +191,13 @@ class Bill:
         price = replace(self.price, over=None, beyond=None)
         plain = price.cost(Usage(bill.tokens, 0, 0, 0))
         return plain, price.cost(Usage(bill.tokens, 0, bill.read, bill.written))
+
+    def _in_batches(self, bill: PromptBill) -> int | None:
+        """The cost where all calls go out in batches, in millionths; ``None`` if unknown."""
+        if self.price is None:
+            return None
+        price = replace(self.price, over=None, beyond=None)
+        return price.cost(Usage(bill.tokens, 0, 0, 0, tier="batch"))
 
     def as_data(self) -> dict[str, object]:
         """The bill as JSON-ready data, in millionths; unknown costs are null."""

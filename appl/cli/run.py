@@ -89,6 +89,7 @@ def perform(plan: Invocation, given: Options, shower: Display | None = None) -> 
 def _session(plan: Invocation, shower: Display) -> Session:
     given = plan.given
     overrides = {name: getattr(given, name) for name in SETTINGS}
+    overrides["batch"] = given.batch_within or (True if given.batch else None)
     overrides["trace"] = False if given.no_trace else True if given.trace_file else None
     entry, path = plan.target.entry(plan.argv), new_trace(given)
     overrides |= budget_of(given)
@@ -101,8 +102,20 @@ def _session(plan: Invocation, shower: Display) -> Session:
         if changed:  # it waits, and what it has asked is not asked twice
             names = ", ".join(shown(Path(name)) for name in changed)
             shower.tell(f"appl: changed since then: {names}; what differs is asked anew")
-        return _resumed(Resumer(broken, edited=bool(changed)), overrides, entry, shower)
-    return make_session(config, entry=entry, instruments=[shower], path=path, say=shower.tell)
+        session = _resumed(Resumer(broken, edited=bool(changed)), overrides, entry, shower)
+    else:
+        instruments = [shower]
+        session = make_session(
+            config, entry=entry, instruments=instruments, path=path, say=shower.tell
+        )
+    leave_batches(session, given)
+    return session
+
+
+def leave_batches(session: Session, given: Options) -> None:
+    """Have the run end as waiting when a batch is away for long, unless it is to wait for it."""
+    if session.gathering is not None and not given.wait:
+        session.gathering.leave()
 
 
 def _resumed(

@@ -15,6 +15,10 @@ SETTINGS = (*overrides.SETTINGS, "home", "privacy")
 
 trace_file = option("--trace", "trace_file", metavar="FILE", help="record into this file")
 
+wait = switch(
+    "--wait", help="stay until batches are answered; otherwise, after 10 minutes, end with code 75"
+)
+
 run_options = combined(
     parameters.target_with_arguments,
     settings(SETTINGS),
@@ -22,6 +26,13 @@ run_options = combined(
     switch("--no-trace", help="do not record the run"),
     switch("--fresh", help="do not go on with an earlier run that was broken off"),
     budget,
+    switch("--batch", help="have calls that can wait answered in batches, for half the price"),
+    option(
+        "--batch-within",
+        metavar="TIME",
+        help="the same, and what is not answered within TIME, as 6h, is asked at once",
+    ),
+    wait,
     parameters.as_json,
     switch("--stream", help="show on stderr what the models say, as they say it"),
     parameters.quiet,

@@ -131,6 +131,18 @@ def length(raw: object) -> str:
     return raw.strip()
 
 
+def switch_or_length(raw: object) -> bool | str:
+    """On, off, or a length of time, as it was written."""
+    try:
+        return switch(raw)
+    except ValueError:
+        pass
+    try:
+        return length(raw)
+    except ValueError:
+        raise ValueError("on, off, or a length of time, as in 6h") from None
+
+
 def size(raw: object) -> str:
     """A number of bytes, as it was written."""
     text = raw.strip() if isinstance(raw, str) else shown(raw)

@@ -24,6 +24,7 @@ from appl.config.readers import (
     path,
     size,
     switch,
+    switch_or_length,
     switch_or_name,
     text,
     texts,
@@ -125,6 +126,13 @@ KEYS: dict[str, Key] = {
             3600.0,
             "seconds that a process sits through a sleep; a run that sleeps longer ends as waiting",
         ),
+        Key(
+            "batch",
+            switch_or_length,
+            False,
+            "whether calls that can wait go out in batches, for half the price; a time, as 6h: and "
+            "those that are not answered by then, at once",
+        ),
         Key("stream", switch, False, "whether answers are shown on stderr while they are made"),
     )
 }
@@ -165,6 +173,7 @@ class Config:
     ctl: bool = True
     resume: bool | str = True
     longest_wait: float = 3600.0
+    batch: bool | str = False
     stream: bool = False
     models: Mapping[str, Alias] = field(default_factory=dict)
     schedule: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from typing import Final
 from appl.errors import MissingPart
 
 PARTS: Final[Mapping[str, str]] = {
+    "appl.parts.batching": "batches of calls at providers, for half the price",
     "appl.cli": "the command line",
     "appl.parts.compat": "the names of APPL 0.2",
     "appl.compiler.call_counts": "the number of calls that a function makes, known before it runs",

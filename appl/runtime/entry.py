@@ -41,6 +41,14 @@ def run(f: Callable[..., Later[R]], /, *args: Any, own: bool, **kwargs: Any) -> 
 @overload
 def run(f: Callable[..., R], /, *args: Any, own: bool, **kwargs: Any) -> Ran[R]: ...
 @overload
+def run(
+    f: Callable[..., Later[R]], /, *args: Any, batch: bool | str, own: bool = ..., **kwargs: Any
+) -> Ran[R]: ...
+@overload
+def run(
+    f: Callable[..., R], /, *args: Any, batch: bool | str, own: bool = ..., **kwargs: Any
+) -> Ran[R]: ...
+@overload
 def run(f: Callable[P, Later[R]], /, *args: P.args, **kwargs: P.kwargs) -> Ran[R]: ...
 @overload
 def run(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Ran[R]: ...
@@ -58,14 +66,19 @@ def run(f: Callable[..., object], /, *args: object, **kwargs: object) -> object:
 
     Inside of another run it is a part of that, with its settings, budgets and trace, at the address
     ``/…/run.N``. ``own=True`` makes it a run of its own there, too, as each request of a server is.
-    (An *f* that has a parameter of this name gets it instead.)
+    With ``batch=True`` its calls that can wait are answered in batches, for half the price; with
+    ``batch="6h"`` those that are not answered by then are asked at once. Such a run is its own.
+    (An *f* that has a parameter of these names gets it instead.)
     """
     if not callable(f):
         raise InvalidOption(
             f"appl.run(f, ...) takes a function and its arguments, got {f!r:.80}; write "
             "appl.run(f, x), not appl.run(f(x))"
         )
-    own = "own" in kwargs and not _has_own(f) and bool(kwargs.pop("own"))
+    own = "own" in kwargs and not _has(f, "own") and bool(kwargs.pop("own"))
+    given: dict[str, object] = {}
+    if "batch" in kwargs and not _has(f, "batch") and (batch := kwargs.pop("batch")):
+        given["batch"], own = batch, True
     around = None if own else enclosing_run()
     if around is not None and around.nests:
         from appl.runtime import nested  # only a run inside a run needs it
@@ -73,17 +86,21 @@ def run(f: Callable[..., object], /, *args: object, **kwargs: object) -> object:
         block = nested.NestedRun(cast(Any, around), call_in_words, name_of(f), args)
     else:
         block = None
-    opened = (lambda: block) if block is not None else lambda: services.sessions().record(own=True)
+    opened = (
+        (lambda: block)
+        if block is not None
+        else lambda: services.sessions().record(own=True, **given)
+    )
     if in_coroutine():
         blocking = functools.partial(_run_here, opened, f, args, kwargs)
         return Running(_run_in_loop(opened, f, args, kwargs), None if is_async(f) else blocking)
     return _run_here(opened, f, args, kwargs)
 
 
-def _has_own(f: Callable[..., object]) -> bool:
-    """True if *f* has a parameter that is called ``own``."""
+def _has(f: Callable[..., object], name: str) -> bool:
+    """True if *f* has a parameter that is called *name*."""
     try:
-        return "own" in inspect.signature(f).parameters
+        return name in inspect.signature(f).parameters
     except (TypeError, ValueError):  # a builtin
         return False
 

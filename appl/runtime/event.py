@@ -7,7 +7,7 @@ thread it was on.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from appl.backend import Chunk, Request, Response, offers
@@ -200,6 +200,23 @@ class Observed:
 
 
 @dataclass(slots=True)
+class BatchChanged:
+    """A batch, calls that a provider answers together for less, has got further.
+
+    ``key`` is our own name for it. ``state`` is ``gathered`` (nothing was sent; ``calls`` are the
+    addresses of what is in it), ``sending`` (from now on the provider may have it), ``sent``,
+    ``refused`` (the provider has not taken it), ``ended``, or ``removed`` (no file of it is left
+    at the provider). ``facts`` are plain data without texts of the program: see ``RecordedBatch``.
+    """
+
+    key: str
+    state: str
+    at: int
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    calls: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
 class Warned:
     """The runtime tells the user something; also shown on stderr."""
 
@@ -230,6 +247,7 @@ Event = (
     | ToolEnded
     | Failed
     | Observed
+    | BatchChanged
     | Warned
     | RunEnded
 )

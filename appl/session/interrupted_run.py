@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 RUN = "run"
 """The kind of the observation that a run of its own began; its value is where its trace is."""
-_ASKED = (*RECORDED, "seed")
+_ASKED = (*(name for name in RECORDED if name != "batch"), "seed")
 
 
 def broken_off(entry: Entry, config: Config, say: Tell) -> Trace | None:
@@ -45,10 +45,19 @@ def broken_off(entry: Entry, config: Config, say: Tell) -> Trace | None:
         if closed is not None and closed.reason == "finished":
             return None
         waits = closed is not None and closed.reason == "waiting"
-        if changed_files(head) and not waits:
+        changed = changed_files(head)
+        if changed and not waits and not config.batch:
             return None
         trace = Trace.open(path, home=config.home)
     except (TraceError, OSError):
+        return None
+    if changed and not waits:
+        if _has_batches(trace):
+            again = f"`appl trace resume {path.stem} --edited` goes on with them"
+            say(
+                "appl: the program was changed, so this run begins anew; batches of "
+                f"{path.stem} are still away, and paid: {again}"
+            )
         return None
     return trace if _goes_on(trace) and _is_own(path, say) else None
 
@@ -87,8 +96,15 @@ def _same_settings(head: Mapping[str, object], config: Config) -> bool:
     )
 
 
+def _has_batches(trace: Trace) -> bool:
+    """True if the provider still has answers to calls of *trace*."""
+    return any(batch.is_away for batch in trace.batches.values())
+
+
 def _goes_on(trace: Trace) -> bool:
     if trace.state == "finished" and trace.reason == "waiting":
+        return True
+    if trace.state != "running" and _has_batches(trace):  # which are paid
         return True
     answered = any(call.outcome == "answered" for call in trace.calls)
     # A run of its own inside may have answers in its own trace.

@@ -36,6 +36,7 @@ RECORDED = (
     "top_p",
     "stop",
     "backend_options",
+    "batch",
 )
 """Settings that affect requests: the first run's values hold unless new ones are given."""
 

@@ -80,6 +80,8 @@ def resume_session(
     check_unchanged(trace, resumer.edited)
     resumer.is_foreign = is_foreign(trace)
     config = replace(recorded_config(trace, overrides), trace=True)
+    if any(batch.is_away for batch in trace.batches.values()):
+        config = replace(config, batch=config.batch or True)
 
     def recorder(session: Session) -> Appender:
         return Appender(
@@ -104,6 +106,8 @@ def resume_session(
     )
     session.tally, session.hints = tally, False
     session.run.nests = nests(trace.header)
+    if session.gathering is not None:
+        session.gathering.go_on(trace, resumer.rerun, resumer.assume)
     assert session.recording is not None
     session.recording.gate()
     return session

@@ -56,7 +56,9 @@ from appl.tracing.format.codec import Plain, plain
 from appl.tracing.format.record import profile_data
 
 if TYPE_CHECKING:
+    from appl.parts.batching.gathering import Gathering
     from appl.parts.control.server import ControlServer
+    from appl.session.batched import BatchedBackends
     from appl.tracing.recording.privacy import Redact
     from appl.tracing.replaying.tally import Tally
 from appl.tracing.recording.recorder import Recorder, new_path
@@ -77,7 +79,7 @@ class Session:
     ``others`` are further backends that names for models lead to; ``late`` makes backends at their
     first use. ``origin`` is the part of its trace's header about the earlier run of which this one
     is a rerun, ``tally`` counts the calls of one that is resumed. Without ``hints`` the user gets
-    no suggestion at the end.
+    no suggestion at the end. ``gathering`` gathers calls for batches.
     """
 
     config: Config
@@ -93,6 +95,7 @@ class Session:
     tally: Tally | None = None
     hints: bool = True
     late: LateBackends | None = None
+    gathering: Gathering | None = field(default=None, repr=False)
     closed: bool = field(default=False, repr=False)
     control_server: ControlServer | None = field(default=None, repr=False)
 
@@ -166,6 +169,8 @@ class Session:
                 if self.control_server is not None:
                     self.control_server.close()
                     self.control_server = None
+                if self.gathering is not None:
+                    self.gathering.close()
                 if self.recording is not None:
                     self.recording.close()
         finally:
@@ -238,6 +243,14 @@ def make_session(
         backend = make_backend(config, choice, seed, known)
         made = make_others(config, choice, seed)
     others = {name: backend for name, backend in made.items() if not isinstance(backend, Exception)}
+    batched, scheduled = None, config
+    if config.batch and answering is None:
+        from appl.session.batched import BatchedBackends  # only a run with batches needs it
+
+        batched = BatchedBackends(config, say)
+        backend = batched.own(choice.backend, backend)
+        others = {name: batched.other(name, each) for name, each in others.items()}
+        scheduled = batched.config
     names = names or names_now(config, known)
     late = LateBackends(config, choice, seed, say, names)
     recording = Recording(lambda: _begin(session, path, say, recorder), records=config.trace)
@@ -248,7 +261,10 @@ def make_session(
         watching.append(cast(Instrument, recording))
     policy = policy_of(config, choice.backend)
     traffic = traffic_of(config, choice.backend, backend.profile, policy)
-    places = {name: _place(config, name, backend) for name, backend in others.items()}
+    if batched is not None:
+        policy = batched.policy(policy)
+        traffic = traffic_of(scheduled, choice.backend, backend.profile, policy)
+    places = {name: _place(scheduled, name, each, batched) for name, each in others.items()}
     models = models_of(
         config, choice, backend.profile, profiles_of(made), find=late.find, reserved=names.backends
     )
@@ -266,7 +282,7 @@ def make_session(
         max_tokens=config.max_tokens,
         sampling=config.sampling,
         seed=seed,
-        concurrency=config.concurrency,
+        concurrency=scheduled.concurrency,
         policy=policy,
         traffic=traffic,
         places=places,
@@ -276,7 +292,7 @@ def make_session(
         from appl.session.shared_budget import join  # only a program with a budget needs it
 
         join(run)
-    late.serve(run.outside.world, backend, partial(_placed, config, run))
+    late.serve(run.outside.world, backend, partial(_placed, scheduled, run, batched))
     run.dispatch.follow_routes()
     run.reporter.tell = say
     run.longest_wait = config.longest_wait
@@ -289,18 +305,29 @@ def make_session(
     session = Session(
         config, choice, entry, seed, run, backend, recording, redact, others, late=late
     )
+    if batched is not None:
+        session.gathering = batched.gathering
+        batched.gathering.serve(run, run.reporter.emit, recording.barrier)
     session.origin = {**session.origin, **outer_run()}
     return session
 
 
-def _placed(config: Config, run: Run, name: str, backend: Backend) -> None:
+def _placed(
+    config: Config, run: Run, batched: BatchedBackends | None, name: str, backend: Backend
+) -> None:
     """Make *run* send calls to *backend*, which was made at its first use."""
-    run.dispatch.add_place(name, _place(config, name, backend))
+    if batched is not None:
+        backend = batched.other(name, backend)
+    run.dispatch.add_place(name, _place(config, name, backend, batched))
     run.outside.ask_for_waits(run, backend)
 
 
-def _place(config: Config, name: str, backend: Backend) -> BackendEndpoint:
+def _place(
+    config: Config, name: str, backend: Backend, batched: BatchedBackends | None
+) -> BackendEndpoint:
     policy = policy_of(config, name)
+    if batched is not None:
+        policy = batched.policy(policy)
     return BackendEndpoint(backend, policy, traffic_of(config, name, backend.profile, policy))
 
 

@@ -80,6 +80,7 @@ CHANGES: dict[tuple[Kind, str], Callable[[Any], Any]] = {
     (table.EndRecord, "lengths"): _shorter,
     (table.EndRecord, "texts"): lambda texts: texts and [[0, 0, texts[0][2][::-1]]],
     (table.EndRecord, "about"): lambda about: about and another(about),
+    (table.BatchRecord, "calls"): lambda _: ["/nobody.0"],
     (table.FailureRecord, "kind"): lambda _: "answer",
     (table.ToolStartRecord, "arguments"): lambda _: "{}",
     (table.CloseRecord, "totals"): lambda totals: {**totals, "failed": 3},
@@ -206,6 +207,7 @@ def every_kind(run: DrawnRun) -> DrawnRun:
     add(table.DeliveryRecord, call=tool)
     add(table.FailureRecord, kind="item", error=run.error(), items=3)
     add(table.ObservationRecord)
+    add(table.BatchRecord, state="sent", facts={"id": word()}, calls=[call])
     add(table.WarningRecord)
     sums = {"elapsed_us": 5_000_000, "models": {"m": [2] * 17}}
     add(table.CloseRecord, reason="finished", error=run.error(), totals={"calls": 2}, sums=sums)

@@ -74,6 +74,7 @@ def told(trace: Trace) -> list[Any]:
             for step in steps
         ],
         [_plain(list(vars_of(failure))) for failure in trace.failures.values()],
+        [_plain(list(vars_of(batch))) for batch in trace.batches.values()],
         list(trace.warnings),
         [trace.state, trace.reason, str(trace.error), trace.moments],
     ]
@@ -141,7 +142,9 @@ NO_TEXT = _allowed(
     "Line line", "Prompt origins", "Close totals sums", "Process number", "Failure at"
 )
 """Where a text comes from, sums of what is there one by one, and numbers that nobody asks for."""
-NOT_TIMED = _allowed("Chunks chunks", "Delivery at", "Observation ordinal at")
+BATCHES = _allowed("Batch key state at facts calls")
+"""How answers came to be had for less, which is shown with the run as a whole."""
+NOT_TIMED = BATCHES | _allowed("Chunks chunks", "Delivery at", "Observation ordinal at")
 OF_SPANS = _allowed(
     "Dispatch waited", "End lengths texts", "Failure address kind error of items",
     "Medium mime detail", "Observation address kind value", "Process reason", "Retry wait",
@@ -178,7 +181,7 @@ CONSUMERS: dict[str, tuple[Callable[[Path], object], frozenset[str]]] = {
         lambda path: json.dumps(Trace.open(path).as_data()),
         IN_ORDER | NO_TEXT
         | _allowed(
-            "Chunks chunks", "Delivery at", "Dispatch at waited", "End texts", "Observation at",
+            "Batch at", "Chunks chunks", "Delivery at", "Dispatch at waited", "End texts", "Observation at",
             "Process host monotonic_ns pid reason wall_ns", "Start n timeout",
         ),
     ),

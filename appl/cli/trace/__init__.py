@@ -21,6 +21,7 @@ SECTIONS = {
     "Explain": {
         "cost": (f"{_PACKAGE}.cost", "what a run cost, by model, function or source line"),
         "critical": (f"{_PACKAGE}.critical", "the critical path, and waits without a need"),
+        "batches": (f"{_PACKAGE}.batches", "the batches of a run at their providers; cancel them"),
         "stuck": (f"{_PACKAGE}.stuck", "what a running program waits for"),
     },
     "Compare": {

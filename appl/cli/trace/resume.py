@@ -9,7 +9,8 @@ from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.display import display
 from appl.cli.overrides import pairs, settings_of, with_settings
-from appl.cli.run import there
+from appl.cli.run import leave_batches, there
+from appl.cli.run_options import wait
 from appl.cli.terminal import print_value, say, to_stderr
 from appl.cli.trace import recorded_program
 from appl.session.blocks import settled
@@ -26,16 +27,17 @@ from appl.tracing.replaying.tally import Tally
     "--rerun",
     multiple=True,
     metavar="CALL",
-    help="run this tool call again, whose effect is in doubt; may be repeated",
+    help="run this tool call, or send this batch, again, which is in doubt; may be repeated",
 )
 @option(
     "--assume",
     multiple=True,
     metavar="CALL=TEXT",
-    help="take TEXT for the result of a tool call in doubt; may be repeated",
+    help="take TEXT for the result of a tool call, or the id of a batch, in doubt; may be repeated",
 )
 @switch("--due", help="go on with every run that waits for something that has come, and no other")
 @with_settings
+@wait
 @parameters.as_json
 @parameters.quiet
 def command(given: Options) -> int | None:
@@ -61,6 +63,7 @@ def command(given: Options) -> int | None:
     def opener() -> Session:
         given.session = resume_session(resumer, overrides, instruments=[shower], say=shower.tell)
         given.counts = shower.counts
+        leave_batches(given.session, given)
         shower.tell(f"appl: going on with {shown(resumer.trace.path)}: {there(resumer)}")
         return given.session
 

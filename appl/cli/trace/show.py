@@ -133,6 +133,7 @@ def _run_lines(found: Summary) -> Iterator[str]:
     if found.tools:
         failed = f", {found.tools_failed} failed" if found.tools_failed else ""
         yield f"  tools    {found.tools} called{failed}"
+    yield from _batches(trace)
     yield from _failures(trace)
     yield from _asked(trace)
     if len(trace.incarnations) > 1:
@@ -170,6 +171,22 @@ def _asked(trace: Trace) -> Iterator[str]:
     from appl.cli.trace.asked import lines  # few runs ask people, or wait for days
 
     yield from lines(trace)
+
+
+def _batches(trace: Trace) -> Iterator[str]:
+    """The batches, those that are away first."""
+    every = sorted(trace.batches.values(), key=lambda batch: not batch.is_away)
+    if not every:
+        return
+    away = sum(batch.is_away for batch in every)
+    ask = f", {away} away: `appl trace batches {trace.path.stem}` asks how far" if away else ""
+    yield term_safe(f"  batches  {len(every)}{ask}")
+    for batch in every[:_FAILURES]:
+        name, where = batch.id or batch.key, batch.facts.get("backend")
+        line = f"{name}: {batch.state}, {counted(len(batch.calls), 'call')} at {where}"
+        yield f"           {one_line(line, 150)}"
+    if len(every) > _FAILURES:
+        yield f"           … and {len(every) - _FAILURES} more"
 
 
 def _failures(trace: Trace) -> Iterator[str]:

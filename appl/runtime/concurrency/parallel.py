@@ -20,6 +20,7 @@ from typing import (
     TypedDict,
     TypeVar,
     Unpack,
+    cast,
     overload,
 )
 
@@ -62,6 +63,7 @@ class MapOptions(TypedDict, total=False):
     concurrency: int | None
     progress: bool | None
     engine: object
+    batch: bool | str
 
 
 @overload
@@ -236,6 +238,7 @@ def map(
     concurrency: int | None = None,
     progress: bool | None = None,
     engine: object = None,
+    batch: bool | str = False,
 ) -> object:
     """``f`` of every item, side by side; a list of the results, in the order of the items.
 
@@ -254,11 +257,17 @@ def map(
     engine: ``"ray"`` works on the items in the processes of a Ray cluster, as part of this run,
         with the same addresses, trace, budgets and rates; see ``appl.Ray``.
         What *f* refers to and what it returns must be picklable then. A replay needs no engine.
+    batch: Whether the map is a run of its own whose calls are answered in batches, for half the
+        price; a time, as ``"6h"``: and those that are not answered by then, at once.
     """
     if on_error not in ("raise", "collect"):
         raise InvalidOption(f"map(on_error={on_error!r}): it is 'raise' or 'collect'")
     if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
         raise InvalidOption(f"map(concurrency={concurrency!r}): at least 1, or None for no limit")
+    if batch:
+        options: dict[str, Any] = {"concurrency": concurrency, "progress": progress}
+        mapped = partial(cast(Any, map), f, items, *more, engine=engine, on_error=on_error)
+        return _in_batches(partial(mapped, **options), batch)
     items = finished(items)
     if not isinstance(items, Iterable):
         raise InvalidOption(f"map(f, items) takes a list of items, got {items!r:.80}")
@@ -266,6 +275,19 @@ def map(
     if engine is None:
         return _in_this_process(*given)
     return _with_workers(f, partial(_in_this_process, *given), partial(_elsewhere, *given, engine))
+
+
+def _in_batches(mapped: Callable[[], Any], batch: bool | str) -> object:
+    """*mapped* as a run of its own with batches."""
+    from appl.runtime.entry import run  # which imports this module
+
+    def whole() -> object:
+        return mapped()
+
+    async def awaited() -> object:
+        return await mapped()
+
+    return run(cast(Any, awaited if in_coroutine() else whole), batch=batch)
 
 
 def _in_this_process(

@@ -182,7 +182,7 @@ class Admission:
             self._traffic.answered(loan.model)
 
     async def _reserved(self, account: Account, question: Question) -> Reservation:
-        worst = self._meter.worst(question.request, account)
+        worst = self._meter.worst(question.request, account, question.emit is not None)
         reserved = self._ledger.try_reserve(account, worst)
         if reserved is None:
             with self._waiting(question, "budget"):

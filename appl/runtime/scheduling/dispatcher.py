@@ -75,7 +75,8 @@ class Dispatcher:
         caching = backend if offers(backend, PrefixCaching) else None
         brought = backend.prices if offers(backend, Pricing) else None
         self.prices = Overridden(policy.prices, brought or {})
-        self._meter = Meter(backend.profile, self.prices, caching)
+        tier = getattr(backend, "tier", None)  # of a backend that has calls answered for less
+        self._meter = Meter(backend.profile, self.prices, caching, tier)
         self.ledger = ledger or BudgetLedger()
         self.admission = Admission(
             traffic, self.connecting, policy.retries, self.ledger, self._meter

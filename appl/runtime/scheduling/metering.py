@@ -7,6 +7,7 @@ that it used no more than was asked for.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from appl.backend import PrefixCaching, Profile, Request, Response, Sampling, Usage
@@ -27,15 +28,28 @@ _NONE = Amounts()
 
 
 class Meter:
-    """Measures the requests to one backend, by the *prices* of its models, if it ``has_prices``."""
+    """Measures the requests to one backend, by the *prices* of its models, if it ``has_prices``.
 
-    def __init__(self, profile: Profile, prices: Overridden, caching: PrefixCaching | None) -> None:
+    *tier* is the way of service of a request that names none.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        prices: Overridden,
+        caching: PrefixCaching | None,
+        tier: Callable[[Request], str] | None = None,
+    ) -> None:
+        self._tier = tier
         self._profile, self._prices, self._caching = profile, prices, caching
         self.has_prices = bool(prices.own) or bool(prices.brought)
         self._ratio = 1.0
 
-    def worst(self, request: Request, account: Account) -> Amounts:
-        """The most that *request* may use. Raises ``BudgetExceeded`` when that is not limited."""
+    def worst(self, request: Request, account: Account, streams: bool = False) -> Amounts:
+        """The most that *request* may use. Raises ``BudgetExceeded`` when that is not limited.
+
+        One that *streams* has the usual way of service, unless it names one.
+        """
         limited = [any(level.limits[i] is not None for level in account.levels()) for i in (0, 1)]
         if not any(limited):
             return Amounts(0, 0, 1)
@@ -52,6 +66,8 @@ class Meter:
         cost = 0
         if limited[0]:
             reuse, tier = request.reuse, _tier(sampling)
+            if not tier and self._tier is not None and not streams:
+                tier = self._tier(request)
             hour = reuse is not None and reuse.needs_an_hour
             cost = self._price(request.model).most(prompt, answer, tier, hour=hour)
         return Amounts(cost, prompt + answer, 1)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -114,13 +114,14 @@ class Terms:
     """The facts of a record that decide the cost of its calls.
 
     The ``prices``; how many tokens the model's ``context`` has; whether its texts are ``legible``,
-    and not digests in place of them; and how dense they were.
+    and not digests in place of them; how dense they were; and which calls are in batches.
     """
 
     prices: Prices = field(default_factory=dict)
     context: int | None = None
     legible: bool = True
     density: Density = field(default_factory=Density)
+    batched: Set[str] = frozenset()
 
 
 def terms_of(header: Mapping[str, object], *, opened: bool = False) -> Terms:
@@ -249,7 +250,13 @@ def of(trace: Trace, prices: Prices | None = None) -> Costs:
     """
     terms = terms_of(trace.header, opened=trace.opened)
     terms.prices = {**terms.prices, **(prices or {})}
-    return of_calls([*trace.every_call()], terms)
+    calls = [*trace.every_call()]
+    if trace.batches:
+        terms.batched = {address for it in trace.batches.values() for address in it.calls}
+        # A call in a batch that was begun again got its answer from the same batch, paid once.
+        again = {id(call) for call in trace.earlier if call.address in terms.batched}
+        calls = [call for call in calls if id(call) not in again]
+    return of_calls(calls, terms)
 
 
 def of_calls(calls: Sequence[RecordedCall], terms: Terms | None = None) -> Costs:
@@ -367,7 +374,8 @@ def _doubtful(call: RecordedCall, attempt: Attempt, price: Price | None, terms: 
     used = Usage(None if prompt is None else asked, None if withheld(given) else answer)
     if price is None or used.prompt_tokens is None or used.completion_tokens is None:
         return "in_doubt", used, None
-    return "in_doubt", used, price.most(used.prompt_tokens, used.completion_tokens, tier(given))
+    way = tier(given) or ("batch" if call.address in terms.batched else "")
+    return "in_doubt", used, price.most(used.prompt_tokens, used.completion_tokens, way)
 
 
 def _prompt_tokens(call: RecordedCall, terms: Terms, at: int | None = None) -> int | None:

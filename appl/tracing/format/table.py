@@ -293,6 +293,22 @@ class ObservationRecord(NamedTuple):
     at: Micros
 
 
+class BatchRecord(NamedTuple):
+    """A batch of ``calls`` at a provider reached a state; ``facts`` say under which name it has it.
+
+    ``state`` is ``gathered``, ``sending``, ``sent``, ``refused``, ``ended`` or ``removed``.
+    """
+
+    tag: Literal["Q"]
+    key: Word
+    state: Word
+    at: Micros
+    facts: Annotated[Map, Content.PLAIN]
+    calls: Annotated[
+        list[int | str] | tuple[int | str, ...], Content.PLAIN, "array of ids and addresses"
+    ]
+
+
 class WarningRecord(NamedTuple):
     """The run warns of something at an address."""
 
@@ -321,7 +337,8 @@ Record = (
     HeaderRecord | ProcessRecord | FileRecord | LineRecord | ScopeRecord | PieceRecord
     | MediumRecord | MessageRecord | LongerRecord | PromptRecord | ParametersRecord | StartRecord
     | DispatchRecord | RetryRecord | ChunksRecord | EndRecord | DeliveryRecord | ToolStartRecord
-    | ToolEndRecord | FailureRecord | ObservationRecord | WarningRecord | CloseRecord
+    | ToolEndRecord | FailureRecord | ObservationRecord | BatchRecord | WarningRecord
+    | CloseRecord
 )  # fmt: skip
 Kind = type[Any]
 """The class of a record."""

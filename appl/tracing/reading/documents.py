@@ -87,6 +87,7 @@ def of_trace(trace: Trace) -> dict[str, Any]:
         "calls": [{**of_call(call), **call_facts(trace, call)} for call in trace.calls],
         "tools": [used.as_data() for used in trace.tools.values()],
         "observations": [of_observation(seen) for seen in trace.observations],
+        **({"batches": [b.as_data() for b in trace.batches.values()]} if trace.batches else {}),
         "warnings": [{"address": a, "message": m} for a, m in trace.warnings],
     }
 

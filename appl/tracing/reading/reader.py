@@ -243,6 +243,14 @@ class Reader:
         self._count(data)
         return self.process.error(data)
 
+    def _batch(self, changed: table.BatchRecord) -> None:
+        from appl.tracing.reading.batches import note_change  # few runs have batches
+
+        self._count(changed.facts)
+        self._allowance.spend(RECORD + _EDGE * len(changed.calls))
+        calls = tuple(map(self._address, changed.calls))
+        note_change(self._trace.batches, changed, calls, self.incarnation)
+
     # -- functions and source lines
 
     def _source_file(self, file: table.FileRecord) -> None:
@@ -538,6 +546,7 @@ HANDLERS: dict[table.Kind, str] = {
     table.ToolEndRecord: "_result",
     table.FailureRecord: "_failure",
     table.ObservationRecord: "_observation",
+    table.BatchRecord: "_batch",
     table.WarningRecord: "_warning",
     table.CloseRecord: "_close",
 }

@@ -31,6 +31,7 @@ from appl.tracing.reading.tooluse import RecordedStep, ToolUse
 if TYPE_CHECKING:
     from appl.prompt.notebook import Bundle
     from appl.tracing.format.keys import RunKey
+    from appl.tracing.reading.batches import RecordedBatch
     from appl.tracing.reading.spans import Span
 
 Home = Path | Callable[[], Path] | None
@@ -162,8 +163,9 @@ class Trace:
     ``tools`` are the calls of tools, by address. ``torn`` is the size of a last group that a crash
     cut off; ``moments`` counts deliveries and observations together, in whose order a replay tells
     them again. ``failures`` are refused answers and failed items, by address.
-    ``earlier`` are records of calls that a later process began again. ``read_to`` is the end of
-    what was read of the file, and the checksum of its last block.
+    ``earlier`` are records of calls that a later process began again, ``batches`` those that were
+    made for a provider, by key. ``read_to`` is the end of what was read of the file, and the
+    checksum of its last block.
     """
 
     path: Path
@@ -185,6 +187,7 @@ class Trace:
     tools: Mapping[str, ToolUse] = field(default_factory=dict)
     failures: Failures = field(default_factory=Failures)
     earlier: Sequence[RecordedCall] = field(default_factory=list)
+    batches: dict[str, RecordedBatch] = field(default_factory=dict)
     key: RunKey | None = field(default=None, repr=False)
 
     @classmethod

@@ -28,6 +28,7 @@ from appl.prompt import (
 )
 from appl.runtime.event import (
     AttemptFailed,
+    BatchChanged,
     CallDispatched,
     CallEnded,
     CallStarted,
@@ -83,6 +84,7 @@ _tool_start_row = table.row(table.ToolStartRecord)
 _tool_end_row = table.row(table.ToolEndRecord)
 _failure_row = table.row(table.FailureRecord)
 _observation_row = table.row(table.ObservationRecord)
+_batch_row = table.row(table.BatchRecord)
 _warning_row = table.row(table.WarningRecord)
 _close_row = table.row(table.CloseRecord)
 
@@ -713,6 +715,11 @@ class EventEncoder:
         fields = _observation_row(event.address, event.ordinal, event.kind, value, at)
         self._records.append(_masked(fields, masks))
 
+    def _batch(self, event: BatchChanged) -> None:
+        calls = [*map(self._call, event.calls)]
+        at, facts = self._at(event.at), dict(event.facts)
+        self._records.append(_batch_row(event.key, event.state, at, facts, calls))
+
     def _warned(self, event: Warned) -> None:
         self._records.append(_warning_row(event.address, event.message, self._at(event.at)))
 
@@ -745,6 +752,7 @@ _HANDLERS: dict[type, Callable[[EventEncoder, Any], None]] = {
     ToolStarted: EventEncoder._tool_started,
     ToolEnded: EventEncoder._tool_ended,
     Observed: EventEncoder._observed,
+    BatchChanged: EventEncoder._batch,
     Warned: EventEncoder._warned,
     WithError: EventEncoder._with_error,
     Begun: EventEncoder._begun,

@@ -11,9 +11,10 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from appl.errors import ControlError, DivergenceError, InDoubtEffect, TraceError
+from appl.errors import ControlError, DivergenceError, InDoubtBatch, InDoubtEffect, TraceError
 from appl.prompt import Message
 from appl.runtime.event import (
+    BatchChanged,
     CallEnded,
     CallStarted,
     ChunksDelivered,
@@ -71,15 +72,18 @@ class Resumer(Recall):
         self.edited, self.rerun, self.assume = edited, frozenset(rerun), dict(assume or {})
         self.on_live: Callable[[CallStarted | ToolStarted], None] | None = None
         self._open = False
-        self._kept = self._turns.keys() - unhandled(self.trace)
+        doubtful = {call.address for call in self.trace.calls if type(call.error) is InDoubtBatch}
+        self._kept = self._turns.keys() - unhandled(self.trace) - doubtful
         self._starts: dict[str, CallStarted | ToolStarted] = {}  # of what may be live
         self._warned = set(self.trace.warnings)
         self._check_choices()
 
     def _check_choices(self) -> None:
+        batches = self.trace.batches
         for address in (*self.rerun, *self.assume):
-            if address not in self.trace.tools:
+            if address not in self.trace.tools and address not in batches:
                 known = [used.address for used in self.trace.tools.values() if in_doubt(used)]
+                known += [key for key, batch in batches.items() if batch.state == "sending"]
                 raise TraceError(
                     f"{self.trace.path.name} records no tool call {address!r} (in doubt: "
                     f"{', '.join(known) or 'none'})"
@@ -253,7 +257,9 @@ class Resumer(Recall):
             return (event.address, event.message) not in self._warned
         if isinstance(event, Delivered | ChunksDelivered) and self._is_untold(event):
             return True
-        return isinstance(event, RunEnded | Failed) or not self._is_old(event.address)
+        return isinstance(event, RunEnded | Failed | BatchChanged) or not self._is_old(
+            event.address
+        )
 
     def asks_otherwise(self, moment: Moment, seen: Observation) -> None:
         if not self.edited:

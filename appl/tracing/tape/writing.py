@@ -89,6 +89,8 @@ class _Lines:
         for _, failure in sorted(trace.failures.items()):
             error = self._error(failure.error)
             yield from self._line(table.FailureRecord, failure, error=error)
+        for batch in trace.batches.values() if self._full else ():
+            yield from self._line(table.BatchRecord, batch)
         for address, message in trace.warnings if self._full else ():
             yield from self._line(table.WarningRecord, address=address, message=message)
         if trace.state == "finished":

@@ -11,7 +11,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from appl.backend import Emit, Profile, Request, Response, check_media
@@ -24,7 +24,7 @@ with needed_by_backend("anthropic"):
     from appl_backends.http.client import HttpClient
 with needed_by_backend("anthropic"):  # what these import names another extra where that is missing
     from appl_backends.anthropic.answer import BlocksAssembly, BlocksReader
-    from appl_backends.anthropic.body import OPTIONS, body_of
+    from appl_backends.anthropic.body import OPTIONS, Body, body_of
     from appl_backends.anthropic.messages import BLOCKS
     from appl_backends.anthropic.settings import ServerSettings, base_of, is_known
     from appl_backends.openai.exchange import exchange
@@ -33,6 +33,9 @@ with needed_by_backend("anthropic"):  # what these import names another extra wh
     from appl_backends.prompt_cache import plan_for
     from appl_backends.prompt_cache.anthropic import RULE
     from appl_backends.prompt_cache.order import CacheOrders
+
+if TYPE_CHECKING:
+    from appl.parts.batching.provider import BatchProvider
 
 FEATURES = frozenset(
     {
@@ -150,6 +153,27 @@ class Anthropic:
                 shed = (*shed, BLOCKS)
             response = dataclasses.replace(response, shed=shed)
         return self._priced(response, model) if self._has_prices else response
+
+    def batches(self) -> BatchProvider:
+        """Anthropic's batches of messages."""
+        from appl_backends.anthropic.batches import AnthropicBatches  # few runs have batches
+
+        who, secrets = self._who(""), self._secrets
+        return AnthropicBatches(self._question, who, secrets, self._batched, self._priced)
+
+    def _batched(self, request: Request) -> tuple[Body, BlocksReader] | None:
+        """The body of *request*, and the reader of the answer."""
+        if request.key is not None and request.key != self._settings.api_key:
+            return None
+        if request.messages is not None and request.messages.needs:
+            check_media(self._profile, request.messages)
+        model, who = request.model, self._who(request.model)
+        if not model:
+            return None
+        body = body_of(request, model, who, max_tokens=self._max_tokens)
+        reader = BlocksReader(request, who, self._secrets, body.begun)
+        reader.body, reader.model = body, model
+        return body, reader
 
     async def prompt_tokens(self, request: Request) -> int:
         """The number of tokens of the prompt of *request*, as the server counts them.

@@ -103,14 +103,19 @@ class HttpClient:
         return "\r\n".join([*lines, "Content-Length: "]).encode("latin-1")
 
     async def exchange(
-        self, head: bytes, body: Body, who: str, read: Callable[[bytes], Any] = read_json
+        self,
+        head: bytes,
+        body: Body,
+        who: str,
+        read: Callable[[bytes], Any] = read_json,
+        most: int = ANSWER_BYTES,
     ) -> Any:
-        """The answer to a request as *read* reads it, ``None`` if it is empty.
+        """The answer of at most *most* bytes as *read* reads it, ``None`` if it is empty.
 
         *who* is asked, in the form of :func:`~appl.backend.http.asked_of`. Raises ``BackendError``,
         also for what *read* refuses with a ``ValueError``.
         """
-        pool, connection = await self._send(head, body, who, Connection.ask, ANSWER_BYTES)
+        pool, connection = await self._send(head, body, who, Connection.ask, most)
         answer, data = connection.answer, connection.body()
         pool.give(connection, connection.finish())
         if answer.coded or not answer.ok:

@@ -13,7 +13,7 @@ import dataclasses
 import importlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from appl.backend import Emit, Profile, Request, Response, check_media
@@ -37,6 +37,9 @@ from appl_backends.openai.settings import ServerSettings
 from appl_backends.openai.streamed import beginning
 from appl_backends.prompt_cache import CacheRule
 from appl_backends.prompt_cache.order import CacheOrders
+
+if TYPE_CHECKING:
+    from appl.parts.batching.provider import BatchProvider
 
 
 class OpenAI:
@@ -185,6 +188,35 @@ class OpenAI:
         data = await at.http.exchange(at.head, body, at.who)
         response: Response = found.response_of(data, request, at.who, self._secrets)
         return self._priced(response, model) if self._has_prices else response
+
+    def batches(self) -> BatchProvider:
+        """The batches of OpenAI, or of a server with its interface for them."""
+        from appl_backends.openai.batches import OpenAIBatches  # few runs have batches
+
+        if self._server.kind not in ("openai", "other"):
+            raise Unsupported(
+                f"{self._who('')} has no batches that appl knows ({self._server.kind})"
+            )
+        who, secrets = self._who(""), self._secrets
+        return OpenAIBatches(self._connection, who, secrets, self._batched, self._priced)
+
+    async def _batched(self, request: Request) -> tuple[str, str, list[bytes], ChatReader] | None:
+        """The path and model of *request*, its body, and the reader of the answer."""
+        own_key = request.key in (None, self._settings.api_key)
+        if not own_key or _is_in_background(request):
+            return None
+        if request.messages is not None and request.messages.needs:
+            check_media(self._profile, request.messages)
+            self._server.check_media(request.messages)
+        model = request.model or await self._default_model()
+        interface = self._interface if self._why_chat is None else self._chosen(request, model)
+        at = await self._connection.endpoint(interface, model, self._who(model))
+        body = interface.body(request, model, self._server, at.source)
+        prompt = request.messages
+        begun = prompt is not None and prompt.outline.role == "assistant"
+        begun_text = self._begun(request) if begun else None
+        reader = interface.reader(request, at.who, self._secrets, begun_text, at.source)
+        return interface.path, model, body, reader
 
     async def _answer(
         self,

@@ -7,10 +7,11 @@ which headers; another server gets what its settings say, and nothing of the env
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from appl.backend.check import read_json, text_in
+from appl.backend.check import ANSWER_BYTES, read_json, text_in
 from appl.base.extras import needed_by_backend
 from appl.errors import BackendUnavailable
 from appl_backends.openai.account import question_of_account
@@ -18,7 +19,7 @@ from appl_backends.openai.interface import Interface
 from appl_backends.openai.settings import ServerSettings
 
 with needed_by_backend("openai"):
-    from appl_backends.http.client import HttpClient, quoted
+    from appl_backends.http.client import Body, HttpClient, quoted
 
 
 class Endpoint(NamedTuple):
@@ -57,10 +58,21 @@ class ServerConnection:
             self.known[interface.path, model] = found
         return found
 
-    async def ask(self, method: str, path: str, who: str) -> Any:
-        """The JSON that a request without a body is answered with. Raises ``BackendError``."""
-        http, head = self._written(method, *await self._question(method, path, who))
-        return await http.exchange(head, b"", who)
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        who: str,
+        body: Body = b"",
+        content_type: str = "application/json",
+        read: Callable[[bytes], Any] = read_json,
+        most: int = ANSWER_BYTES,
+    ) -> Any:
+        """The answer, of at most *most* bytes, as *read* reads it. Raises ``BackendError``."""
+        url, headers = await self._question(method, path, who)
+        headers = {name: it for name, it in headers.items() if name.lower() != "content-type"}
+        http, head = self._written(method, url, {**headers, "Content-Type": content_type})
+        return await http.exchange(head, body, who, read, most)
 
     async def models(self, who: str) -> list[str]:
         """The models that the server lists. Raises ``BackendError``."""

@@ -1,0 +1,77 @@
+"""Recorded batches: calls that a provider answers together, and how far that had got.
+
+Invariant: what is said of a batch later holds; no text of the program is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from appl.tracing.format.record import checked
+from appl.tracing.format.table import BatchRecord
+
+Item = tuple[str, int, int]
+"""One question of a batch: the address of its call, its first sample, and how many."""
+
+
+@dataclass(slots=True)
+class RecordedBatch:
+    """A batch of *calls*, by its own ``key``.
+
+    ``state`` is that of ``BatchChanged``. ``facts`` may have the ``backend``, the ``kind`` of the
+    questions, ``id`` (the provider's name of it), ``files`` (of which none is left once it is
+    ``removed``), ``wall`` (when it was sent, in seconds since 1970), ``counts``, and ``parts``: the
+    first sample and the number of samples of each call, where they are not 0 and 1.
+    """
+
+    key: str
+    state: str = ""
+    at: int = 0
+    facts: dict[str, Any] = field(default_factory=dict)
+    calls: tuple[str, ...] = ()
+    incarnation: int = 0
+
+    @property
+    def id(self) -> str | None:
+        """The provider's name of the batch, if that is known."""
+        found = self.facts.get("id")
+        return found if isinstance(found, str) else None
+
+    @property
+    def is_away(self) -> bool:
+        """True if the provider has it, or may have it, and its answers were not read yet."""
+        return self.state in ("sending", "sent")
+
+    def items(self) -> Iterator[Item]:
+        """What is asked for, in the order of the ids at the provider."""
+        parts = self.facts.get("parts") or [0, 1] * len(self.calls)
+        return zip(self.calls, parts[::2], parts[1::2], strict=True)
+
+    def as_data(self) -> dict[str, Any]:
+        """The batch as JSON-ready data."""
+        return {
+            "key": self.key,
+            "state": self.state,
+            "calls": list(self.calls),
+            "facts": self.facts,
+        }
+
+
+def note_change(
+    batches: dict[str, RecordedBatch],
+    changed: BatchRecord,
+    calls: tuple[str, ...],
+    incarnation: int,
+) -> None:
+    """Take *changed* into *batches*; *calls* are the addresses of its calls."""
+    key = checked(str, changed.key)
+    batch = batches.setdefault(key, RecordedBatch(key))
+    batch.state, batch.at = checked(str, changed.state), checked(int, changed.at)
+    batch.incarnation = incarnation
+    batch.facts.update(checked(dict, changed.facts))
+    batch.calls = calls or batch.calls
+    parts = [checked(int, part) for part in checked(list, batch.facts.get("parts") or [])]
+    if len(parts) not in (0, 2 * len(batch.calls)):
+        raise ValueError(f"{len(parts)} parts are those of {len(batch.calls)} calls")
