@@ -92,6 +92,7 @@ LISTED = {
         "_json json": HERE, "_toml toml": HERE, "_table decode": HERE, "_yaml yaml": HERE,
         "read_file decode": "_table has decoded it before",
     },
+    "appl/base/moments.py": {"moment_of float": NUMBER},
     "appl/config/readers.py": {"whole int": FEW},
     "appl/parts/control/client.py": {"live_runs float": "_described lets only moments through"},
     "appl/parts/control/folder.py": {"pid_of int": FEW},
@@ -111,6 +112,14 @@ LISTED = {
         "ProviderFields.names json": OWN, "ProviderFields.put_into json": OWN,
     },
     "appl/prompt/secret.py": {"_coded decode": ENCODED},
+    "appl/runtime/waiting/approval.py": {"_decide json": "the call was found good before it is asked"},
+    "appl/runtime/waiting/forms.py": {"_plain json": OWN},
+    "appl/session/batched.py": {
+        "seconds_of float": "the reader of the setting has seen to it",
+        "BatchedBackends.__init__ int": NUMBER,
+    },
+    "appl/cli/trace/answer.py": {"_lines stamp": "moment_of lets only dates through"},
+    "appl/parts/batching/batch.py": {"Batch.shown int": NUMBER},
     "appl/runtime/answers/choice.py": {"Chosen._option int": FEW},
     "appl/runtime/answers/gen_options.py": {"_sentences literal": SOURCE},
     "appl/parts/compat/files.py": {

@@ -10,6 +10,7 @@ import asyncio
 from typing import Any
 
 from appl.backend import offers
+from appl.base.moments import moment_of
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, switch
 from appl.cli.terminal import one_line, print_found
@@ -82,13 +83,13 @@ async def _found(provider: BatchProvider, batch: RecordedBatch) -> BatchStatus |
     if batch.id is not None:
         return await provider.look(batch.id)
     facts = batch.facts
-    wall, file = facts.get("wall"), facts.get("file")
+    file = facts.get("file")
     intent = Intent(
         batch.key,
         str(facts.get("kind")),
         len(batch.calls),
         file if isinstance(file, str) else None,
-        float(wall) if isinstance(wall, int | float) else 0.0,
+        moment_of(facts.get("wall")) or 0.0,
     )
     return (await provider.find(intent)).status
 

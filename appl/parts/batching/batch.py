@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from appl.backend import Request
 from appl.backend.check import read_json
+from appl.base.moments import moment_of
 from appl.base.status_line import terminal
 from appl.errors import Awaited, BackendError, BackendRefused, BackendUnavailable, InDoubtBatch
 from appl.parts.batching.provider import (
@@ -114,9 +115,9 @@ class Batch:
         facts = record.facts
         made = cls(record.key, str(facts.get("kind")), backend, provider, around)
         made._places = {item: made._name(at) for at, item in enumerate(record.items())}
-        intent, wall, file = made.intent, facts.get("wall"), facts.get("file")
+        intent, file = made.intent, facts.get("file")
         intent.count, intent.others = len(record.calls), others
-        intent.wall = float(wall) if isinstance(wall, int | float) else 0.0
+        intent.wall = moment_of(facts.get("wall")) or 0.0
         intent.file = file if isinstance(file, str) else None
         made._known, made._was_read = record.id, record.state == "ended"
         files = [intent.file] if intent.file else []

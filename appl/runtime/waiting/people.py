@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from appl.base import threads
+from appl.base.moments import moment_of
 from appl.errors import Awaited, InvalidOption, QuestionExpired, TraceCorrupt
 from appl.prompt import digest_of
 from appl.runtime.concurrency.clock import seconds
@@ -141,12 +142,11 @@ def put(
     asked = run.outside.world.see(moment, new)
     if not isinstance(asked, Mapping):
         raise TraceCorrupt(f"a recorded question at {observer.address} is none: {asked!r:.80}")
-    due = asked.get("due")
     entry = Awaited(
         observer.address,
         "approval" if tool else "question",
         text,
-        float(due) if isinstance(due, int | float) else None,
+        moment_of(asked.get("due")),
     )
 
     def live(wait: Wait) -> None:

@@ -10,6 +10,7 @@ import datetime
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING
 
+from appl.base.moments import moment_of
 from appl.errors import Awaited, InvalidOption, TraceCorrupt
 from appl.runtime.concurrency.fiber import arrive, in_coroutine, wait
 from appl.runtime.frame import here
@@ -54,10 +55,10 @@ def _begun(frame: Frame, when: float | None, seconds: float) -> Wait:
         return {"due": wall_clock.now() + seconds if when is None else when, "about": about}
 
     found = outside.world.see(Moment(frame.address, DUE, ordinal, about=about), fixed)
-    due = found.get("due") if isinstance(found, Mapping) else None
-    if not isinstance(due, int | float):
+    due = moment_of(found.get("due")) if isinstance(found, Mapping) else None
+    if due is None:
         raise TraceCorrupt(f"a recorded time at {frame.address} is none: {found!r:.80}")
-    entry = Awaited(frame.address, "time", f"until {_in_words(due)}", float(due))
+    entry = Awaited(frame.address, "time", f"until {_in_words(due)}", due)
     moment = Wait(frame.run, frame, SLEEP, ordinal, entry, _alarm)
     moment.begin()
     return moment

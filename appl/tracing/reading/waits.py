@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from appl.base.moments import moment_of
 from appl.errors import Awaited
 from appl.tracing.reading.trace import Observation, Trace
 
@@ -115,7 +116,7 @@ def is_due(trace: Trace, now: float) -> bool:
 
 
 def _question(trace: Trace, seen: Observation, value: Mapping[str, Any]) -> RecordedQuestion:
-    form, arguments, due = value.get("form"), value.get("arguments"), value.get("due")
+    form, arguments = value.get("form"), value.get("arguments")
     return RecordedQuestion(
         seen.address,
         seen.ordinal,
@@ -123,7 +124,7 @@ def _question(trace: Trace, seen: Observation, value: Mapping[str, Any]) -> Reco
         form if isinstance(form, Mapping) else {},
         str(value.get("tool", "")),
         arguments if isinstance(arguments, Mapping) else {},
-        float(due) if isinstance(due, int | float) and not isinstance(due, bool) else None,
+        moment_of(value.get("due")),
         trace.wall(seen.at, seen.incarnation),
     )
 
@@ -149,5 +150,4 @@ def _entry(data: object) -> list[Awaited]:
     address, kind, text, due = data
     if not (isinstance(address, str) and isinstance(kind, str) and isinstance(text, str)):
         return []
-    is_time = isinstance(due, int | float) and not isinstance(due, bool)
-    return [Awaited(address, kind, text, float(due) if is_time else None)]
+    return [Awaited(address, kind, text, moment_of(due))]
