@@ -90,6 +90,7 @@ def _prices(run: Trace) -> Callable[[str], Price | None]:
 def _spent(run: Trace, by: str) -> tuple[Costs, dict[str, Costs]]:
     """The costs of the run, and of its parts; prompts are read only if one must be estimated."""
     terms = terms_of(run.header)
+    terms.batched = run.batched
     whole, groups = _summed(run, _KEYS[by], terms)
     if not whole.estimated.calls and not whole.in_doubt.calls:
         return whole, groups
@@ -103,7 +104,7 @@ def _summed(
 ) -> tuple[Costs, dict[str, Costs]]:
     groups: dict[str, Costs] = {}
     whole = Costs(terms)
-    for call in run.every_call():
+    for call in run.paid_calls():
         whole.add(call)
         name = key(call)
         if name not in groups:

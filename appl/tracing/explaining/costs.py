@@ -250,13 +250,8 @@ def of(trace: Trace, prices: Prices | None = None) -> Costs:
     """
     terms = terms_of(trace.header, opened=trace.opened)
     terms.prices = {**terms.prices, **(prices or {})}
-    calls = [*trace.every_call()]
-    if trace.batches:
-        terms.batched = {address for it in trace.batches.values() for address in it.calls}
-        # A call in a batch that was begun again got its answer from the same batch, paid once.
-        again = {id(call) for call in trace.earlier if call.address in terms.batched}
-        calls = [call for call in calls if id(call) not in again]
-    return of_calls(calls, terms)
+    terms.batched = trace.batched
+    return of_calls(trace.paid_calls(), terms)
 
 
 def of_calls(calls: Sequence[RecordedCall], terms: Terms | None = None) -> Costs:

@@ -104,13 +104,15 @@ class Summary:
     @classmethod
     def of(cls, trace: Trace, most: int) -> Summary:
         """The summary of *trace*. Raises ``TraceError``."""
-        made = cls(trace, most, costs=costs.Costs(costs.terms_of(trace.header)))
+        terms, batched = costs.terms_of(trace.header), trace.batched
+        terms.batched = batched
+        made = cls(trace, most, costs=costs.Costs(terms))
         made.scopes = {scope.address: scope for scope in trace.scopes[: 4 * most]}
         every: list[RecordedCall | ToolUse] = [*trace.calls, *trace.tools.values()]
         every.sort(key=attrgetter("position"))
         made.count, made.rows = len(every), every[:most]
         for call in trace.earlier:
-            made._add(call, earlier=True)
+            made._add(call, earlier=True, is_paid=call.address not in batched)
         for each in every:
             made._add(each)
         process = max(len(trace.incarnations) - 1, 0)
@@ -124,7 +126,9 @@ class Summary:
         """The number of calls and tool calls that are not among the rows."""
         return self.count - len(self.rows)
 
-    def _add(self, call: RecordedCall | ToolUse, earlier: bool = False) -> None:
+    def _add(
+        self, call: RecordedCall | ToolUse, earlier: bool = False, is_paid: bool = True
+    ) -> None:
         trace = self.trace
         for total in self._sums(call.address):
             total.add(call, earlier)
@@ -133,7 +137,8 @@ class Summary:
             self.tools_failed += call.has_failed
         else:
             add(self.totals, call, earlier)
-            self.costs.add(call)
+            if is_paid:
+                self.costs.add(call)
             self.undelivered += call.outcome == "answered" and call.delivered is None
         if call.outcome is None and call.incarnation == max(len(trace.incarnations) - 1, 0):
             self.waiting[call.address] = call

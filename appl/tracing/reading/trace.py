@@ -287,6 +287,21 @@ class Trace:
         """All records of calls: first of those that a later process began again."""
         return itertools.chain(self.earlier, self.calls)
 
+    @property
+    def batched(self) -> frozenset[str]:
+        """The addresses of calls that are, or were, in batches."""
+        return frozenset(address for it in self.batches.values() for address in it.calls)
+
+    def paid_calls(self) -> list[RecordedCall]:
+        """All records of calls, but for those in batches that a later process began again.
+
+        These got their answers from the batch that the first process had sent, paid once.
+        """
+        if not self.batches:
+            return [*self.every_call()]
+        batched = self.batched
+        return [*(call for call in self.earlier if call.address not in batched), *self.calls]
+
     def seconds(self) -> float:
         """From the first start to the last end, as far as recorded; of each process by itself."""
         from appl.tracing.reading.documents import Elapsed
