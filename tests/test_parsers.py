@@ -143,7 +143,7 @@ LISTED = {
     },
     "appl/runtime/tools/signature.py": {"Reader.read pydantic": "ToolRun has any error told to the model"},
     "appl/runtime/tools/toolrun.py": {"text_of json": OWN},
-    "appl/testing/serving.py": {"serving json": "a child of this program has written it"},
+    "appl/testing/embedded_server.py": {"serving json": "a child of this program has written it"},
     "appl/testing/faults.py": {
         "FaultServer._asked json": "only clients under test ask it", "_reply int": NUMBER,
         "_FaultyConnection.data_received int": "only clients under test ask it",

@@ -49,6 +49,7 @@ from appl.runtime.scheduling.policy import (
 
 if TYPE_CHECKING:
     from appl.testing.clock import VirtualClock as VirtualClock
+    from appl.testing.embedded_server import Served as Served, serving as serving
     from appl.testing.faults import (
         FAULTS as FAULTS,
         Fault as Fault,
@@ -56,13 +57,12 @@ if TYPE_CHECKING:
         drawn as drawn,
     )
     from appl.testing.schedules import Held as Held, Late as Late, Seeded as Seeded
-    from appl.testing.serving import Served as Served, serving as serving
     from appl.testing.wall_clock import WallClock as WallClock
 else:
     __getattr__ = names_of(
         "appl",
         {
-            "testing.serving": "Served serving",
+            "testing.embedded_server": "Served serving",
             "testing.clock": "VirtualClock",
             "testing.schedules": "Held Late Seeded",
             "testing.wall_clock": "WallClock",

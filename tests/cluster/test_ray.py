@@ -14,7 +14,7 @@ import appl
 from appl.errors import BudgetExceeded, InvalidOption
 from appl.parts.engine.cluster import Ray
 from appl.session import replayed
-from appl.testing.serving import serving
+from appl.testing.embedded_server import serving
 from appl.tracing import Trace
 from tests.cluster.programs import (
     ask,

@@ -14,7 +14,7 @@ from appl import gen, ppl, select
 from appl.backend import Chunk
 from appl.errors import AuthenticationFailed, ModelNotFound, PromptTooLong
 from appl.prompt import Message
-from appl.testing.serving import Served, serving
+from appl.testing.embedded_server import Served, serving
 from appl_backends.embedded import Embedded
 from appl_backends.openai import OpenAI
 from tests.providers.asking import closing, request, using

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from appl.testing.serving import Served, serving
+from appl.testing.embedded_server import Served, serving
 
 WATCH = """
 import json, sys, threading

@@ -19,7 +19,7 @@ from appl.runtime.frame import current
 from appl.runtime.run import Run
 from appl.runtime.world import Stepping, World
 from appl.testing import Echo, Held, Instant, Late, Scripted, Seeded, VirtualClock
-from appl.testing.serving import Served, serving
+from appl.testing.embedded_server import Served, serving
 from appl.tracing import Recorder, Replayer, Rerunner, Resumer, profile_data
 from appl_backends.embedded import Embedded
 from appl_backends.litellm import LiteLLM

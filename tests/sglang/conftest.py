@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from appl.testing.serving import Served, serving
+from appl.testing.embedded_server import Served, serving
 from appl_backends.sglang import SGLang
 
 

@@ -28,7 +28,7 @@ from appl.errors import (
 from appl.prompt import Image, Message, Messages
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.testing import running
-from appl.testing.serving import Served, serving
+from appl.testing.embedded_server import Served, serving
 from appl_backends.embedded import Embedded
 from appl_backends.sglang import SGLang
 from tests.sglang.conftest import client
