@@ -15,7 +15,7 @@ for name in plain calls waiting prompt schedule schedule_limits server_calls web
     printf '\n=== %s\n' "$name"
     "$python" "benchmarks/$name.py" --json "$out/$name.json"
 done
-for name in blocking decorate radix engine residency keeping $(command -v chromium >/dev/null && echo viewer); do
+for name in blocking decorate radix engine drafts residency keeping $(command -v chromium >/dev/null && echo viewer); do
     printf '\n=== %s\n' "$name"
     { printf '%s  $ python benchmarks/%s.py\n' "$(date +%F)" "$name" && "$python" "benchmarks/$name.py"; } | tee "$out/$name.txt"
 done

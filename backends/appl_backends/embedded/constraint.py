@@ -47,11 +47,15 @@ class Constraint:
     def forced(self) -> int | None:
         """The token that comes next, if no other may."""
         mask = self.mask()
-        return int(mask.argmax()) if np.count_nonzero(mask) == 1 else None
+        if np.count_nonzero(mask) != 1:
+            return None
+        token: int = mask.argmax().item()
+        return token
 
     def allowed(self, tokens: list[int]) -> int:
         """The number of *tokens*, from the first one on, that may come next."""
-        return int(self._matcher.validate_tokens(tokens))
+        count: int = self._matcher.validate_tokens(tokens)
+        return count
 
     def accept(self, token: int) -> None:
         """Go on with *token*."""
