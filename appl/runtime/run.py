@@ -26,7 +26,7 @@ from appl.runtime.concurrency.log_records import wait_before_logging
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Promise
 from appl.runtime.dispatch import Dispatch
-from appl.runtime.event import Instrument, RunEnded
+from appl.runtime.event import Instrument, Observed, RunEnded
 from appl.runtime.frame import open_runs
 from appl.runtime.outside import Outside
 from appl.runtime.reporter import Reporter
@@ -38,7 +38,7 @@ from appl.runtime.scheduling.order import Order
 from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.traffic import Traffic
 from appl.runtime.scopetree import ScopeTree
-from appl.runtime.world import Live, World
+from appl.runtime.world import WAITING, Live, Moment, World
 
 if TYPE_CHECKING:
     from appl.runtime.concurrency.serial import SerialWaits, WaitedCall
@@ -177,9 +177,16 @@ class Run:
         goes on begins it again.
         """
         if self.waiting is None and not self.over:
-            self.waiting = RunWaiting(waits)
-            self.refusal = self.refusal or str(self.waiting)
-            self.fail(self.waiting)
+            self.fail(self._waits_for(RunWaiting(waits)))
+
+    def _waits_for(self, waiting: RunWaiting) -> RunWaiting:
+        """Record what the run, which ends, waits for: nothing more is started."""
+        number, value = 0, [list(entry) for entry in waiting.waits]
+        while self.outside.world.recorded(Moment("", WAITING, number)) is not None:
+            number += 1
+        self.reporter.emit(Observed("", number, WAITING, value, time.monotonic_ns()))
+        self.waiting, self.refusal = waiting, self.refusal or str(waiting)
+        return waiting
 
     def submit(self, call: Call) -> None:
         """Hand an issued call to the scheduler."""
@@ -269,6 +276,8 @@ class Run:
             return
         raised: BaseException | None = error
         try:
+            if isinstance(error, RunWaiting) and self.waiting is None:
+                self._waits_for(error)  # as a run of its own does that was opened inside
             if error is not None:
                 structure.cancel_all(self.tree.started())
             self._drop_as_recorded()
@@ -290,6 +299,8 @@ class Run:
             return
         raised: BaseException | None = error
         try:
+            if isinstance(error, RunWaiting) and self.waiting is None:
+                self._waits_for(error)  # as a run of its own does that was opened inside
             if error is not None:
                 structure.cancel_all(self.tree.started())
             self._drop_as_recorded()

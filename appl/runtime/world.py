@@ -32,6 +32,8 @@ AMOUNTS = ("spent", "unpriced", "reserved")
 """Kinds of observations of budgets: what calls have used by then, which follows from the calls."""
 LOOP_LIMIT, LOOP_TIMER = "loop limit", "loop timer"
 """Timers of a program's event loop: one that ends a wait, if that lasts so long, and any other."""
+WAITING = "waiting"
+"""The observation, at no address, of a run's end as waiting; its value is a list of what for."""
 PERHAPS = ("cancelled", "deadline", LOOP_LIMIT, LOOP_TIMER)
 """Kinds of moments that need not come: nobody ended the function, the block ended in time."""
 

@@ -145,3 +145,38 @@ def test_a_program_that_swallows_the_end_still_ends_as_waiting(tmp_path: Path) -
 def test_a_run_that_is_not_recorded_does_not_end_as_waiting() -> None:
     with pytest.raises(RunError, match="not recorded"), Run(Echo()):
         appl.sleep(days=1)
+
+
+def test_a_run_around_one_that_waits_waits_too_and_both_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("APPL_HOME", str(tmp_path))
+    path, backend = tmp_path / "a.trace", Echo()
+
+    def outer() -> list[str]:
+        return [str(ask("outer")), str(appl.run(inner, own=True)), str(ask("after"))]
+
+    def inner() -> str:
+        return str(ask("inner")) + str(appl.ask_person("Go?", bool))
+
+    with answering(backend), pytest.raises(RunWaiting), recorded(path):
+        outer()
+    assert [entry.text for entry in waits_in(Trace.open(path))] == ["Go?"]
+    host = appl.on_question(lambda question: question.answer(True))
+    with answering(backend), host, going_on(path):
+        assert outer()[1].endswith("True")
+    assert len(backend.requests) == 2  # the run inside has a model of its own
+
+
+def test_words_of_a_question_that_look_like_a_key_do_no_harm(tmp_path: Path) -> None:
+    path, key = tmp_path / "a.trace", "sk-proj-" + "a1B2c3D4" * 6
+
+    def program() -> bool:
+        return bool(appl.ask_person(f"Is {key} right?", bool))
+
+    with answering(Echo()), pytest.raises(RunWaiting), recorded(path):
+        program()
+    assert key.encode() not in path.read_bytes()
+    host = appl.on_question(lambda question: question.answer(True))
+    with answering(Echo()), host, going_on(path):
+        assert program()

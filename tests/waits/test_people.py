@@ -239,6 +239,26 @@ def test_an_edited_question_is_asked_anew_and_others_are_not(tmp_path: Path) -> 
     assert len(backend.requests) == 1
 
 
+def test_an_edit_of_an_earlier_question_leaves_no_later_one_open(tmp_path: Path) -> None:
+    path, words = tmp_path / "a.trace", ["One?", "Two?", "Three?"]
+
+    @ppl
+    def program() -> Any:
+        return [appl.ask_person(word, bool) for word in words]
+
+    for _ in "12":
+        waits(path, program)
+        answer(path, program__0="yes")
+    waits(path, program)
+    words[0] = "One, really?"
+    waits(path, program, edited=True)
+    assert [each.text for each in open_questions(Trace.open(path))] == ["One, really?"]
+    answer(path, program__0="no")
+    waits(path, program, edited=True)
+    answer(path, program__0="yes")
+    assert ends(path, program, edited=True) == [False, True, True]
+
+
 def test_a_rerun_takes_the_answers_to_the_same_questions(tmp_path: Path) -> None:
     path, word = tmp_path / "a.trace", ["Two?"]
 

@@ -6,7 +6,6 @@ those that are away, no timer runs, and nobody in this process will answer.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol, cast
 from weakref import ref
@@ -16,7 +15,6 @@ from appl.runtime.concurrency.fiber import Hub, hub_here, hubs, run_on, strand_h
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, Promise, Value
 from appl.runtime.concurrency.task import Task
-from appl.runtime.event import Observed
 from appl.runtime.waiting import wall_clock
 from appl.runtime.world import Moment
 
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
     from appl.runtime.outside import Observer, Outside
     from appl.runtime.run import Run
 
-WAITING = "waiting"
-"""The kind of the observation of a run's end as waiting; its value is a list of what for."""
 LOOK_S = 0.03
 
 
@@ -227,11 +223,6 @@ class Waits:
             run.fail(error)
             self._fail(error)
             return
-        world, number = run.outside.world, 0
-        while world.recorded(Moment("", WAITING, number)) is not None:
-            number += 1
-        value = [list(entry) for entry in entries]
-        run.outside.emit(Observed("", number, WAITING, value, time.monotonic_ns()))
         run.end_as_waiting(entries)
         assert run.waiting is not None
         self._fail(run.waiting)
