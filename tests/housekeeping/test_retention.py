@@ -58,11 +58,12 @@ def test_gc_never_takes_what_is_to_stay_and_holds_its_limits(
     names = {each.row.name for each in gone}
     left = [row for row in every if row.name not in names]
     for each in gone:
-        assert each.row.state not in ("running", "unreadable")
+        assert each.row.state not in ("running", "waiting", "unreadable")
         assert not each.row.imported
         assert not (retention.failed and (each.row.failed or each.row.state == "crashed"))
         assert each.reason
-    free = [row for row in left if not row.imported and row.state not in ("running", "unreadable")]
+    stays = ("running", "waiting", "unreadable")
+    free = [row for row in left if not row.imported and row.state not in stays]
     if not retention.failed:
         if retention.runs is not None:
             assert len(free) <= retention.runs
