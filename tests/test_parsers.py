@@ -191,7 +191,6 @@ LISTED = {
     "backends/appl_backends/embedded/__init__.py": {"Defaults.read json": MODEL},
     "backends/appl_backends/embedded/constraint.py": {
         "Constraints.compile decode": OWN, "_source json": OWN,
-        "Constraint.forced int": "the place of a token", "Constraint.allowed int": "a number of tokens",
     },
     "backends/appl_backends/ebnf.py": {"_character int": FEW, "_times int": FEW},
     "backends/appl_backends/embedded/model.py": {"Llama.load json": MODEL},
