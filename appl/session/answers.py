@@ -6,6 +6,7 @@ user's key; each answer is checked by its form first, and all are added or none.
 
 from __future__ import annotations
 
+import getpass
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,12 +25,13 @@ from appl.tracing.recording.secret import Masker
 
 
 def add_answers(
-    path: Path, answers: Mapping[str, str], *, by: str, via: str
+    path: Path, answers: Mapping[str, str], *, via: str, by: str | None = None
 ) -> list[RecordedQuestion]:
     """Add *answers*, texts by address, to the run at *path*; the questions that they answer.
 
-    *by* is who gives them, *via* the way. Raises ``ValueError`` for an answer that does not fit,
-    ``NoSuchQuestion``, ``UntrustedTrace``, and ``TraceLocked`` while a process has the run open.
+    *by* is who gives them, the user of this system if nobody is named, and *via* the way. Raises
+    ``ValueError`` for an answer that does not fit, ``NoSuchQuestion``, ``UntrustedTrace``, and
+    ``TraceLocked`` while a process has the run open.
     """
     require_own(path, False, "run its program yourself: nobody else answers for you")
     home = settings.load().home
@@ -43,11 +45,19 @@ def add_answers(
     values = [(question, checked(question, text)) for question, text in chosen]
     addition = Addition(trace, "answer", home=home, owner=recording_owner())
     for question, value in values:
-        data = answer_data(value, by, via)
+        data = answer_data(value, by or this_user(), via)
         at = time.monotonic_ns()
         addition.on_event(Observed(question.address, question.ordinal, ANSWERED, data, at))
     addition.close(WAITING)
     return [question for question, _ in values]
+
+
+def this_user() -> str:
+    """The name of the user of this system; empty if it has none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
 
 
 def question_at(trace: Trace, address: str) -> RecordedQuestion:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +23,7 @@ from appl.testing import Fake, running
 from appl.tracing import Recorder
 from appl.tracing.viewer import View, ViewerServer, Views, export
 
+ROOT = Path(__file__).parents[2]
 VIEWS = (
     "overview",
     "calls",
@@ -456,3 +460,45 @@ def test_nothing_overflows_sideways(path: Path, serve: Serve, show: Show, width:
     for view in VIEWS:
         visit(page, view)
         assert page.js("document.documentElement.scrollWidth <= innerWidth"), view
+
+
+WAITING = """
+import appl
+
+def main():
+    paid = appl.ask_person("Pay 40 EUR back?", bool)
+    return paid, appl.ask_person("Which city?", choices=["Tarn", "Lund"])
+"""
+
+
+def test_a_question_is_answered_in_the_page(tmp_path: Path, show: Show) -> None:
+    (tmp_path / "shop.py").write_text(WAITING)
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "backends")])
+    state = {"APPL_BACKEND": "appl.testing:Echo"}
+    environment = {**os.environ, "PYTHONPATH": paths, "APPL_CTL": "off", **state}
+
+    def command(*words: str) -> subprocess.Popen[str]:
+        line = [sys.executable, "-m", "appl", *words]
+        return subprocess.Popen(
+            line, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    run = command("run", "shop.py")
+    run.communicate(timeout=60)
+    assert run.returncode == 75
+    viewer = command("trace", "view", "--no-open")
+    try:
+        assert viewer.stdout is not None
+        page = show(viewer.stdout.readline().strip())
+        page.until("document.querySelectorAll('.answers button').length == 2")
+        assert "Pay 40 EUR back?" in page.text(".question")
+        page.click(".answers button")
+        page.until("document.querySelector('.question [role=status]').innerText.length > 0")
+        assert "appl trace resume" in page.text(".question [role=status]")
+    finally:
+        viewer.terminate()
+        viewer.communicate(timeout=60)
+    resumed = command("trace", "resume", "last")
+    _, told = resumed.communicate(timeout=60)
+    assert resumed.returncode == 75 and "Which city?" in told

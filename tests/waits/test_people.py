@@ -511,3 +511,8 @@ def test_what_is_no_approval_is_refused_where_it_is_written() -> None:
         as_tool(f, approve=True, expires=3)
     with pytest.raises(InvalidOption, match="choose"):
         appl.ask_person("Which?", choices=[])
+
+
+def test_a_list_in_place_of_a_type_is_refused_with_what_to_write() -> None:
+    with pytest.raises(InvalidOption, match=r"write choices=\['a', 'b'\]"):
+        appl.ask_person("Which?", ["a", "b"])

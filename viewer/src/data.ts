@@ -19,6 +19,26 @@ export interface RunInfo {
   /** What failed besides calls, in words. */
   failures?: string[];
   outcomes: string[];
+  questions?: QuestionDoc[];
+  /** What it waits for besides people, in words. */
+  waits?: string[];
+  /** Whether the page may answer questions. */
+  answers?: boolean;
+}
+
+/** A question to a person; `due` is in seconds since 1970. */
+export interface QuestionDoc {
+  address: string;
+  text: string;
+  tool: string;
+  arguments: string;
+  open: boolean;
+  verdict: string;
+  by: string;
+  value: string;
+  choices: string[];
+  json: boolean;
+  due: number | null;
 }
 
 /** Sums over calls; `null` is what no call says, `unknown` counts those that do not. */

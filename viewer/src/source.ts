@@ -20,6 +20,8 @@ export interface Source {
   evaluations(key: RunKey): Promise<EvaluationDoc[]>;
   search(key: RunKey, text: string, from: number): Promise<Found>;
   diff(): Promise<Comparison>;
+  /** Answers a question of the run; what came of it, in words. */
+  answer(address: string, answer: string): Promise<string>;
 }
 
 /** The server that sent the page. */
@@ -46,6 +48,17 @@ export class Server implements Source {
       found.push(...(await this.ask<MessageDoc[]>(`${key}/messages?ids=${ids}`)));
     }
     return found;
+  }
+
+  async answer(address: string, answer: string): Promise<string> {
+    const found = await fetch("answer", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ address, answer }),
+      credentials: "omit",
+    });
+    if (!found.ok) throw new Error((await found.text()).trim());
+    return ((await found.json()) as { said: string }).said;
   }
 
   private async ask<T>(name: string): Promise<T> {
@@ -79,6 +92,8 @@ export class Embedded implements Source {
   costs = (key: RunKey): Promise<Costs> => this.block(`${key}/costs`);
   evaluations = (key: RunKey): Promise<EvaluationDoc[]> => this.block(`${key}/evaluations`);
   diff = (): Promise<Comparison> => this.block("diff");
+
+  answer = (): Promise<string> => Promise.reject(new Error("this page has no server"));
 
   async scopes(key: RunKey, since: number): Promise<Scopes> {
     const all = await this.block<Scopes>(`${key}/scopes`);

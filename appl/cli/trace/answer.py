@@ -5,7 +5,6 @@ Invariant: all answers are checked before one is added; without answers nothing 
 
 from __future__ import annotations
 
-import getpass
 from datetime import UTC, datetime
 
 from appl.cli import parameters
@@ -15,7 +14,7 @@ from appl.cli.terminal import counted, print_found, report_done
 from appl.cli.trace.run_names import run_path
 from appl.config import load
 from appl.runtime.waiting.forms import Form
-from appl.session.answers import add_answers
+from appl.session.answers import add_answers, this_user
 from appl.tracing import Trace
 from appl.tracing.reading.waits import RecordedQuestion, open_questions
 
@@ -48,7 +47,7 @@ def command(given: Options) -> None:
         data = {"run": path.stem, "questions": [each.as_data() for each in found]}
         print_found(given.json, data, _lines(path.stem, found))
         return
-    by = given.by or _user()
+    by = given.by or this_user()
     try:
         answered = add_answers(path, answers, by=by, via="command line")
     except ValueError as error:
@@ -91,10 +90,3 @@ def _lines(name: str, found: list[RecordedQuestion]) -> list[str]:
             )
     lines.append(f"appl trace answer {name} {found[0].address}=VALUE")
     return lines
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""

@@ -1,6 +1,7 @@
 """``appl trace view``: a recorded run in the browser, or as one HTML file.
 
-Invariant: traces are only read. The address with its token goes to stdout and to the browser. The
+Invariant: traces are only read, but for answers that the user gives to a run's questions in the
+page. The address with its token goes to stdout and to the browser. The
 browser gets it from a file that nobody else can read, as everybody can read command lines.
 """
 
@@ -13,7 +14,7 @@ import signal
 import tempfile
 import threading
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from appl.cli import parameters
@@ -21,6 +22,7 @@ from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.target import UsageError, unused_path
 from appl.cli.terminal import out, report_done, say
 from appl.cli.trace.run_names import run_path
+from appl.errors import ApplError
 from appl.tracing import viewer
 
 _EPILOG = """\
@@ -77,7 +79,7 @@ def _write(views: viewer.Views, given: Options) -> None:
 
 
 def _serve(views: viewer.Views, given: Options) -> None:
-    with _server(views, given.port) as server:
+    with _server(views, given.port, _answer(run_path(given.run))) as server:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         line = {"ready": True, "url": server.url, "pid": os.getpid()}
         out(json.dumps(line) if given.json else server.url)
@@ -89,9 +91,26 @@ def _serve(views: viewer.Views, given: Options) -> None:
             server.wait()
 
 
-def _server(views: viewer.Views, port: int) -> viewer.ViewerServer:
+def _answer(path: Path) -> Callable[[str, str], str]:
+    """The function that adds an answer from the page to the run at *path*."""
+
+    def add(address: str, text: str) -> str:
+        from appl.session.answers import add_answers  # few runs ask people
+
+        try:
+            add_answers(path, {address: text}, via="viewer")
+        except ApplError as error:
+            raise ValueError(str(error)) from None
+        return f"answered; `appl trace resume {path.stem}` goes on"
+
+    return add
+
+
+def _server(
+    views: viewer.Views, port: int, answer: Callable[[str, str], str]
+) -> viewer.ViewerServer:
     try:
-        return viewer.ViewerServer(views, port=port)
+        return viewer.ViewerServer(views, port=port, answer=answer)
     except (OSError, OverflowError) as error:
         raise UsageError(
             f"port {port} cannot be used: {error}; leave out --port, and a free one is taken"

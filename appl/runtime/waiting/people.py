@@ -227,6 +227,10 @@ def ask_person(
     """
     if not isinstance(question, str) or not question.strip():
         raise InvalidOption(f"ask_person(question) takes a text, got {question!r:.80}")
+    if isinstance(response_format, list | tuple):
+        raise InvalidOption(
+            f"ask_person() takes a type; of values, write choices={response_format!r:.80}"
+        )
     options = None if choices is None else list(choices)
     if options is not None and not options:
         raise InvalidOption("ask_person(choices=[]): there is nothing to choose from")

@@ -1,14 +1,17 @@
 """The viewer's server: one page and its data, on loopback, for everybody who has the address.
 
 Invariant: no answer goes out without the token, to another host name, or to a page from elsewhere;
-the only method is GET, and no path is that of a file.
+the only method is GET, and no path is that of a file. A server that takes answers to a run's
+questions takes them by POST from its own page alone: the browser names it as the origin.
 """
 
 from __future__ import annotations
 
 import hmac
+import json
 import secrets
 import threading
+from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, urlsplit
@@ -25,20 +28,26 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-_OTHERS = ("HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
+_OTHERS = ("HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
 _PATIENCE_S = 30.0
+_ANSWER_BYTES = 100_000
+Answer = Callable[[str, str], str]
+"""Adds an answer, a text, to the question at an address, and says so; ``ValueError`` if not."""
 
 
 class ViewerServer:
     """Serves *views* from when it is made until ``close``; ``url`` is the address with the token.
 
-    *port* 0 takes a free one. Raises ``OSError`` when the port cannot be had.
+    *port* 0 takes a free one. *answer* is called for what a person answers in the page. Raises
+    ``OSError`` when the port cannot be had.
     """
 
-    def __init__(self, views: Views, *, port: int = 0) -> None:
+    def __init__(self, views: Views, *, port: int = 0, answer: Answer | None = None) -> None:
         self.token = secrets.token_urlsafe(24)
         self._http = _Http((LOOPBACK, port), _Handler)
-        self._http.views, self._http.token = views, self.token
+        self._http.views, self._http.token, self._http.answer = views, self.token, answer
+        if answer is not None:
+            views.runs["a"].answers = True
         self.port: int = self._http.server_address[1]
         self._http.hosts = {f"{name}:{self.port}" for name in (LOOPBACK, "localhost")}
         self.url = f"http://{LOOPBACK}:{self.port}/{self.token}/"
@@ -73,6 +82,7 @@ class _Http(ThreadingHTTPServer):
     views: Views
     token: str
     hosts: set[str]
+    answer: Answer | None
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Log nothing: a browser may go away at any time."""
@@ -85,26 +95,81 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Http
 
     def do_GET(self) -> None:
+        found = self._asked_for()
+        if found is None:
+            return
+        slash, name, query = found
+        if slash and not name:
+            self._send(200, "text/html; charset=utf-8", page().encode())
+        elif name.startswith("data/"):
+            self._data(name.removeprefix("data/"), query)
+        else:
+            self._refuse(404, "there is no such page")
+
+    def do_POST(self) -> None:
+        if self.server.answer is None:
+            self._refused_method()
+            return
+        found = self._asked_for()
+        if found is None:
+            return
+        origins = [[f"http://{host}"] for host in self.server.hosts]
+        if self.headers.get_all("Origin", []) not in origins or not self._is_from_here():
+            self._refuse(403, "answers are taken from the viewer's own page only")
+        elif found[1] != "answer":
+            self._refuse(404, "there is no such page")
+        else:
+            self._take_answer(self.server.answer)
+
+    def _asked_for(self) -> tuple[str, str, str] | None:
+        """What follows the token in the address: its slash, name and query; refused if ``None``."""
         try:
             target = urlsplit(self.path)
         except ValueError:
             self._refuse(400, "this is no address")
-            return
+            return None
         _, _, rest = target.path.partition("/")
         token, slash, name = rest.partition("/")
         if self.headers.get_all("Host", []) not in [[host] for host in self.server.hosts]:
             self._refuse(421, "this server answers to its loopback address only")
         elif not hmac.compare_digest(token.encode(), self.server.token.encode()):
             self._refuse(403, "the address lacks the token that `appl trace view` printed")
-        elif slash and not name:
-            self._send(200, "text/html; charset=utf-8", page().encode())
-        elif name.startswith("data/"):
-            self._data(name.removeprefix("data/"), target.query)
         else:
-            self._refuse(404, "there is no such page")
+            return slash, name, target.query
+        return None
+
+    def _is_from_here(self) -> bool:
+        return self.headers.get("Sec-Fetch-Site", "same-origin") in ("same-origin", "none")
+
+    def _take_answer(self, answer: Answer) -> None:
+        length = self.headers.get("Content-Length", "")
+        kind = self.headers.get_content_type()
+        if kind != "application/json" or not (length.isascii() and length.isdigit()):
+            self._refuse(415, "an answer is JSON, with its length")
+            return
+        if len(length) > 6 or int(length) > _ANSWER_BYTES:
+            self._refuse(413, "an answer has at most 100,000 bytes")
+            return
+        try:
+            given = json.loads(self.rfile.read(int(length)))
+        except (ValueError, RecursionError):
+            given = None
+        if not (
+            isinstance(given, dict)
+            and isinstance(address := given.get("address"), str)
+            and isinstance(text := given.get("answer"), str)
+        ):
+            self._refuse(400, "an answer has an address and a text")
+            return
+        try:
+            said = answer(address, text)
+        except ValueError as error:
+            self._refuse(409, str(error))
+            return
+        self._send(200, "application/json", json.dumps({"said": said}).encode())
 
     def _data(self, name: str, query: str) -> None:
-        if self.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+        if not self._is_from_here():
             self._refuse(403, "data goes to the viewer's own page only")
             return
         try:

@@ -58,6 +58,7 @@ class View:
         self._prefixes = PrefixTree(self.rows)
         self._search = Search(self.rows, "")
         self.lock = threading.RLock()
+        self.answers = False  # whether a page may answer the run's questions
         self._read = -_FRESH
         self._damage = ""
         try:
@@ -155,8 +156,18 @@ class View:
             "torn": trace.torn,
             "damage": self._damage,
             "failures": self._failures(),
+            **self._asked(),
             "outcomes": OUTCOMES,
         }
+
+    def _asked(self) -> dict[str, object]:
+        """What people were asked, and what the run waits for."""
+        if not any(seen.kind in ("asked", "waiting") for seen in self.trace.observations):
+            return {"questions": [], "waits": [], "answers": False}
+        from appl.tracing.viewer.questions import questions, waits  # few runs ask people
+
+        found, others = questions(self.trace), waits(self.trace)
+        return {"questions": found, "waits": others, "answers": self.answers}
 
     def _failures(self) -> list[str]:
         """The failures besides calls, in words."""

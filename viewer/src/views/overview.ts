@@ -6,6 +6,7 @@ import { brief, fill, h, visible, type Child } from "../dom";
 import { count, duration, many, share, total } from "../format";
 import { durations, grouped, percentile, type Group } from "../groups";
 import { isFailure, isOwnFailure, outcomeSign } from "../outcome";
+import { Questions } from "./questions";
 import { Samples } from "./samples";
 
 const SELDOM_MS = 400;
@@ -28,6 +29,7 @@ export class Overview implements View {
   private readonly costs: Whole<Costs>;
   private readonly evaluated: Whole<EvaluationDoc[]>;
   private readonly samples: Samples;
+  private readonly questions: Questions;
   private readonly open = new Map<string, boolean>();
   private known: Costs | null = null;
   private few = true;
@@ -42,6 +44,7 @@ export class Overview implements View {
       this.drawTotals();
     });
     this.samples = new Samples(app);
+    this.questions = new Questions(app);
     this.evaluated = new Whole(app, this, app.source.evaluations, (found) => {
       fill(this.evaluations, ...this.samples.parts(found ?? []));
     });
@@ -53,6 +56,7 @@ export class Overview implements View {
         { class: "scroll overview", tabindex: 0, role: "group", "aria-label": "Overview of the run" },
         this.totals,
         this.talk,
+        this.questions.element,
         this.evaluations,
         this.failures,
         this.functions,
@@ -64,6 +68,7 @@ export class Overview implements View {
   update(): void {
     this.costs.update();
     this.evaluated.update();
+    this.questions.update();
     const { table, info } = this.app.a;
     const told = `${info?.state} ${info?.reason} ${info?.error} ${info?.failures?.join()}`;
     if (this.version === table.version && this.told === told) return;
