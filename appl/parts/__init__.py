@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from appl.errors import MissingPart
-
 PARTS: Final[Mapping[str, str]] = {
     "appl.parts.batching": "batches of calls at providers, for half the price",
     "appl.cli": "the command line",
@@ -65,6 +63,8 @@ PARTS: Final[Mapping[str, str]] = {
 def require(name: str) -> None:
     """Refuse the module *name*, which was not found, if it is a part. Raises ``MissingPart``."""
     if name in PARTS:
+        from appl.errors import MissingPart  # the pytest plugin loads this, and little else
+
         raise MissingPart(
             f"this installation of appl lacks a part, {name} ({PARTS[name]}); to have all parts, "
             "run `pip install --force-reinstall appl`"

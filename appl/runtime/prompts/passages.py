@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, TypeVar
 from weakref import WeakKeyDictionary
 
+from appl.base.threads import process_lock
 from appl.errors import InvalidOption, nearest
 from appl.prompt import digest_of
 from appl.runtime.concurrency.promise_values import finished
@@ -104,7 +105,7 @@ class SharedOrder:
 
 
 _of_runs: WeakKeyDictionary[FrameRun, SharedOrder] = WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = process_lock()
 
 
 def _shared(run: FrameRun) -> SharedOrder:
