@@ -37,11 +37,12 @@ class Watched(Held):
         return await super().complete(request, emit)
 
     def has(self, *addresses: str) -> None:
-        """Return when all of *addresses* have come."""
+        """Return when all of *addresses* have come, and can be released."""
         with self._news:
             assert self._news.wait_for(lambda: set(addresses) <= set(self.came), PATIENCE_S), (
                 self.came
             )
+        on_loop(lambda: None)  # the step of the loop in which the last one came is over
 
 
 def on_loop(action: Callable[[], Any]) -> Any:
