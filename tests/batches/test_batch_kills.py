@@ -24,7 +24,7 @@ from appl.tracing import Trace
 from tests.batches.programs import Shape
 from tests.batches.twins import KINDS, Faults, Kind, Twin
 
-KILLS, LONG_KILLS = 60, 1000
+KILLS, LONG_KILLS = 40, 1000
 LIVES = 12
 FAULTY = Faults(lost=0.15, failed_after=0.1, busy=0.1, fails=0.15, expires=0.15)
 
