@@ -135,7 +135,8 @@ def is_in(name, frame):
     return frame is not None and (frame.f_code.co_name == name or is_in(name, frame.f_back))
 
 def interrupt():
-    while not is_in({place!r}, sys._current_frames()[threading.main_thread().ident]):
+    main = threading.main_thread().ident  # which has no frame while it goes from fiber to fiber
+    while not is_in({place!r}, sys._current_frames().get(main)):
         time.sleep(0)
     os.kill(os.getpid(), signal.SIGINT)
 

@@ -451,7 +451,7 @@ def test_messages_are_shown_only_when_asked_for_and_without_secrets(tmp_path: Pa
 def test_an_answer_is_shown_but_for_what_may_be_the_beginning_of_a_secret(tmp_path: Path) -> None:
     from appl.testing import Streamed
 
-    pieces = ("x" * 500, " sk-very-", "secret-0123456789", " and so on" * 20)
+    pieces = ("x" * 500, " sk-very-", "secret-0123456789", " and so on" * 500)
     with (
         environment(CTL_TEST_API_KEY="sk-very-secret-0123456789"),
         recorded(lambda: str(programs.spoken("q")), tmp_path / "run.trace") as made,
