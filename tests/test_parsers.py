@@ -120,6 +120,7 @@ LISTED = {
     },
     "appl/cli/trace/answer.py": {"_lines stamp": "moment_of lets only dates through"},
     "appl/parts/batching/batch.py": {"Batch.shown int": NUMBER},
+    "appl/tracing/viewer/server.py": {"_Handler._take_answer int": FEW},
     "appl/runtime/answers/choice.py": {"Chosen._option int": FEW},
     "appl/runtime/answers/gen_options.py": {"_sentences literal": SOURCE},
     "appl/parts/compat/files.py": {
