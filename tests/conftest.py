@@ -77,7 +77,8 @@ PARTS = {
     "viewer": "docs and browser",
 }
 LONGEST = (
-    "mixed", "kills", "equivalence", "tracing/test_replay_programs", "hostile", "canaries", "edits",
+    "mixed", "kills", "waits/test_kills", "equivalence", "tracing/test_replay_programs", "hostile",
+    "canaries", "edits",
     "tapes", "docs", "examples", "batches", "cluster", "audit", "resume", "servers", "serving", "controls",
 )  # fmt: skip
 """The folders and files whose tests take longest, and are begun first: so no process is left alone
