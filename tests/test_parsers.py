@@ -118,7 +118,6 @@ LISTED = {
         "seconds_of float": "the reader of the setting has seen to it",
         "BatchedBackends.__init__ int": NUMBER,
     },
-    "appl/cli/trace/answer.py": {"_lines stamp": "moment_of lets only dates through"},
     "appl/parts/batching/batch.py": {"Batch.shown int": NUMBER},
     "appl/tracing/viewer/server.py": {"_Handler._take_answer int": FEW},
     "appl/runtime/answers/choice.py": {"Chosen._option int": FEW},

@@ -6,7 +6,6 @@ user's key; each answer is checked by its form first, and all are added or none.
 
 from __future__ import annotations
 
-import getpass
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ from appl import config as settings
 from appl.errors import NoSuchQuestion, TraceLocked
 from appl.runtime.event import Observed
 from appl.runtime.waiting.forms import Form
-from appl.runtime.waiting.people import ANSWERED, answer_data
+from appl.runtime.waiting.people import ANSWERED, answer_data, this_user
 from appl.runtime.waiting.wall_clock import now
 from appl.session.ownership import recording_owner, require_own
 from appl.tracing.reading.trace import Trace
@@ -50,14 +49,6 @@ def add_answers(
         addition.on_event(Observed(question.address, question.ordinal, ANSWERED, data, at))
     addition.close(WAITING)
     return [question for question, _ in values]
-
-
-def this_user() -> str:
-    """The name of the user of this system; empty if it has none."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""
 
 
 def question_at(trace: Trace, address: str) -> RecordedQuestion:

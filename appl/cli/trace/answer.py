@@ -5,16 +5,16 @@ Invariant: all answers are checked before one is added; without answers nothing 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, argument, option
 from appl.cli.target import UsageError
 from appl.cli.terminal import counted, print_found, report_done
+from appl.cli.trace.asked import time_in_words
 from appl.cli.trace.run_names import run_path
 from appl.config import load
 from appl.runtime.waiting.forms import Form
-from appl.session.answers import add_answers, this_user
+from appl.runtime.waiting.people import this_user
+from appl.session.answers import add_answers
 from appl.tracing import Trace
 from appl.tracing.reading.waits import RecordedQuestion, open_questions
 
@@ -85,8 +85,6 @@ def _lines(name: str, found: list[RecordedQuestion]) -> list[str]:
             lines.append(f"  calls   {question.tool} with {dict(question.arguments)}")
         lines.append(f"  answer  {Form.of_data(question.form).hint}")
         if question.due is not None:
-            lines.append(
-                f"  until   {datetime.fromtimestamp(question.due, UTC):%Y-%m-%d %H:%M} UTC"
-            )
+            lines.append(f"  until   {time_in_words(question.due)}")
     lines.append(f"appl trace answer {name} {found[0].address}=VALUE")
     return lines

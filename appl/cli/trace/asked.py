@@ -32,7 +32,7 @@ def lines(trace: Trace) -> Iterator[str]:
 def _question(question: RecordedQuestion) -> str:
     said = f"{question.address}: {question.text} -> {question.verdict}"
     if question.answer is None:
-        due = "" if question.due is None else f", until {_time(question.due)}"
+        due = "" if question.due is None else f", until {time_in_words(question.due)}"
         return said + due
     return said + _value(question) + _by(question.answer)
 
@@ -50,11 +50,12 @@ def _value(question: RecordedQuestion) -> str:
 def _by(answer: Mapping[str, Any]) -> str:
     at, by, via = answer.get("at"), answer.get("by"), answer.get("via")
     who = f" by {by}" if by else ""
-    when = f", {_time(at)}" if isinstance(at, int | float) else ""
+    when = f", {time_in_words(at)}" if isinstance(at, int | float) else ""
     return f"{who}{when}" + (f" ({via})" if via else "")
 
 
-def _time(seconds: float) -> str:
+def time_in_words(seconds: float) -> str:
+    """The day and time of so many *seconds* since 1970."""
     try:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
     except (OverflowError, ValueError, OSError):

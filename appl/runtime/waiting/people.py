@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import getpass
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -71,6 +72,14 @@ class Question:
 
     def __repr__(self) -> str:
         return f"<Question {self.address} {self.text!r:.60}>"
+
+
+def this_user() -> str:
+    """The name of the user of this system; empty if it has none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
 
 
 def answer_data(value: object, by: str, via: str) -> dict[str, Any]:

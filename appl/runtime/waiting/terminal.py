@@ -6,7 +6,6 @@ waits for a line holds nothing that the end of the process needs.
 
 from __future__ import annotations
 
-import getpass
 import sys
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from appl.base import threads
 from appl.runtime.concurrency.fiber import end_hub_here
 from appl.runtime.concurrency.typed_input import typed
 from appl.runtime.reporter import printable
+from appl.runtime.waiting.people import this_user
 
 if TYPE_CHECKING:
     from appl.runtime.waiting.people import Question
@@ -73,7 +73,7 @@ class Terminal:
             _write(say)
             line = typed("")
             try:
-                question.answer(line, by=_user(), via="terminal")
+                question.answer(line, by=this_user(), via="terminal")
             except ValueError as error:
                 say = f"appl: {error}\n[{question.form.hint}] "
 
@@ -81,10 +81,3 @@ class Terminal:
 def _write(text: str) -> None:
     sys.stderr.write("\n".join(printable(line) for line in text.split("\n")))
     sys.stderr.flush()
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""
