@@ -136,7 +136,9 @@ def capped(url: str, agents: list[Agent], texts: list[list[list[int]]], most: in
                         await asyncio.sleep(gap)
             waits.done.append(time.perf_counter() - began)
 
-        connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=None)
+        # below the 5 s after which uvicorn closes an idle connection
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=3)
+        timeout = aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
             await asyncio.gather(*map(one, agents, texts))
 

@@ -59,6 +59,18 @@ async def test_a_router_tells_its_servers_and_keys_go_to_none_on_other_machines(
     assert server.workers == (urls[0], urls[2])
 
 
+def graphs(backend: str) -> dict[str, Any]:
+    """CUDA graphs as SGLang 0.5.17 tells of them."""
+    decode = {"backend": backend, "max_bs": 32, "bs": [1, 2, 4, 8, 16, 24, 32]}
+    return {"decode": decode, "prefill": {"backend": "disabled", "max_bs": 2048}}
+
+
+async def test_a_server_without_graphs_gets_no_advice_about_their_size() -> None:
+    told = {**FACTS, "cuda_graph_config": graphs("disabled")}
+    server = await probe(Told(model_info=MODEL, server_info=told))
+    assert server.advice() == []
+
+
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
@@ -67,6 +79,7 @@ async def test_a_router_tells_its_servers_and_keys_go_to_none_on_other_machines(
         ({"constrained_json_disable_any_whitespace": False}, "white space"),
         ({"enable_hierarchical_cache": False}, "--enable-hierarchical-cache"),
         ({"cuda_graph_max_bs": 32}, "--cuda-graph-max-bs"),
+        ({"cuda_graph_config": graphs("full")}, "more than 32 answers at once"),
     ],
 )
 async def test_settings_that_cost_are_named(facts: dict[str, Any], said: str) -> None:

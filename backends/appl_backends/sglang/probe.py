@@ -75,8 +75,8 @@ class ServerFacts:
                 "its prefix cache has no more room than the GPU has; --enable-hierarchical-cache "
                 "keeps what is pushed out of it in the memory of the machine, for later"
             )
-        graphs = self.facts.get("cuda_graph_max_bs")
-        if isinstance(graphs, int) and 0 < graphs < min(self.running or 0, _AT_ONCE):
+        graphs = _largest_graph(self.facts)
+        if graphs is not None and 0 < graphs < min(self.running or 0, _AT_ONCE):
             found.append(
                 f"more than {graphs} answers at once are decoded at a third of the speed, without "
                 "CUDA graphs: --cuda-graph-max-bs"
@@ -167,6 +167,20 @@ def _cache_tokens(facts: Mapping[str, Any], inner: Mapping[str, Any]) -> int | N
     if _is_positive(gb) and _is_positive(size) and _is_positive(held):
         return max(tokens, int(gb * 1e9 / (size * _GIB / held)))
     return max(tokens, int(tokens * ratio)) if _is_positive(ratio) else tokens
+
+
+def _largest_graph(facts: Mapping[str, Any]) -> int | None:
+    """The most answers that are decoded at once by a CUDA graph; ``None`` where there is none.
+
+    Servers from 0.5.17 on say it for decoding and for prompts apart, older ones in one number.
+    """
+    config = facts.get("cuda_graph_config")
+    if not isinstance(config, Mapping):
+        return _number(facts.get("cuda_graph_max_bs"))
+    decode = config.get("decode")
+    if not isinstance(decode, Mapping) or decode.get("backend") == "disabled":
+        return None
+    return _number(decode.get("max_bs"))
 
 
 def _is_positive(value: object) -> TypeGuard[float]:
