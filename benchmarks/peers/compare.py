@@ -1,11 +1,13 @@
-"""Three real tasks by appl and by its peers, against one scripted server: lines, CPU, results.
+"""Four real tasks by appl and by its peers, against one scripted server: lines, CPU, results.
 
     python -m venv benchmarks/peers/.venv
-    benchmarks/peers/.venv/bin/pip install "pydantic-ai-slim[openai]" pydantic-evals numpy
+    benchmarks/peers/.venv/bin/pip install "pydantic-ai-slim[openai]" pydantic-evals numpy \
+        langchain langchain-openai langgraph langgraph-checkpoint-sqlite
     python benchmarks/peers/compare.py --python benchmarks/peers/.venv/bin/python [--out FILE]
 
-Each program runs in a process of its own, in an empty folder, in turn with the others. CPU is that
-of the process, user and system, without the server's; the median of the runs is shown. Both are
+Each program runs in a process of its own, in an empty folder, in turn with the others; that which
+waits for a person ends, and goes on in another process once it has the answer. CPU is that
+of these processes, user and system, without the server's; the median of the runs is shown. Both are
 formatted by ruff; blank lines do not count. `appl` records its runs, as it does by default.
 """
 
@@ -27,8 +29,13 @@ HERE = Path(__file__).parent
 TASKS = {
     "extraction": ("1,000 typed records, 20 of which fail", "pydantic_ai_"),
     "retrieval": ("200 questions with checked citations from 1,000 passages", "pydantic_ai_"),
+    "approval": ("a support agent that ends until a person has agreed", "langgraph_"),
     "evaluation": ("two prompts on 200 cases", "pydantic_evals_"),
 }
+
+
+_WAITS = 75
+"""The exit code of a run that waits for a person."""
 
 
 def lines(path: Path) -> int:
@@ -50,17 +57,24 @@ def run(path: Path, python: str) -> tuple[float, float, str, int]:
         "APPL_MODEL": "openai/m",
     }
     ours = path.name == "appl_.py"
-    command = [sys.executable, "-m", "appl", "run", f"{path}:main"] if ours else [python, str(path)]
+    commands = [[python, str(path)]]
+    if ours:
+        commands = [[sys.executable, "-m", "appl", "run", f"{path}:main"]]
+    if path.parent.name == "approval":
+        appl = [sys.executable, "-m", "appl", "trace"]
+        answer = [[*appl, "answer", "last", "refund.0=yes"], [*appl, "resume", "last"]]
+        commands += answer if ours else [[python, str(path), "yes"]]
     with tempfile.TemporaryDirectory() as folder:
         environment["HOME"] = folder
         before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-        done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-        )
+        for command in commands:
+            done = subprocess.run(
+                command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+            )
+            if done.returncode not in ((0,) if command is commands[-1] else (0, _WAITS)):
+                raise SystemExit(f"{path}: {done.stderr}")
         wall, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     asked, _ = server.communicate("")
-    if done.returncode:
-        raise SystemExit(f"{path}: {done.stderr}")
     cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
     return cpu, wall, done.stdout, sum(json.loads(asked).values())
 
@@ -79,17 +93,20 @@ def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--python", required=True, help="one with the peers")
+    parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
+    given.python = str(Path(given.python).absolute())  # the programs run in other folders
     subprocess.run([sys.executable, "-m", "ruff", "format", "--check", "-q", HERE], check=True)
     asks = "import importlib.metadata as m; print(*(f'{n} {m.version(n)}' for n in"
-    names = "('pydantic-ai-slim', 'pydantic-evals', 'openai')), sep=', ')"
+    names = "('pydantic-ai-slim', 'pydantic-evals', 'openai', 'langgraph', 'langchain')), sep=', ')"
     versions = subprocess.run(
         [given.python, "-c", f"{asks} {names}"], capture_output=True, text=True
     )
     out = [f"$ python {' '.join(sys.argv)}", f"{versions.stdout.strip()}; {given.runs} runs each"]
-    for task, (about, peer) in TASKS.items():
+    for task in given.tasks.split(","):
+        about, peer = TASKS[task]
         paths = [HERE / task / "appl_.py", HERE / task / f"{peer}.py"]
         runs = [[run(path, given.python) for path in paths] for _ in range(given.runs)]
         out.append(f"{task}: {about}")

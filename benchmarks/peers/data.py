@@ -1,4 +1,4 @@
-"""What the three tasks are about: records, passages with questions, and reviews, all seeded."""
+"""What the tasks are about: records, passages with questions, reviews and a complaint, seeded."""
 
 from __future__ import annotations
 
@@ -28,3 +28,4 @@ REVIEWS = [
     (f"Review {number}: the {_dice.choice(_ITEMS)} is {word}.", "good" if word == "fine" else "bad")
     for number, word in enumerate(_dice.choices(["fine", "broken"], k=200))
 ]
+COMPLAINT = "The lamp of order 7 came broken. It cost 40 EUR."

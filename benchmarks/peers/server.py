@@ -51,6 +51,14 @@ def mood(text: str) -> str:
     return wrong if number % (9 if "carefully" in text else 5) == 0 else right
 
 
+def support(text: str, messages: list[dict[str, Any]]) -> tuple[str, bool]:
+    """What a support agent says, and whether that is a call of its tool."""
+    if messages[-1]["role"] == "tool":
+        return f"Dear customer, {messages[-1]['content']}.", False
+    order, amount = map(int, re.findall(r"\d+", text)[:2])
+    return json.dumps({"order": order, "amount": amount}), True
+
+
 def said(messages: list[dict[str, Any]]) -> str:
     """The answer to a conversation."""
     contents = [each.get("content") or "" for each in messages]
@@ -63,13 +71,17 @@ def said(messages: list[dict[str, Any]]) -> str:
 
 def chat(data: Any) -> Any:
     """A chat completion; where an answer is to be a call of a tool, it is one."""
-    content = said(data["messages"])
+    is_call = bool(data.get("tools"))
+    if "customers" in str(data["messages"][0]):
+        content, is_call = support(str(data["messages"][-1]["content"]), data["messages"])
+    else:
+        content = said(data["messages"])
     message: dict[str, Any] = {"role": "assistant", "content": content}
-    if data.get("tools"):
+    if is_call:
         function = {"name": data["tools"][0]["function"]["name"], "arguments": content}
         call = {"id": f"call_{sum(asked.values())}", "type": "function", "function": function}
         message = {"role": "assistant", "content": None, "tool_calls": [call]}
-    reason = "tool_calls" if data.get("tools") else "stop"
+    reason = "tool_calls" if is_call else "stop"
     choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
     usage = {"prompt_tokens": 50, "completion_tokens": 20, "total_tokens": 70}
     head = {"id": "c", "object": "chat.completion", "created": 0, "model": data["model"]}
