@@ -140,6 +140,13 @@ def folder(value: object, place: SettingContext) -> str | None:
     return text(value, place) or (None if _inside(value, place) else "lies outside of the project")
 
 
+def folders(value: object, place: SettingContext) -> str | None:
+    """Files or folders inside of the project, by name."""
+    if not isinstance(value, Mapping):
+        return folder(value, place)
+    return next(filter(None, (folder(part, place) for part in value.values())), None)
+
+
 def _inside(value: str, place: SettingContext) -> bool:
     """True if *value* is inside, seen from the project's folder and from the working directory."""
     roots = (place.folder, Path.cwd())
@@ -246,12 +253,14 @@ BACKENDS: Mapping[str, Mapping[str, Class]] = {
         "api_key": key_of("SGLANG_API_KEY"),
         "admin_key": key_of("SGLANG_ADMIN_KEY"),
         "tokenizer": folder,
+        "adapters": folders,
         "advise": code,
         "template": template,
     },
     "embedded": {
         **_all(name, "cache seed max_tokens max_batch chunk cache_tokens row_tokens threads ahead"),
         "weights": folder,
+        "adapters": folders,
     },
 }
 """The settings of this package's backends. Those of other backends need approval."""

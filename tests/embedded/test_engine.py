@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -274,9 +275,9 @@ class Noisy(Llama):
 class NoisyEngine(BatchEngine):
     """Noise everywhere but where it is recomputed."""
 
-    def _canonical(self, ids: list[int]) -> np.ndarray:
+    def _canonical(self, ids: list[int], adapter: Any = None) -> np.ndarray:
         noise, self.model.noise = self.model.noise, None
-        logits = super()._canonical(ids)
+        logits = super()._canonical(ids, adapter)
         self.model.noise = noise
         return logits
 

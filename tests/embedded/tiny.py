@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import tokenizers
 from safetensors.numpy import save_file
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
+
+from appl_backends.embedded.model import read_tensors
 
 SPECIAL = [
     "<s>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>", "<|call|>", "<pad>",
@@ -79,4 +82,40 @@ def make_model(
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "generation_config.json").write_text(json.dumps({"temperature": 0.8, "top_p": 0.95}))
     save_file(make_weights(config, seed, scale), str(folder / "model.safetensors"))
+    return folder
+
+
+def make_adapter(
+    folder: Path, model: Path, *, seed: int, rank: int = 4, alpha: float = 8.0,
+    targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
+) -> Path:  # fmt: skip
+    """Write an adapter for the model in *model* as PEFT saves one, and return its folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(seed)
+    tensors = {}
+    for name, weight in read_tensors(model / "model.safetensors").items():
+        if name.split(".")[-2] in targets:
+            outer, inner = weight.shape
+            first = rng.standard_normal((rank, inner)) * 0.6 / inner**0.5
+            second = rng.standard_normal((outer, rank)) * 0.6 / rank**0.5
+            place = f"base_model.model.{name.removesuffix('.weight')}"
+            tensors[f"{place}.lora_A.weight"] = first.astype(np.float32)
+            tensors[f"{place}.lora_B.weight"] = second.astype(np.float32)
+    save_file(tensors, str(folder / "adapter_model.safetensors"))
+    config = {"peft_type": "LORA", "r": rank, "lora_alpha": alpha, "target_modules": [*targets]}
+    (folder / "adapter_config.json").write_text(json.dumps({**config, "bias": "none"}))
+    return folder
+
+
+def merged(folder: Path, model: Path, adapter: Path) -> Path:
+    """Write the model of *model* with the weights of *adapter* added to its own."""
+    shutil.copytree(model, folder)
+    tensors = read_tensors(model / "model.safetensors")
+    config = json.loads((adapter / "adapter_config.json").read_text())
+    parts = read_tensors(adapter / "adapter_model.safetensors")
+    for name in {each.rpartition(".lora_")[0] for each in parts}:
+        product = parts[f"{name}.lora_B.weight"] @ parts[f"{name}.lora_A.weight"]
+        place = f"{name.removeprefix('base_model.model.')}.weight"
+        tensors[place] = tensors[place] + config["lora_alpha"] / config["r"] * product
+    save_file(tensors, str(folder / "model.safetensors"))
     return folder

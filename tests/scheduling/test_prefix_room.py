@@ -194,3 +194,26 @@ with appl.record("a.trace", backend="appl.testing:Echo"):
 assert not [name for name in sys.modules if "prefix_order" in name]
 """
     subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path)
+
+
+def wanting(adapter: str) -> SimpleNamespace:
+    return SimpleNamespace(sampling=SimpleNamespace(extra=(("lora", adapter),) if adapter else ()))
+
+
+def test_newcomers_for_one_adapter_go_together_and_nobody_is_passed_for_ever() -> None:
+    fleet = Fleet(float("inf"))
+    for name in "abcabcab":
+        fleet.ask(fleet.agent(), 1, request=wanting(name))
+    line, order = fleet.lines[0], []
+    for _ in range(200):  # each that is sent is followed by one more for the adapter a
+        ask = line.next(fleet.now)
+        assert ask is not None
+        order.append(ask.call.request.sampling.extra[0][1])
+        fleet.ask(fleet.agent(), 1, request=wanting("a"))
+    assert order[:8] == list("aaabbbcc") and set(order[8:]) == {"a"}
+
+
+def test_calls_for_the_model_itself_keep_the_order_in_which_they_came() -> None:
+    fleet = Fleet(float("inf"))
+    asks = [fleet.ask(fleet.agent(), 1, request=wanting("")) for _ in range(9)]
+    assert fleet.sent() == asks

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -51,6 +51,7 @@ from appl_backends.embedded.worker import EngineThread
 from appl_backends.option_scores import scored
 
 if TYPE_CHECKING:
+    from appl_backends.embedded.adapters import Adapter
     from appl_backends.embedded.drafts import DraftCursor, Drafts
 
 MODEL = "embedded"
@@ -87,6 +88,8 @@ class Embedded:
     ``threads`` is the number of BLAS threads of a step (``None``: as the process has it set).
     ``ahead`` says whether tokens are computed in advance where an earlier answer or a constraint
     tells them: that is faster, and changes no answer.
+    *adapters* are folders of LoRA adapters, by the names that ``gen(lora=...)`` has for them; each
+    is loaded when a call first asks for it, and requests of several are computed in one batch.
     With a ``seed``, requests without one derive theirs from it and from where they are asked.
     """
 
@@ -105,6 +108,7 @@ class Embedded:
         row_tokens: int = 16384,
         threads: int | None = 1,
         ahead: bool = True,
+        adapters: Mapping[str, str | os.PathLike[str]] | None = None,
     ) -> None:
         if min(max_tokens, max_batch, chunk, cache_tokens, row_tokens) < 1:
             raise InvalidOption("max_tokens, max_batch, chunk and memory sizes must be positive")
@@ -129,6 +133,11 @@ class Embedded:
             row_tokens=row_tokens,
             jumps=ahead,
         )
+        self._adapters = {name: Path(at).expanduser() for name, at in (adapters or {}).items()}
+        for name, at in self._adapters.items():
+            if not (at / "adapter_config.json").is_file():
+                raise ConfigError(f"adapter {name!r}: there is no adapter_config.json in {at}")
+        self._loaded: dict[str, Adapter] = {}
         self._features = FEATURES if ahead else FEATURES - {"drafts"}
         self._drafts: Drafts | None = None
         self._seed = seed
@@ -140,6 +149,7 @@ class Embedded:
         return Profile(
             "embedded",
             self._features,
+            options=frozenset({"lora"}) if self._adapters else frozenset(),
             models=(MODEL,),
             default_model=MODEL,
             context=self.engine.context,
@@ -157,9 +167,9 @@ class Embedded:
     async def warm(self, request: Request, tokens: int) -> None:
         """Have the first *tokens* tokens of the prompt of *request* in the prefix cache."""
         begin = self.prompt_tokens(request)[: max(1, tokens)]
-        await self.worker.run(
-            EngineTask(begin, [Draw(0.0, 1.0, 0, 0)], 0, priority=request.priority)
-        )
+        task = EngineTask(begin, [Draw(0.0, 1.0, 0, 0)], 0, priority=request.priority)
+        task.space, task.adapter = await asyncio.to_thread(self._adapter, request.sampling)
+        await self.worker.run(task)
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer *request*; with *emit*, also pass on text as it comes."""
@@ -188,15 +198,16 @@ class Embedded:
         """The log-probabilities of the options' tokens without a prompt, where they are needed."""
         if request.sampling.normalize != UNCONDITIONAL:
             return []
-        each = (self._unprompted(option, task.ends_turn) for option in task.options or ())
+        each = (self._unprompted(option, task) for option in task.options or ())
         return list(await asyncio.gather(*each))
 
-    async def _unprompted(self, option: list[int], ends_turn: bool) -> list[float]:
+    async def _unprompted(self, option: list[int], asked: EngineTask) -> list[float]:
         """The log-probabilities of an option's tokens, and of its end; 0 for the first one."""
-        if len(option) < (1 if ends_turn else 2):
+        if len(option) < (1 if asked.ends_turn else 2):
             return [0.0]
         draws, rest = [Draw(0.0, 1.0, 0, 0)], [option[1:]]
-        task = EngineTask(option[:1], draws, 1, options=rest, ends_turn=ends_turn)
+        task = EngineTask(option[:1], draws, 1, options=rest, ends_turn=asked.ends_turn)
+        task.space, task.adapter = asked.space, asked.adapter
         await self.worker.run(task)
         return [0.0, *task.live[0].entries]
 
@@ -233,9 +244,15 @@ class Embedded:
                 f"the embedded backend has no model {request.model!r}, only {MODEL!r}"
                 f"{nearest(request.model, [MODEL])}"
             )
-        if request.sampling.extra:
-            name = request.sampling.extra[0][0]
-            raise Unsupported(f"the embedded backend has no option {name!r}")
+        for name, value in request.sampling.extra:
+            if name != "lora":
+                raise Unsupported(f"the embedded backend has no option {name!r}")
+            if value not in self._adapters:
+                raise ModelNotFound(
+                    f"the embedded backend has no adapter {value!r:.100}"
+                    f"{nearest(str(value), self._adapters)}; see "
+                    "[backends.embedded.adapters]"
+                )
         check_media(self.profile, request.messages)
         check_provider_fields(self.profile, request.messages)
         if request.n < 1:
@@ -251,7 +268,8 @@ class Embedded:
         """
         self._check(request)
         sampling, last = request.sampling, request.messages
-        constrained = sampling.regex or sampling.grammar or sampling.schema or sampling.tools
+        slow = bool(sampling.extra) or sampling.tools
+        constrained = slow or sampling.regex or sampling.grammar or sampling.schema
         if constrained or (last is not None and len(last.message.content) > 4096):
             return await asyncio.to_thread(self._prepare, request, stream, begun)
         return self._prepare(request, stream, begun)
@@ -265,6 +283,7 @@ class Embedded:
             raise Unsupported(f"max_tokens must be at least 1, got {wanted}")
         tokens = min(wanted, room - len(prompt.ids))
         drafts = self._drafts_of(request, prompt, tokens) if request.draft is not None else []
+        space, adapter = self._adapter(sampling)
         return EngineTask(
             prompt.ids,
             self._draws(request),
@@ -279,8 +298,26 @@ class Embedded:
             frozenset(sampling.stop_tokens),
             offer(sampling, self.constraints, begun and is_begun(request.messages), request.digest),
             ends_turn=_ends_turn(request),
+            space=space,
             drafts=drafts,
+            adapter=adapter,
         )
+
+    def _adapter(self, sampling: Sampling) -> tuple[str, Adapter | None]:
+        """The adapter that *sampling* asks for, and its place in the cache; loaded if need be."""
+        name = dict(sampling.extra).get("lora")
+        if name is None:
+            return "", None
+        if name not in self._loaded:
+            from appl_backends.embedded.adapters import Adapter  # few runs have any
+
+            folder, model = self._adapters[name], self.engine.model
+            try:  # two calls may both load it, to the same effect
+                self._loaded[name] = Adapter.load(folder, model.shape, model.gains)
+            except Exception as error:  # of JSON, tensors, or what it is for
+                why = f"{type(error).__name__}: {error}"
+                raise Unsupported(f"the adapter in {folder} cannot be used: {why:.500}") from error
+        return f"lora:{name}", self._loaded[name]
 
     def _drafts_of(self, request: Request, prompt: Encoded, tokens: int) -> list[DraftCursor]:
         if request.sampling.choices is not None or "drafts" not in self._features:

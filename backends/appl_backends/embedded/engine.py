@@ -10,6 +10,7 @@ import bisect
 from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +31,9 @@ from appl_backends.embedded.task import (
 )
 from appl_backends.embedded.tokenizer import Tokenizer
 from appl_backends.embedded.tools import CALLED, ToolOffer
+
+if TYPE_CHECKING:
+    from appl_backends.embedded.adapters import Adapter
 
 CANONICAL_CHUNK = 256
 HEADROOM = 64
@@ -218,20 +222,22 @@ class BatchEngine:
             budget -= len(run.guess)
 
     def _span(self, run: SequenceRun, count: int) -> TokenSpan:
-        row = run.row
+        row, adapter = run.row, run.task.adapter
         assert row is not None, "only running sequences have spans"
         start, end = row.length, row.length + count
         known = len(run.task.prompt)
         self.counters.computed_tokens += max(0, min(end, known) - start)
         if run.task.options:
             scored = known + len(run.logprobs)
-            return TokenSpan(row, run.ids[start:end], max(0, min(count, end - scored + 1)))
+            return TokenSpan(row, run.ids[start:end], max(0, min(count, end - scored + 1)), adapter)
         if run.scores and run.task.to_score is not None:
-            return TokenSpan(row, run.ids[start:end], max(0, end - max(start, run.task.to_score)))
+            return TokenSpan(
+                row, run.ids[start:end], max(0, end - max(start, run.task.to_score)), adapter
+            )
         tokens = run.ids[start:end]
         if run.guess:
-            return TokenSpan(row, tokens + run.guess, 1 + len(run.guess))
-        return TokenSpan(row, tokens, int(end == len(run.ids)))
+            return TokenSpan(row, tokens + run.guess, 1 + len(run.guess), adapter)
+        return TokenSpan(row, tokens, int(end == len(run.ids)), adapter)
 
     def _admit(self) -> list[tuple[SequenceRun, F32]]:
         """Start waiting sequences while there is room; those whose prompt is there can sample."""
@@ -411,7 +417,7 @@ class BatchEngine:
     def _settle(self, run: SequenceRun, raw: F32, choice: Picked) -> int:
         """The token of *choice*; chosen from scratch where rounding could decide it."""
         if choice.shaky:
-            raw = self._canonical(run.ids)
+            raw = self._canonical(run.ids, run.task.adapter)
             (choice,) = self._pick([run], raw[None], [run.generated])
         token, count = choice.token, run.task.logprobs
         if count is not None and not run.ends_with(token, self.tokenizer.end):
@@ -481,14 +487,18 @@ class BatchEngine:
             self._opening[opening] = mask
         return self._opening[opening]
 
-    def _canonical(self, ids: Sequence[int]) -> F32:
-        """The logits after *ids*, computed alone and in fixed pieces: a function of *ids* only."""
+    def _canonical(self, ids: Sequence[int], adapter: Adapter | None = None) -> F32:
+        """The logits after *ids*, computed alone and in fixed pieces.
+
+        They are a function of *ids* and *adapter* only.
+        """
         self.counters.recomputed += 1
         row = KvRows(self.model.shape, len(ids)).take(len(ids))
         assert row is not None, "the row was made for it"
         logits = np.zeros((1, 0), np.float32)
         for start in range(0, len(ids), CANONICAL_CHUNK):
-            logits = self.model.forward([TokenSpan(row, ids[start : start + CANONICAL_CHUNK])])
+            piece = ids[start : start + CANONICAL_CHUNK]
+            logits = self.model.forward([TokenSpan(row, piece, 1, adapter)])
         last: F32 = logits[0]
         return last
 

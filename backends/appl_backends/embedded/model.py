@@ -11,11 +11,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import safetensors
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from appl_backends.embedded.adapters import Adapter
 
 F32 = NDArray[np.float32]
 TILE, WINDOW = 64, 128
@@ -88,6 +91,21 @@ class Layer:
     out: F32
     gate_up: F32
     down: F32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gains:
+    """The gains of a layer's two norms, which are folded into the matrices that follow them."""
+
+    before: F32
+    after: F32
+
+    @classmethod
+    def of(cls, s: ModelShape, tensors: Mapping[str, F32], index: int) -> Gains:
+        """Those of layer *index*."""
+        names = ("input_layernorm", "post_attention_layernorm")
+        root = math.sqrt(s.hidden)
+        return cls(*(tensors[f"model.layers.{index}.{name}.weight"] * root for name in names))
 
 
 class KvRows:
@@ -168,11 +186,15 @@ def tiled(count: int) -> int:
 
 @dataclass(slots=True)
 class TokenSpan:
-    """The next *tokens* of the sequence in *row*; logits are wanted for the last *wanted* ones."""
+    """The next *tokens* of the sequence in *row*; logits are wanted for the last *wanted* ones.
+
+    ``adapter`` is what is added to the model's weights for this sequence.
+    """
 
     row: Row
     tokens: Sequence[int]
     wanted: int = 1
+    adapter: Adapter | None = None
 
 
 class _Space:
@@ -212,7 +234,10 @@ class Llama:
         head = tensors.get("lm_head.weight", self.embedding)
         gain = tensors["model.norm.weight"] * math.sqrt(shape.hidden)
         self.head: F32 = _columns(_centred(head) * gain)
-        self.layers = [_layer(shape, tensors, index) for index in range(shape.layers)]
+        self.gains = [Gains.of(shape, tensors, index) for index in range(shape.layers)]
+        self.layers = [
+            _layer(shape, tensors, index, self.gains[index]) for index in range(shape.layers)
+        ]
         self._eps = np.float32(shape.eps * shape.hidden)
         self._turns = _turns(shape)
         self._causal: F32 = np.zeros((0, 0), np.float32)
@@ -231,9 +256,10 @@ class Llama:
         np.take(self.embedding, tokens, axis=0, out=space.x)
         turns = self._turns[_positions(spans)][:, None]
         attention = _Attention(self, space, spans)
+        adapted = _rows_by_adapter(spans)
         with np.errstate(over="ignore"):
             for index, layer in enumerate(self.layers):
-                self._layer(space, layer, turns, attention, index)
+                self._layer(space, layer, turns, attention, index, adapted)
         for span in spans:
             span.row.length += len(span.tokens)
         return self._logits(space, spans)
@@ -245,21 +271,30 @@ class Llama:
         turns: NDArray[np.complex64],
         attention: _Attention,
         index: int,
+        adapted: Sequence[tuple[Adapter, list[int]]],
     ) -> None:
         matmul, act = np.matmul, s.act
         self._normalise(s)
         matmul(s.h, layer.qkv, s.qkv)
+        for adapter, rows in adapted:
+            adapter.layers[index].qkv.add(s.h, s.qkv, rows)
         np.multiply(s.turned, turns, s.turned)
         attention.attend(index)
         matmul(s.mixed, layer.out, s.delta)
+        for adapter, rows in adapted:
+            adapter.layers[index].out.add(s.mixed, s.delta, rows)
         np.add(s.x, s.delta, s.x)
         self._normalise(s)
         matmul(s.h, layer.gate_up, s.gate_up)
+        for adapter, rows in adapted:
+            adapter.layers[index].gate_up.add(s.h, s.gate_up, rows)
         np.exp(s.gate, act)
         np.add(act, 1, act)
         np.divide(s.gate, act, act)
         np.multiply(act, s.up, act)
         matmul(act, layer.down, s.delta)
+        for adapter, rows in adapted:
+            adapter.layers[index].down.add(act, s.delta, rows)
         np.add(s.x, s.delta, s.x)
 
     def _normalise(self, s: _Space) -> None:
@@ -404,6 +439,17 @@ def _placed(spans: Sequence[TokenSpan], at: int) -> Iterator[tuple[TokenSpan, in
         at += len(span.tokens)
 
 
+def _rows_by_adapter(spans: Sequence[TokenSpan]) -> list[tuple[Adapter, list[int]]]:
+    """The rows of the workspace that each adapter changes."""
+    found: dict[Adapter, list[int]] = {}
+    at = 0
+    for span in spans:
+        if span.adapter is not None:
+            found.setdefault(span.adapter, []).extend(range(at, at + len(span.tokens)))
+        at += len(span.tokens)
+    return list(found.items())
+
+
 def _positions(spans: Sequence[TokenSpan]) -> list[int]:
     return [span.row.length + i for span in spans for i in range(len(span.tokens))]
 
@@ -417,7 +463,7 @@ def _turns(s: ModelShape) -> NDArray[np.complex64]:
     return turns
 
 
-def _layer(s: ModelShape, tensors: Mapping[str, F32], index: int) -> Layer:
+def _layer(s: ModelShape, tensors: Mapping[str, F32], index: int, gains: Gains) -> Layer:
     """Fused matrices: the norms' gains, the attention scale and two signs are folded in.
 
     Query and key dimensions are reordered so that a rotated pair lies side by side, one complex
@@ -428,23 +474,21 @@ def _layer(s: ModelShape, tensors: Mapping[str, F32], index: int) -> Layer:
     def tensor(name: str) -> F32:
         return tensors[f"model.layers.{index}.{name}.weight"]
 
-    root = math.sqrt(s.hidden)
-    before, after = tensor("input_layernorm") * root, tensor("post_attention_layernorm") * root
-    q = _paired(tensor("self_attn.q_proj"), s) / math.sqrt(s.head_dim)
-    k = _paired(tensor("self_attn.k_proj"), s)
+    q = paired(tensor("self_attn.q_proj"), s) / math.sqrt(s.head_dim)
+    k = paired(tensor("self_attn.k_proj"), s)
     qkv = np.concatenate([q, k, tensor("self_attn.v_proj")])
     gate_up = -np.concatenate([tensor("mlp.gate_proj"), tensor("mlp.up_proj")])
     return Layer(
-        qkv=_columns(qkv * before),
+        qkv=_columns(qkv * gains.before),
         out=_columns(tensor("self_attn.o_proj")),
-        gate_up=_columns(gate_up * after),
+        gate_up=_columns(gate_up * gains.after),
         down=_columns(tensor("mlp.down_proj")),
     )
 
 
-def _paired(weight: F32, s: ModelShape) -> F32:
+def paired(weight: F32, s: ModelShape) -> F32:
     """Rows reordered from halves ``(i, i + d/2)`` to neighbours ``(2i, 2i + 1)``, head by head."""
-    halves = weight.reshape(-1, 2, s.head_dim // 2, s.hidden)
+    halves = weight.reshape(len(weight) // s.head_dim, 2, s.head_dim // 2, weight.shape[1])
     return halves.swapaxes(1, 2).reshape(weight.shape)
 
 

@@ -20,6 +20,7 @@ from appl_backends.embedded.tokenizer import TextWriter
 from appl_backends.embedded.tools import CALLED, ToolOffer
 
 if TYPE_CHECKING:
+    from appl_backends.embedded.adapters import Adapter
     from appl_backends.embedded.drafts import DraftCursor
 
 
@@ -32,7 +33,8 @@ class EngineTask:
     token that begins a tool call, and special tokens are written out. With ``ends_turn``, the end
     of the turn is scored behind each option. Tasks of another ``space``
     share no computed prefix with it. ``drafts`` are what its samples are likely to be, in their
-    order, as far as that is known. ``scored`` are the prompt's entries that
+    order, as far as that is known. ``adapter`` changes the weights for it; each adapter has a
+    ``space`` of its own. ``scored`` are the prompt's entries that
     ``probe`` asked for; ``scorer`` is the sequence that takes them.
     """
 
@@ -56,6 +58,7 @@ class EngineTask:
     special: bool = False
     space: str = ""
     drafts: list[DraftCursor] = field(default_factory=list)
+    adapter: Adapter | None = None
     order: int = 0
     live: list[SequenceRun] = field(default_factory=list)
     done: list[SequenceRun] = field(default_factory=list)

@@ -13,7 +13,7 @@ import itertools
 import os
 import secrets
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -56,6 +56,7 @@ from appl_backends.sglang.wire import STOP_S, Wire
 
 if TYPE_CHECKING:
     from appl.runtime.scheduling.order import CallQueue, Order
+    from appl_backends.sglang.adapters import Adapters
 
 URL = "http://127.0.0.1:30000"
 ENVIRONMENT = ("SGLANG_URL", "SGLANG_API_KEY", "SGLANG_ADMIN_KEY")
@@ -97,6 +98,8 @@ class SGLang:
     *max_tokens* bounds answers that say nothing themselves (default: the room in the context).
     *connections* is how many requests are on their way at once, *connect_timeout* the seconds in
     which a connection must be made. *advise* is told, once, what the server could be set to.
+    *adapters* are folders of LoRA adapters, by the names that ``gen(lora=...)`` has for them: each
+    is loaded by the server when a call first asks for it.
     The server is the user's own, so answers cost nothing, unless ``[prices]`` says otherwise.
     """
 
@@ -115,6 +118,7 @@ class SGLang:
         connections: int = 1024,
         connect_timeout: float = 10.0,
         advise: Callable[[str], None] | None = None,
+        adapters: Mapping[str, str | os.PathLike[str]] | None = None,
     ) -> None:
         if connections < 1 or connect_timeout <= 0:
             raise InvalidOption("connections and connect_timeout must be positive")
@@ -132,6 +136,11 @@ class SGLang:
         self._ready: Ready | None = None
         self._known: Ready | None = None
         self._connecting: asyncio.Task[Ready] | None = None
+        self._adapters: Adapters | None = None
+        if adapters:
+            from appl_backends.sglang.adapters import Adapters  # few have any
+
+            self._adapters = Adapters(adapters, self._wire)
         self._aborts: set[asyncio.Task[None]] = set()
         self._closed = self._told_of_seed = False
         self.profile = Profile(
@@ -179,6 +188,8 @@ class SGLang:
     async def warm(self, request: Request, tokens: int) -> None:
         """Have the first *tokens* tokens of the prompt in the server's cache."""
         ready = self._ready or await self._connected()
+        if self._adapters is not None:
+            await self._adapters.ready(request.sampling)
         prompt = await self._prompt(ready, request)
         rid = next(self._rids)
         body = request_bodies.ask_nothing(prompt[:tokens], request.sampling, rid)
@@ -191,6 +202,8 @@ class SGLang:
             return await self._embedded(request)
         ready = self._ready or await self._connected()
         self._check(request, ready.server)
+        if self._adapters is not None:
+            await self._adapters.ready(request.sampling)
         prompt = ready.prompts.known(request.messages, request.sampling.tools)
         if prompt is None:
             prompt = await self._prompt(ready, request)

@@ -218,6 +218,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             options.replicas,
             options.server_priority,
             _host_cache(options),
+            _adapters(options),
             tuple(each for each in more if each != "--"),
             options.timeout,
             options.restarts,
@@ -243,6 +244,19 @@ def _host_cache(options: argparse.Namespace) -> int:
     if given != "off" and re.fullmatch("[1-9][0-9]{0,5}", given) is None:
         raise Unsupported(f"--host-cache takes a number of GB, or off; got {given!r:.40}")
     return 0 if given == "off" else int(given)
+
+
+def _adapters(options: argparse.Namespace) -> dict[str, str]:
+    """The folders of ``--adapter`` by name. Raises ``Unsupported`` for what is none."""
+    found = {}
+    for given in options.adapter:
+        name, _, folder = given.partition("=")
+        if not name or not (Path(folder).expanduser() / "adapter_config.json").is_file():
+            raise Unsupported(
+                f"--adapter takes NAME=FOLDER, of one with adapter_config.json; got {given!r:.99}"
+            )
+        found[name] = str(Path(folder).expanduser().resolve())
+    return found
 
 
 def _announced(launch: Launch, *, as_json: bool) -> str:
@@ -282,6 +296,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="GB|off",
         help="memory of the machine for what the GPUs' caches have no room for, in all; pinned at "
         "the start, which takes a second for each GB (half of what is free)",
+    )
+    parser.add_argument(
+        "--adapter",
+        action="append",
+        default=[],
+        metavar="NAME=FOLDER",
+        help="a LoRA adapter, which gen(lora=NAME) asks for; may be repeated",
     )
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has sglang")
     parser.add_argument("--timeout", type=float, default=1800.0, help="seconds to start (1800)")

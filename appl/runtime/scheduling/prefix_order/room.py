@@ -361,6 +361,9 @@ class Line:
         self.room, self.look = room, look
         self._inside, self._new = _Queue(WAIT_S), _Queue(LONG_WAIT_S)
         self.running = self.size = 0
+        # By adapter, the place of the newcomers that wait for it, none of which was sent yet.
+        self._groups: dict[object, int] = {}
+        self._numbers = count()
         room.lines.add(self)
 
     def __iter__(self) -> Iterator[OrderedCall]:
@@ -384,7 +387,16 @@ class Line:
         if who.rank is not None:
             self._inside.add(who, (-priority, who.rank))
         else:  # the shortest first, where their graphs tell how long they are
-            self._new.add(who, (-priority, who.length))
+            self._new.add(who, (-priority, who.length, self._place(who.waiting[0])))
+
+    def _place(self, ask: OrderedCall) -> int:
+        """The place of *ask* in line; those of one adapter go together.
+
+        A server has few adapters at once and changes them between batches. Once the first of a
+        group was sent, whoever comes then stands behind all others.
+        """
+        number, adapter = next(self._numbers), _adapter_of(ask)
+        return number if adapter is None else self._groups.setdefault(adapter, number)
 
     def let_in(self, ask: OrderedCall) -> None:
         """Count *ask*, which was sent before it was known that others come."""
@@ -415,6 +427,8 @@ class Line:
         room.waiting.pop(self, None)
         (self._new if who.rank is None else self._inside).remove(who)
         ask = who.waiting.popleft()
+        if self._groups and who.rank is None:
+            self._groups.pop(_adapter_of(ask), None)
         self.size -= 1
         if ask.call.outcome is None:
             self._enter(ask)
@@ -485,3 +499,10 @@ class Line:
         room.lines.discard(self)
         room.waiting.pop(self, None)
         room.tell()
+
+
+def _adapter_of(ask: OrderedCall) -> object:
+    """The LoRA adapter that *ask* is for, by its name; ``None`` for the model itself."""
+    request = getattr(ask.call, "request", None)
+    extra = request.sampling.extra if request is not None else ()
+    return next((value for name, value in extra if name == "lora"), None) if extra else None
