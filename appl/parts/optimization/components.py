@@ -448,4 +448,4 @@ def _shown(file: str) -> str:
     path = Path(file)
     with contextlib.suppress(ValueError):
         return path.resolve().relative_to(Path.cwd()).as_posix()
-    return path.as_posix()
+    return path.as_posix().lstrip("/")

@@ -145,7 +145,7 @@ class Optimization:
         paid = ""
         if spent.cost or spent.cost_unknown:
             paid = f", cost {total(spent.cost, spent.cost_unknown)}"
-        earlier = f"; {spent.earlier} of them were paid before" if spent.earlier else ""
+        earlier = f"; an earlier run has paid {spent.earlier} of the calls" if spent.earlier else ""
         yield (
             f"paid: {spent.calls} calls, {spent.tokens} tokens{paid}, of which the proposer "
             f"{self.of_proposer.calls} calls, {self.of_proposer.tokens} tokens{earlier}"

@@ -339,6 +339,11 @@ class _Search:
                 return "the budget is used up"
             self._proposals.append(proposal)
             self._say(proposal.line())
+            news = [
+                each for each in self._proposals[-2 * len(self._used) :] if each.after is not None
+            ]
+            if not news and number >= max(2 * len(self._used), 3):
+                return "the proposer has no new texts"
         return f"{self._most} proposals were made"
 
     def _tried_one(
@@ -529,7 +534,8 @@ def _difference(after: Amounts, before: Amounts) -> Amounts:
 
 def _stands_in(component: Component, lines: Iterable[Line]) -> bool:
     return any(
-        file == component.code_file and component.line <= line <= component.last for file, line in lines
+        file == component.code_file and component.line <= line <= component.last
+        for file, line in lines
     )
 
 

@@ -197,7 +197,9 @@ class Samples:
             if len(known) == request.n:
                 return _reused(known)
             self._stirs()
-            asked = digest_of(name, content) if isinstance(self._caches[name], NamedStore) else content
+            asked = (
+                digest_of(name, content) if isinstance(self._caches[name], NamedStore) else content
+            )
             fresh = await self._ask(_missing(request, len(known), asked), emit, ask)
             new = _singles(fresh)
             kept = await self._use(request, name, "save", content, len(known), new)
