@@ -94,7 +94,7 @@ def test_one_that_is_killed_goes_on_and_pays_nothing_twice(
     assert set(before + after) == set(paid)
     twice = sum((before + after).values()) - sum(paid.values())
     # The answers that were on their way, or not yet on the disk, are asked for again.
-    assert twice <= 48
+    assert twice <= 32
 
 
 def test_a_budget_holds_for_the_command_and_its_repetitions(folder: Project, asked: Asked):

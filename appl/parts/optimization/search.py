@@ -353,7 +353,15 @@ class _Search:
         batch = self._chosen(parent)
         component = self._component(parent, batch)
         reflection = self._reflection(parent, component, batch)
-        answer = yield lambda: Future(start(self._propose, (reflection,), {}))
+        try:
+            answer = yield lambda: Future(start(self._propose, (reflection,), {}))
+        except BudgetExceeded:
+            raise
+        except Exception as error:  # what a function of the user's raises, too
+            words = f"the proposer failed: {type(error).__name__}: {error}"
+            return Proposal(
+                number, parent.number, component.name, "", None, None, None, words.rstrip(": ")
+            )
         text = _in_place(text_in(text_of(answer)), component.text)
         texts = {**parent.texts, component.key: text}
         if text == self._original(component.key):
