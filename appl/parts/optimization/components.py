@@ -68,6 +68,20 @@ class Component:
         """The function, with the number of the text where it has several."""
         return self.function if self.of == 1 else f"{self.function}[{self.number + 1}]"
 
+    def in_prompt(self, prompt: str) -> str:
+        """*prompt* with the values of the placeholders in place of this text, if it is found."""
+        parts = _split(self.text, self.placeholders)
+        pattern = "".join("(.*?)" if isinstance(part, _Hole) else re.escape(part) for part in parts)
+        found = re.search(
+            pattern + (r"\Z" if parts and isinstance(parts[-1], _Hole) else ""), prompt, re.DOTALL
+        )
+        if found is None or not self.placeholders:
+            return prompt
+        holes = [part for part in parts if isinstance(part, _Hole)]
+        values = dict(zip(holes, found.groups(), strict=True))
+        shown = "\n".join(f"{hole}: {value}" for hole, value in values.items())
+        return f"{prompt[: found.start()]}{shown}{prompt[found.end() :]}"
+
     def refusal(self, text: str) -> str | None:
         """The reason why *text* cannot stand here, in words; ``None`` if it can."""
         if not text.strip():

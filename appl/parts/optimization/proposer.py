@@ -19,9 +19,10 @@ _FENCED = re.compile(r"```[^\n`]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A case of the reflection: the calls whose prompts have the text, with their answers.
+    """A case of the reflection, in texts: its calls whose prompts have the text, with answers.
 
-    ``scores`` are those of the program's ``answer``; ``error`` is in words.
+    A prompt is shown with the values of the text's placeholders in place of the text. ``answer`` is
+    the program's, ``error`` is in words.
     """
 
     input: str
@@ -50,35 +51,30 @@ class Reflection:
 @ppl
 def propose(reflection: Reflection, model: str | None = None) -> str:
     """The answer of a model that is asked for a better text."""
-    "You improve the prompts of a program that asks language models."
-    f"This text is a part of a prompt of its function {reflection.function}:"
+    f"You improve the prompts of a program. Its function {reflection.function} says to a model:"
     f"```\n{reflection.text}\n```"
-    if reflection.placeholders:
-        names = ", ".join(dict.fromkeys(reflection.placeholders))
-        f"The program puts values in place of {names}."
-    "Here is what came of it. A score of 1 is right, 0 is wrong."
     for number, example in enumerate(reflection.examples, 1):
-        f"## Case {number}"
-        f"Input: {_short(example.input)}"
+        f"## Case {number}, scores: {example.scores}"
+        if not any(example.input in prompt for prompt, _ in example.calls):
+            f"input: {_short(example.input)}"
         for prompt, answer in example.calls:
-            f"Prompt:\n```\n{_short(prompt)}\n```\nThe model's answer:\n```\n{_short(answer)}\n```"
+            f"{_short(prompt)}"
+            f"answer: {_short(answer)}"
         if example.error:
             f"The program failed: {_short(example.error)}"
-        else:
-            f"The program's result: {_short(example.answer)}"
-        f"The result that was wanted: {_short(example.target)}"
-        f"Scores: {example.scores}"
+        elif example.answer not in [answer for _, answer in example.calls]:
+            f"result of the program: {_short(example.answer)}"
+        f"wanted: {_short(example.target)}"
     if reflection.earlier:
-        "## Texts that were tried before, and did not help"
+        "## Tried before, and no better"
         for text, reason in reflection.earlier:
             f"```\n{text}\n```\n{reason}"
     "## Your task"
-    "Find out why the scores are low, and write a new text in place of the one above. Say in it "
-    "what the model has to know about this kind of task and the form of the answer that is wanted. "
-    "It has to hold for cases like these, not for these alone."
+    "Find out why scores are low, and write a text in place of that at the top. Tell the model what "
+    "it has to know of such tasks, and in which form to answer; not only for these cases."
     if reflection.placeholders:
         names = " ".join(reflection.placeholders)
-        f"Write these placeholders into it as they stand, each exactly so often: {names}"
+        f"Keep these placeholders for values, each exactly so often: {names}"
     "Write the new text alone, between lines of three backticks."
     return gen(model, max_tokens=_MOST)
 

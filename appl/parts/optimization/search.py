@@ -492,7 +492,7 @@ class _Search:
 
     def _example(self, sample: Sample, component: Component) -> Example:
         calls = [
-            (_prompt(call.messages), call.answer or "")
+            (component.in_prompt(_prompt(call.messages)), call.answer or "")
             for call in self._calls.below([sample.address])
             if _stands_in(component, call.lines)
         ]
