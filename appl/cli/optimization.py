@@ -9,11 +9,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
-from appl.cli import optimization_program, parameters
+from appl.cli import parameters
 from appl.cli.arguments import bind
 from appl.cli.commands import Options, appl_command, argument, option, switch
 from appl.cli.data_runs import earlier, performed
@@ -25,8 +25,12 @@ from appl.cli.run_options import options, trace_file
 from appl.cli.target import Target, UsageError, load, parse, unused_path, write_error
 from appl.cli.terminal import as_json, out, say, say_next, term_safe
 from appl.errors import InvalidOption
-from appl.parts.optimization.result import Optimization
 from appl.session.session import Session
+
+if TYPE_CHECKING:
+    from appl.parts.optimization.result import Optimization
+
+_PLACE, _FUNCTION = "appl.cli.optimization_program", "optimization"
 
 
 @appl_command(
@@ -95,7 +99,7 @@ def command(given: Options) -> int:
     """
     patch = unused_path(Path(given.patch)) if given.patch else None
     words = _words(given)
-    entry = Target(optimization_program.PLACE, optimization_program.FUNCTION).entry(words)
+    entry = Target(_PLACE, _FUNCTION).entry(words)
     shower = display(quiet=given.quiet or given.json)
     rerunner = None if given.fresh else earlier(entry, given.home)
     others = {name: value for name, value in settings_of(given).items() if name != "budget"}
@@ -130,9 +134,9 @@ def _words(given: Options) -> list[str]:
 
 
 def _optimization(current: Session, words: list[str], progress: bool | None) -> Optimization:
-    function = load(Target(optimization_program.PLACE, optimization_program.FUNCTION))
+    function = load(Target(_PLACE, _FUNCTION))
     values, _ = bind(function, words, options(), "appl optimize")
-    return cast(Optimization, call(current.run, function, {**values, "progress": progress}))
+    return cast("Optimization", call(current.run, function, {**values, "progress": progress}))
 
 
 def _print(found: Optimization, current: Session, given: Options) -> None:

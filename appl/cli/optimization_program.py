@@ -13,8 +13,6 @@ from appl.parts.optimization.proposer import Reflection
 from appl.parts.optimization.result import Optimization
 from appl.parts.optimization.search import optimize
 
-PLACE, FUNCTION = __name__, "optimization"
-
 
 def optimization(
     *,

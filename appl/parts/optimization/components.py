@@ -256,22 +256,25 @@ def _as_written(node: ast.expr) -> str:
 
 def edited(source: str, components: Iterable[Component], texts: Texts) -> str:
     """*source* with *texts* in place of those of *components*, which stand in it."""
-    lines = source.encode().split(b"\n")
+    lines = source.split("\n")
     for each in sorted(components, key=lambda each: (each.line, each.columns), reverse=True):
         text = texts.get(each.key, each.text)
         if text == each.text:
             continue
-        head = lines[each.line - 1][: each.columns[0]]
-        tail = lines[each.last - 1][each.columns[1] :]
-        written = _written(_split(text, each.placeholders), len(head.decode()))
-        lines[each.line - 1 : each.last] = (head + written.encode() + tail).split(b"\n")
-    return b"\n".join(lines).decode()
+        head = lines[each.line - 1].encode()[: each.columns[0]].decode(errors="replace")
+        tail = lines[each.last - 1].encode()[each.columns[1] :].decode(errors="replace")
+        written = _written(_split(text, each.placeholders), len(head))
+        lines[each.line - 1 : each.last] = (head + written + tail).split("\n")
+    return "\n".join(lines)
 
 
 def _written(parts: Sequence[str], indent: int) -> str:
     """The expression of a text, indented so far; in parentheses where it takes several lines."""
-    written = "".join(part for part in parts if isinstance(part, _Hole)) or "".join(parts)
-    quote = "'" if '"' in written and "'" not in written else '"'
+    holes = "".join(part for part in parts if isinstance(part, _Hole))
+    said = "".join(parts)
+    # Before Python 3.12 the quotes of an f-string cannot stand inside of its values.
+    better = '"' in said and "'" not in said and "'" not in holes
+    quote = "'" if '"' in holes or better else '"'
     pieces = [_literal(line, quote) for line in _lines(parts, _WIDTH - indent - 8)]
     if len(pieces) == 1:
         return pieces[0]
@@ -368,8 +371,8 @@ class Program:
         new = {file: self.source(file, texts) for file in self.sources}
         new = {file: text for file, text in new.items() if text != self.sources[file]}
         raw = {file: Path(file).read_bytes() for file in new}
-        for file, found in raw.items():
-            if found.decode("utf-8-sig").replace("\r\n", "\n") != self.sources[file]:
+        for file in new:
+            if Path(file).read_text("utf-8-sig", errors="replace") != self.sources[file]:
                 raise InvalidOption(f"{file} was changed meanwhile; the diff was not applied")
         for file, text in new.items():
             mark = b"\xef\xbb\xbf" if raw[file].startswith(b"\xef\xbb\xbf") else b""

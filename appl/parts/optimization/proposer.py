@@ -21,8 +21,8 @@ _FENCED = re.compile(r"```[^\n`]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 class Example:
     """A case of the reflection, in texts: its calls whose prompts have the text, with answers.
 
-    A prompt is shown with the values of the text's placeholders in place of the text. ``answer`` is
-    the program's, ``error`` is in words.
+    A prompt is shown with the values of the text's placeholders in place of the text, ``input`` is
+    what no such prompt shows. ``answer`` is the program's, ``error`` is in words.
     """
 
     input: str
@@ -55,7 +55,7 @@ def propose(reflection: Reflection, model: str | None = None) -> str:
     f"```\n{reflection.text}\n```"
     for number, example in enumerate(reflection.examples, 1):
         f"## Case {number}, scores: {example.scores}"
-        if not any(example.input in prompt for prompt, _ in example.calls):
+        if example.input:
             f"input: {_short(example.input)}"
         for prompt, answer in example.calls:
             f"{_short(prompt)}"
@@ -70,8 +70,8 @@ def propose(reflection: Reflection, model: str | None = None) -> str:
         for text, reason in reflection.earlier:
             f"```\n{text}\n```\n{reason}"
     "## Your task"
-    "Find out why scores are low, and write a text in place of that at the top. Tell the model what "
-    "it has to know of such tasks, and in which form to answer; not only for these cases."
+    "Find out why scores are low, and write a text in place of that at the top. Tell the model "
+    "what it has to know of such tasks, and in which form to answer; not only for these cases."
     if reflection.placeholders:
         names = " ".join(reflection.placeholders)
         f"Keep these placeholders for values, each exactly so often: {names}"

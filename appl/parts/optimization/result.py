@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from appl.backend.price import total
 from appl.parts.evaluation.report import Evaluation
 from appl.parts.optimization.calls import Spending
-from appl.parts.optimization.components import Component, Program, Texts
+
+if TYPE_CHECKING:
+    from appl.parts.optimization.components import Component, Program, Texts
 
 
 @dataclass(frozen=True, slots=True)

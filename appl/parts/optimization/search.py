@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 _UNLIMITED = 1 << 60  # calls
 _MARGIN = 1.5
 """The part of the budget that the last evaluation has, in what the same one took before."""
-_EARLIER = 3
+_EARLIER = 2
 Steps = Generator[Callable[[], object], Any, Optimization]
 
 
@@ -484,7 +484,8 @@ class _Search:
         self, parent: _Candidate, component: Component, batch: Sequence[str]
     ) -> Reflection:
         by_case = {each.id: each for each in reversed(self._samples(parent.evaluation, batch))}
-        examples = [self._example(by_case[case], component) for case in batch if case in by_case]
+        failed = [case for case in batch if parent.scores.get(case, 0.0) < 1]
+        examples = [self._example(by_case[case], component) for case in failed if case in by_case]
         earlier = parent.earlier.get(component.key, [])[-_EARLIER:]
         return Reflection(
             component.function, component.text, component.placeholders, examples, earlier
@@ -499,7 +500,7 @@ class _Search:
         scores = [f"{name} {score:g}" for name, score in sample.scores.items() if score is not None]
         errors = [sample.error or "", *(f"{k}: {v}" for k, v in sample.errors.items())]
         return Example(
-            text_of(sample.input),
+            _unseen(sample.input, "\n".join(prompt for prompt, _ in calls)),
             calls,
             text_of(sample.answer),
             text_of(sample.target),
@@ -525,7 +526,7 @@ class _Search:
             used, kept = getattr(spent, name) or 0, getattr(reserve, name) or 0
             unit = 1e6 if name == "cost" else 1
             amount = limit - (used + math.ceil(_MARGIN * kept)) / unit
-            left[name] = max(amount, 0) if name == "cost" else max(int(amount), 0)
+            left[name] = max(amount, 0) if name == "cost" else max(math.floor(amount), 0)
         return left
 
     def _say(self, line: str) -> None:
@@ -551,6 +552,15 @@ def _in_place(text: str, old: str) -> str:
     """*text* with the space around the *old* one."""
     start, end = len(old) - len(old.lstrip()), len(old.rstrip())
     return f"{old[:start]}{text.strip()}{old[end:]}" if old.strip() else text.strip()
+
+
+def _unseen(value: object, prompts: str) -> str:
+    """The parts of an input that do not stand in *prompts*."""
+    if not isinstance(value, Mapping):
+        text = text_of(value)
+        return "" if text in prompts else text
+    texts = {str(name): text_of(each) for name, each in value.items()}
+    return "\n".join(f"{name}: {text}" for name, text in texts.items() if text not in prompts)
 
 
 def _prompt(messages: Any) -> str:

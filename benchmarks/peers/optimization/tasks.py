@@ -82,7 +82,9 @@ _MOOD = (
     "Tell me about this: {text}",
     [
         "Read this with care and tell me about it: {text}",
+        "Here is what somebody wrote. Say what you think of it: {text}",
         'Is this review good? "{text}"',
+        'How does the author of this feel? "{text}" Answer in one line.',
         'Is this review positive or negative? "{text}" Choose one of: positive, negative',
     ],
 )
@@ -90,7 +92,9 @@ _KIND = (
     "A customer writes: {text}",
     [
         "Read what a customer writes: {text}",
+        "You work in a shop. A customer writes to you: {text}",
         'What does this customer want? "{text}" Answer in one line.',
+        'Give a short title to this message: "{text}"',
         'What is this message about? "{text}" Choose one of: billing, delivery, account',
     ],
 )
@@ -98,7 +102,9 @@ _WHO = (
     "{facts}\nTell me about {kind}.",
     [
         "{facts}\nThink about {kind} and tell me.",
+        "{facts}\nRead this well and explain {kind}.",
         "{facts}\nWrite a name for {kind}.",
+        "{facts}\nExplain in one line how {kind} works here.",
         "Facts:\n{facts}\nQuestion: Who handles {kind}? Answer with the name only.",
     ],
 )
@@ -106,7 +112,9 @@ _NAME = (
     "{facts}\nTell me about a {job}.",
     [
         "{facts}\nThink about the word {job}.",
+        "{facts}\nTell me more about the work of a {job}.",
         "{facts}\nDo you know a {job}?",
+        "{facts}\nIs there a {job}? Answer yes or no.",
         "Facts:\n{facts}\nQuestion: Who is a {job}? Answer with the name only.",
     ],
 )
@@ -114,7 +122,9 @@ _TOWN = (
     "{facts}\nTell me about {name}.",
     [
         "{facts}\nThink about {name}.",
+        "{facts}\nTell me all that you know of {name}.",
         "{facts}\nSay something about the town of {name}.",
+        "{facts}\nDoes {name} have a town? Answer yes or no.",
         "Facts:\n{facts}\nQuestion: Where is {name} from? Answer with the place only.",
     ],
 )
