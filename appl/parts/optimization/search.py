@@ -172,8 +172,8 @@ def _rows(f: Callable[..., object], data: object) -> dict[str, Row]:
 class _Candidate:
     """A program with new texts: its evaluation on training cases, and its score by case.
 
-    ``places`` says where each text stands in the candidate's source; ``turns`` counts how often
-    it was changed further.
+    ``places`` says where each text stands in the candidate's source; ``earlier`` are proposals that
+    were not taken, by text, with the reasons.
     """
 
     number: int
@@ -181,7 +181,6 @@ class _Candidate:
     evaluation: Evaluation
     scores: dict[str, float]
     places: Mapping[Key, Component]
-    turns: int = 0
     earlier: dict[Key, list[tuple[str, str]]] = field(default_factory=dict)
 
     @property
@@ -220,6 +219,7 @@ class _Search:
         self._propose = proposer if callable(proposer) else partial(propose, model=proposer)
         self._evaluate, self._batch, self._rng = evaluation, batch, rng
         self._progress = progress
+        self._turns: Counter[Key] = Counter()
         self._proposals: list[Proposal] = []
         self._pool: list[_Candidate] = []
         self._tried: set[tuple[tuple[Key, str], ...]] = {()}
@@ -426,12 +426,13 @@ class _Search:
         return chosen + others[: self._batch - len(chosen)]
 
     def _component(self, parent: _Candidate, batch: Sequence[str]) -> Component:
-        """The text to change: one that stands in prompts of the *batch*, in turns."""
+        """The text to change: one in prompts of the *batch* that was changed least often so far."""
         lines = self._lines(self._samples(parent.evaluation, batch))
         mine = [parent.places[key] for key in self._used]
         used = [each for each in mine if _stands_in(each, lines)] or mine
-        parent.turns += 1
-        return used[(parent.turns - 1 + parent.number) % len(used)]
+        chosen = min(used, key=lambda each: self._turns[each.key])  # the first of several
+        self._turns[chosen.key] += 1
+        return chosen
 
     def _components(self, first: _Candidate) -> list[Key]:
         """The texts that stand in prompts of the program, and in none of its scores."""
