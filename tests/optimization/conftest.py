@@ -46,7 +46,7 @@ PROPOSED = {
 def said(question: str) -> str:
     """The answer to *question*: right for a third of the cases, for more with the new texts."""
     if question.startswith("You improve"):
-        found = re.search(r"its function (\w+):", question)
+        found = re.search(r"Its function (\w+) says", question)
         assert found is not None
         return f"It is too short.\n```\n{PROPOSED[found[1]]}\n```"
     if question.startswith("Is "):
