@@ -78,6 +78,7 @@ def test_every_part_is_in_this_package() -> None:
 
 PYTHON = {
     "appl.parts.evaluation": "import appl; appl.evaluate(len, ['a'])",
+    "appl.parts.optimization": "import appl; appl.optimize(len, ['a'])",
     "appl.parts.conversations": "import appl; appl.Conversation().save('chat.json')",
     "appl.parts.engine": "import appl; appl.map(len, ['a'], engine='processes')",
     "appl.mcp": "import appl; appl.mcp.stdio",
@@ -90,6 +91,7 @@ PYTHON = {
 }
 COMMANDS = {
     "appl.parts.evaluation": "eval program.py:ask cases.jsonl",
+    "appl.parts.optimization": "optimize program.py:ask cases.jsonl",
     "appl.compiler.lint": "check program.py",
     "appl.compiler.plan": "plan program.py",
     "appl.tracing.explaining": "trace cost a.trace",

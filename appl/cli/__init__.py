@@ -35,6 +35,7 @@ SECTIONS = {
     "Run": {
         "chat": ("appl.cli.ask:chat", "talk with a model in the terminal"),
         "eval": ("appl.cli.evaluation", "score a function on many cases, and compare two"),
+        "optimize": ("appl.cli.optimization", "find better texts for the prompts of a function"),
         "ctl": ("appl.cli.ctl", "look at live runs; pause, resume, cancel, set limits"),
         "serve": ("appl.cli.serve", "put the embedded model, or SGLang, behind HTTP"),
     },

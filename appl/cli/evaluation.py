@@ -14,28 +14,16 @@ import click
 from appl.cli import evaluation_program, parameters
 from appl.cli.arguments import bind
 from appl.cli.commands import Options, appl_command, argument, option, switch
-from appl.cli.display import Display, display
+from appl.cli.data_runs import earlier, performed
+from appl.cli.display import display
 from appl.cli.exits import FAILED, OK
-from appl.cli.overrides import SETTINGS, budget, new_trace, settings, settings_of
+from appl.cli.overrides import SETTINGS, budget, settings, settings_of
 from appl.cli.program_call import call
 from appl.cli.run_options import options, trace_file
 from appl.cli.target import Target, UsageError, load, parse
-from appl.cli.terminal import as_json, out, say, say_next, term_safe, to_stderr
-from appl.config import load as load_config
-from appl.errors import TraceError
+from appl.cli.terminal import as_json, out, say, say_next, term_safe
 from appl.parts.evaluation.report import Evaluation
-from appl.session.blocks import settled
-from appl.session.entry import Entry
-from appl.session.ownership import is_own
-from appl.session.process import hosted, process_session
-from appl.session.recorded_run import RECORDED
-from appl.session.rerunning import rerun_session
-from appl.session.session import Session, make_session
-from appl.tracing.format.keys import first_record
-from appl.tracing.reading.runs import paths
-from appl.tracing.reading.trace import Trace
-from appl.tracing.replaying.ancestry import with_ancestors
-from appl.tracing.replaying.rerunner import Rerunner
+from appl.session.session import Session
 
 _AT_LEAST = "SCORE=MEAN"
 
@@ -96,8 +84,13 @@ def command(given: Options) -> int:
     words = _words(given)
     entry = Target(evaluation_program.PLACE, evaluation_program.FUNCTION).entry(words)
     shower = display(quiet=given.quiet or given.json)
-    rerunner = None if given.fresh else _earlier(entry, given)
-    found, current = _performed(entry, rerunner, shower, given)
+    rerunner = None if given.fresh else earlier(entry, given.home)
+
+    def evaluated(current: Session) -> Evaluation:
+        quiet = given.quiet or given.json
+        return _evaluation(current, list(entry.argv), progress=False if quiet else None)
+
+    found, current = performed(entry, rerunner, shower, given, settings_of(given), evaluated)
     _print(found, current, given)
     if rerunner is not None and rerunner.answered and not (given.quiet or given.json):
         reused, asked = len(rerunner.answered), len(rerunner.asked)
@@ -133,77 +126,13 @@ def _limits(words: tuple[str, ...], scores: tuple[str, ...]) -> dict[str | None,
     return found
 
 
-def _earlier(entry: Entry, given: Options) -> Rerunner | None:
-    """Answers from the newest evaluation of the same function in this folder, if there is one."""
-    wanted = entry.as_data()
-    config = load_config({"home": given.home} if given.home else None)
-    for path in reversed(paths(config.home)):
-        if evaluation_program.FUNCTION not in path.stem:
-            continue
-        try:
-            head = first_record(path)
-            recorded = head.get("entry") if head is not None else None
-            if not isinstance(recorded, Mapping) or not _is_same(recorded, wanted):
-                continue
-            trace = Trace.open(path, home=config.home)
-        except (TraceError, OSError):
-            continue
-        if trace.state != "running" and is_own(path):
-            return Rerunner(with_ancestors(trace, config.home))
-    return None
-
-
-def _is_same(recorded: Mapping[str, object], wanted: Mapping[str, object]) -> bool:
-    """True if both evaluate the same function."""
-    same = all(recorded.get(name) == wanted[name] for name in ("file", "function", "directory"))
-    then, now = recorded.get("argv"), wanted["argv"]
-    return same and list(then or ())[:1] == list(now or ())[:1]  # type: ignore[call-overload]
-
-
-def _performed(
-    entry: Entry, rerunner: Rerunner | None, shower: Display, given: Options
-) -> tuple[Evaluation, Session]:
-    """The evaluation, and the session in which it was made."""
-    overrides = settings_of(given) | {
-        name: getattr(given, name) for name in ("home", "privacy") if getattr(given, name)
-    }
-    if given.no_trace or given.trace_file:
-        overrides["trace"] = not given.no_trace
-    path = new_trace(given)
-
-    def opener() -> Session:
-        if rerunner is None:
-            config = load_config(overrides)
-            return make_session(
-                config, entry=entry, instruments=[shower], path=path, say=shower.tell
-            )
-        return rerun_session(
-            rerunner,
-            overrides,
-            entry=entry,
-            path=path,
-            instruments=[shower],
-            say=shower.tell,
-            present=RECORDED,
-        )
-
-    with hosted(opener), shower, to_stderr(given.json):
-        current = process_session()
-        given.session, given.counts = current, shower.counts
-        with settled(current.run.outside.world):
-            quiet = given.quiet or given.json
-            found = _evaluation(current, list(entry.argv), progress=False if quiet else None)
-        current.close()
-    return found, current
-
-
 def _evaluation(current: Session, words: list[str], progress: bool | None) -> Evaluation:
     function = load(Target(evaluation_program.PLACE, evaluation_program.FUNCTION))
     values, _ = bind(function, words, options(), "appl eval")
     return cast(Evaluation, call(current.run, function, {**values, "progress": progress}))
 
 
-def _show(found: Evaluation) -> None:
+def show_table(found: Evaluation) -> None:
     """Print the table of *found* on a terminal."""
     from rich.console import Console  # only a terminal needs it
     from rich.table import Table
@@ -215,10 +144,7 @@ def _show(found: Evaluation) -> None:
         table.add_column(name, justify="right" if number else "left", no_wrap=True)
     for row in found.rows():
         table.add_row(*(Text(term_safe(cell)) for cell in row))
-    out(term_safe(found.title()))
     Console().print(table)
-    for line in found.notes():
-        out(term_safe(line))
 
 
 def _print(found: Evaluation, current: Session, given: Options) -> None:
@@ -227,7 +153,10 @@ def _print(found: Evaluation, current: Session, given: Options) -> None:
         out(as_json({**found.as_data(), "trace": where}))
         return
     if sys.stdout.isatty():
-        _show(found)
+        out(term_safe(found.title()))
+        show_table(found)
+        for line in found.notes():
+            out(term_safe(line))
     else:
         out(term_safe(str(found)))
     if not given.quiet:

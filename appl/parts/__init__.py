@@ -24,6 +24,7 @@ PARTS: Final[Mapping[str, str]] = {
     "appl.parts.engine": "maps in other processes",
     "appl.parts.evaluation": "the evaluation of programs on cases",
     "appl.mcp": "tools of MCP servers",
+    "appl.parts.optimization": "the optimisation of prompts",
     "appl.parts.pytest_plugin": "tests that replay tapes",
     "appl.runtime.answers.choice": "choices",
     "appl.runtime.answers.continuation": "answers that go on after their limit",

@@ -261,6 +261,7 @@ _WORDS: dict[str, list[str]] = {
     "run": ["run", "prog.py:main"],
     "chat": ["chat"],
     "eval": ["eval", "prog.py:main", "data.jsonl"],
+    "optimize": ["optimize", "prog.py:main", "data.jsonl"],
     "check": ["check", "--replayable", "prog.py:main"],
     "plan": ["plan", "prog.py:main"],
     "render": ["render", "prog.py:main"],

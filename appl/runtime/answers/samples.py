@@ -154,10 +154,13 @@ class Samples:
         return self._ask(request, emit, ask)
 
     def remember(self, request: Request, answer: Response) -> None:
-        """Keep an answer of an earlier run if the cache is that of the run."""
-        if request.cache == RUN and request.sample == 0:
+        """Keep an answer of an earlier run if the cache lasts as long as the run."""
+        if request.cache is None or request.sample != 0:
+            return
+        store = self._caches[request.cache]
+        if isinstance(store, RunAnswers):
             content = digest_of(self.profile.name, request.digest)
-            self._caches[RUN].save(content, 0, _singles(answer))
+            store.save(content, 0, _singles(answer))
 
     async def aclose(self) -> None:
         """Close the backend."""
@@ -194,7 +197,10 @@ class Samples:
             if len(known) == request.n:
                 return _reused(known)
             self._stirs()
-            fresh = await self._ask(_missing(request, len(known), content), emit, ask)
+            asked = (
+                digest_of(name, content) if isinstance(self._caches[name], NamedStore) else content
+            )
+            fresh = await self._ask(_missing(request, len(known), asked), emit, ask)
             new = _singles(fresh)
             kept = await self._use(request, name, "save", content, len(known), new)
         return _mixed(known, kept if kept is not None and emit is None else new, fresh)
@@ -241,7 +247,7 @@ class _Turn:
 
 
 def _missing(request: Request, known: int, content: bytes) -> Request:
-    """The question for the samples after the *known* ones; it belongs to the content.
+    """The question for the samples after the *known* ones; it belongs to the content and its cache.
 
     So a backend that draws by address and seed draws the same for every call of that content.
     """
