@@ -5,6 +5,7 @@ Invariant: reads only; a trace that cannot be read is no forecast, and no error.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from appl.errors import ApplError
@@ -18,6 +19,8 @@ from appl.tracing.reading.trace import Trace
 
 _LOOKED_AT = 100
 """The most earlier runs that are looked at, the latest first."""
+_ENOUGH = 200
+"""So many answers of runs before the latest one say enough of the backends."""
 _MOST_BYTES = 64 << 20
 """A longer trace is not read: it would hold up the begin of the run."""
 _WAITS = frozenset({"queue", "budget", "rate", "circuit"})
@@ -25,7 +28,7 @@ _WAITS = frozenset({"queue", "budget", "rate", "circuit"})
 
 
 def forecast_for(entry: Entry, home: Path | None, world: World | None) -> Forecast | None:
-    """The calls of the latest run of the program *entry* recorded in *home*.
+    """The calls of the latest run of the program *entry* in *home*, and the answers of some before.
 
     A rerun and a resumed run, which have a *world* of records, go by the run in it.
     """
@@ -33,16 +36,24 @@ def forecast_for(entry: Entry, home: Path | None, world: World | None) -> Foreca
     if isinstance(trace, Trace):
         return forecast_of(trace)
     wanted = entry.as_data()
+    found: Forecast | None = None
+    answers: list[tuple[str, int, float]] = []
     for path in reversed(runs.paths(home)[-_LOOKED_AT:]):
-        try:
+        with suppress(ApplError, OSError):
             head = first_record(path) or {}
             if not _same(head.get("entry"), wanted) or runs.finished(path) is None:
                 continue
-            if path.stat().st_size <= _MOST_BYTES:
-                return forecast_of(Trace.open(path))
-        except (ApplError, OSError):
-            continue
-    return None
+            if path.stat().st_size > _MOST_BYTES:
+                continue
+            earlier = forecast_of(Trace.open(path))
+            if found is None:
+                found = earlier
+                continue
+            each = earlier.calls.values()
+            answers += [(call.place, call.tokens, call.seconds) for call in each]
+            if len(answers) >= _ENOUGH:
+                break
+    return None if found is None else found._replace(answers=answers[:_ENOUGH])
 
 
 def _same(recorded: object, wanted: object) -> bool:
@@ -82,4 +93,4 @@ def forecast_of(trace: Trace) -> Forecast:
             tuple(steps.address[other] for other in sorted(needs)),
             max(steps.start[step] - ended, 0) / 1e6,
         )
-    return found
+    return Forecast(found)

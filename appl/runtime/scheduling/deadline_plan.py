@@ -23,14 +23,18 @@ if TYPE_CHECKING:
 
 _MEASURED = 64
 """The last answers of a backend by which its duration is predicted."""
-_AHEAD = 256
+_AHEAD = 48
 """The most calls that are planned at once; those after them count by their share of the time."""
-_PAIRS = 24
+_PAIRS = 16
 """Up to so many calls, pairs of changes are tried, too."""
-_SPREAD = 1.0
-"""By how many standard deviations of its answers a backend is taken to be slower than usual."""
-_STEADY = 64
-"""A plan of so many calls is kept for one call, a longer one for as many as are so many in it."""
+_SPREAD = 1.6
+"""By how many standard deviations of its answers a backend is taken to be slower than usual, where
+one call is left; where more follow each other, their deviations make up for each other in part.
+"""
+_STEADY = 0.005
+"""A plan holds for so large a part of the time that is left, if no answer comes meanwhile."""
+_LONG = 16
+"""A plan of more calls holds, whatever comes, for one call in so many."""
 _UNKNOWN = 1e24
 """The cost of a call whose price is not known: more than any known one."""
 _UNSURE = 0.1
@@ -51,8 +55,15 @@ class ExpectedCall(NamedTuple):
     delay: float
 
 
-Forecast = Mapping[str, ExpectedCall]
-"""The calls of an earlier run by address, in the order of their begins."""
+class Forecast(NamedTuple):
+    """What earlier runs of a program say of the next one.
+
+    ``calls`` are those of the latest run by address, in the order of their begins; ``answers`` are
+    the place, the tokens and the seconds of answers of runs before it.
+    """
+
+    calls: Mapping[str, ExpectedCall]
+    answers: Sequence[tuple[str, int, float]] = ()
 
 
 class Durations:
@@ -233,15 +244,20 @@ class DeadlinePlanner:
     """
 
     def __init__(self, within: float, spots: Sequence[Spot], forecast: Forecast | None) -> None:
-        self._within, self._spots, self._forecast = within, spots, forecast or {}
+        self._within, self._spots = within, spots
+        self._forecast = forecast.calls if forecast else {}
         self._began: float | None = None
         self._durations: dict[Spot, Durations] = {spot: Durations() for spot in spots}
         self._asked: set[Spot] = set()
         self._running: dict[str, Progress] = {}
         self._over: set[str] = set()
         self._planned: dict[str, int] = {}
-        self._still = 0
+        self._until, self._still = -inf, 0  # the plan holds until then; and for so many calls
+        self._depth = 1
         self._elsewhere: set[str] = set()
+        for place, tokens, seconds in forecast.answers if forecast else ():
+            if (spot := _answered_by(place, spots)) is not None:
+                self._durations[spot].note(tokens, seconds)
         for address, call in self._forecast.items():
             spot = _answered_by(call.place, spots)
             if spot is None:
@@ -253,7 +269,8 @@ class DeadlinePlanner:
         """The places for *call*: the one to ask, then those to go on with, the quickest first."""
         if self._began is None:
             self._began = now
-        place = self._planned.get(call.address) if self._still > 0 else None
+        holds = now <= self._until or self._still > 0
+        place = self._planned.get(call.address) if holds else None
         if place is None:
             place = self._replanned(call, price, now)
         self._still -= 1
@@ -277,22 +294,27 @@ class DeadlinePlanner:
         """Note that the call at *address* is not asked any more."""
         self._running.pop(address, None)
         self._over.add(address)
+        self._until = -inf
 
     def failed(self, address: str) -> None:
         """Note that an attempt for the call at *address* failed; another one may come."""
         self._running.pop(address, None)
+        self._until = -inf
 
     def seconds(self, spot: Spot, tokens: float | None) -> float:
         """How long an answer of so many *tokens* takes at *spot*, rather more than less.
 
-        One that was never asked may be the quickest of all; one that has not answered yet is not.
+        One that was never asked is taken to be as slow as the slowest of the others, so that it is
+        tried where there is time for that; one that was asked, and has not answered yet, is not.
         """
         durations = self._durations.get(spot)
         if not durations:
-            return inf if spot in self._asked else 0.0
+            known = [spot for spot in self._spots if self._durations[spot]]
+            slowest = max((self.seconds(spot, tokens) for spot in known), default=0.0)
+            return inf if spot in self._asked else slowest
         usual, mean, slope, deviation = durations.line()
         more = 0.0 if tokens is None else slope * (tokens - usual)
-        return max(mean + more, 0.0) + _SPREAD * deviation
+        return max(mean + more, 0.0) + _SPREAD * deviation / sqrt(self._depth)
 
     def _pass(self, needs: Sequence[str]) -> None:
         """Expect no calls any more that calls which have begun would have waited for."""
@@ -312,13 +334,24 @@ class DeadlinePlanner:
             nodes = [call.address, *(f"{call.address}+{k}" for k in range(_following(call)))]
         assert self._began is not None
         left = self._began + self._within - now
+        self._depth = self._chain(nodes)
         plan = self._plan(nodes, call.address, price, now)
         if len(nodes) > _AHEAD:
             plan, nodes, left = _shortened(plan, nodes, call.address, left)
         found = chosen_by(plan, left)
         self._planned = dict(zip(nodes, found, strict=True))
-        self._still = len(nodes) // _STEADY
+        self._until, self._still = now + max(left, 0.0) * _STEADY, len(nodes) // _LONG
         return self._planned[call.address]
+
+    def _chain(self, nodes: list[str]) -> int:
+        """The most calls of *nodes* that follow each other."""
+        if nodes[0] not in self._forecast:
+            return len(nodes)
+        lengths: dict[str, int] = {}
+        for address in nodes:
+            needs = self._forecast[address].needs
+            lengths[address] = 1 + max((lengths.get(need, 0) for need in needs), default=0)
+        return max(lengths.values())
 
     def _plan(self, nodes: list[str], own: str, price: PriceOf, now: float) -> Plan:
         places = {address: place for place, address in enumerate(nodes)}
