@@ -215,6 +215,7 @@ MAY = {
         "backend.price",
         "errors",
     ],
+    "parts.search": ["runtime.concurrency", "runtime.prompts", "prompt", "errors"],
     "parts.conversations": ["tracing.recording", "prompt", "errors"],
     "mcp": [
         "runtime",

@@ -23,6 +23,7 @@ PARTS: Final[Mapping[str, str]] = {
     "appl.parts.control": "a look at a running program from outside",
     "appl.parts.engine": "maps in other processes",
     "appl.parts.evaluation": "the evaluation of programs on cases",
+    "appl.parts.search": "the candidates with which a tree search goes on",
     "appl.mcp": "tools of MCP servers",
     "appl.parts.pytest_plugin": "tests that replay tapes",
     "appl.runtime.answers.choice": "choices",
