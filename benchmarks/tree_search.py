@@ -60,13 +60,28 @@ def spread(texts: Sequence[Text], width: int) -> list[Text]:
     return found
 
 
-def search(topic: str, seed: int, args: argparse.Namespace, share: float) -> tuple[float, int]:
-    """The score of the best text, and the number of different texts that were gone on with."""
+class Found(NamedTuple):
+    """The score of the best text, how many texts were gone on with, and the widest level's tokens.
+
+    Those are the tokens of all different beginnings of its prompts, without the question.
+    """
+
+    score: float
+    distinct: int
+    widest: int
+
+
+def search(topic: str, seed: int, args: argparse.Namespace, share: float) -> Found:
+    """A search for a text about *topic*."""
     texts = [Text()]
-    distinct = 0
+    distinct = widest = 0
+    length: dict[tuple[str, ...], int] = {(): 0}  # of the last step of each text
     for level in range(args.levels):
         parents = spread(texts, args.width)
-        distinct += len({parent.steps for parent in parents})
+        live = {parent.steps for parent in parents}
+        begun = {steps[:size] for steps in live for size in range(len(steps) + 1)}
+        widest = max(widest, sum(length[steps] for steps in begun))
+        distinct += len(live)
         asked = [
             go_on(topic, parent.steps, args.length, seed * 100_000 + level * 1000 + place)
             for place, parent in enumerate(parents)
@@ -76,13 +91,14 @@ def search(topic: str, seed: int, args: argparse.Namespace, share: float) -> tup
             tokens = answer.logprobs or ()
             total = parent.logprob + sum(token.logprob for token in tokens)
             steps = (*parent.steps, " ".join(str(answer).split()))
+            length[steps] = len(tokens)
             texts.append(Text(steps, total, parent.tokens + len(tokens)))
         if level + 1 < args.levels:
             texts = appl.keep(
                 texts, [text.score for text in texts], args.width,
                 share=share, cover=args.cover, path=lambda text: text.steps,
             )  # fmt: skip
-    return max(text.score for text in texts), distinct
+    return Found(max(text.score for text in texts), distinct, widest)
 
 
 class Sums(NamedTuple):
@@ -93,35 +109,36 @@ class Sums(NamedTuple):
     cached: int
     scores: list[float]
     distinct: int
+    decoded: int
 
 
 def run(args: argparse.Namespace, share: float, cache: int, topic: str, seed: int) -> Sums:
     backend = Embedded(cache_tokens=cache, row_tokens=65536, max_batch=args.width, seed=1)
     began = time.process_time()
     with running(backend):
-        score, distinct = search(topic, seed, args, share)
+        found = search(topic, seed, args, share)
     report = backend.cache_report()
     prompt, cached = report["prompt_tokens"], report["cached_tokens"]
-    return Sums(time.process_time() - began, prompt - cached, cached, [score], distinct)
+    seconds, decoded = time.process_time() - began, report["decoded_tokens"]
+    return Sums(seconds, prompt - cached, cached, [found.score], found.distinct, decoded)
 
 
 def need(args: argparse.Namespace) -> int:
-    """The tokens of all different beginnings of the prompts of one search, with room for all."""
-    backend = Embedded(cache_tokens=1 << 20, row_tokens=65536, max_batch=args.width, seed=1)
+    """The tokens of the prompts of the widest level of a search without share."""
+    backend = Embedded(cache_tokens=1 << 16, row_tokens=65536, max_batch=args.width, seed=1)
     with running(backend):
-        search(TOPICS[0], 0, args, 0.0)
-    return backend.cache_report()["tokens"]
+        return search(TOPICS[0], 0, args, 0.0).widest
 
 
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--width", type=int, default=64)
-    parser.add_argument("--levels", type=int, default=8)
-    parser.add_argument("--length", type=int, default=24)
+    parser.add_argument("--levels", type=int, default=16)
+    parser.add_argument("--length", type=int, default=16)
     parser.add_argument("--room", type=float, default=0.25)
     parser.add_argument("--topics", type=int, default=len(TOPICS))
-    parser.add_argument("--share", type=float, nargs="*", default=[0.0, 0.5, 1.0, 1.5, 2.0])
+    parser.add_argument("--share", type=float, nargs="*", default=[0.0, 1.0, 1.5, 2.0])
     parser.add_argument("--cover", type=float, default=1.0)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
@@ -130,9 +147,9 @@ def main() -> None:
     lines = [
         f"$ python {' '.join(sys.argv)}",
         f"width {args.width}, {args.levels} levels of {args.length} tokens, {args.topics} "
-        f"searches; a search without share needs {whole} tokens, the cache holds {cache}",
-        f"{'share':>6} {'seconds':>8} {'times':>6} {'computed':>9} {'cached':>8} {'gone on':>8}"
-        f" {'quality':>8} {'change':>7}",
+        f"searches; the widest level without share needs {whole} tokens, the cache holds {cache}",
+        f"{'share':>6} {'seconds':>8} {'times':>6} {'computed':>9} {'cached':>8} {'decoded':>8}"
+        f" {'gone on':>8} {'quality':>8} {'change':>7}",
     ]
     sums: dict[float, list[Sums]] = {share: [] for share in args.share}
     for number, topic in enumerate(TOPICS[: args.topics]):
@@ -147,6 +164,7 @@ def main() -> None:
         lines.append(
             f"{share:>6g} {seconds:>8.1f} {base[0] / seconds:>6.2f} "
             f"{sum(each.computed for each in found):>9} {sum(each.cached for each in found):>8} "
+            f"{sum(each.decoded for each in found):>8} "
             f"{sum(each.distinct for each in found):>8} {quality:>8.4f} "
             f"{100 * (quality / base[1] - 1):>6.1f}%"
         )
