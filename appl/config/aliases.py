@@ -5,7 +5,6 @@ Invariant: following a name always ends; a circle of names is an error that show
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -21,6 +20,9 @@ RULES = ("order", "cost", "latency", "deadline")
 """The order in which the models of a list are asked: as listed, by cost, by latency, or first the
 cheapest with which the run ends in time.
 """
+
+
+_MOST_S = 1e9  # seconds, about 30 years
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +98,12 @@ def _within(key: str, prefer: str, within: object) -> float | None:
             raise ConfigError(f'{key}: within is for prefer = "deadline"')
         return None
     is_number = isinstance(within, int | float) and not isinstance(within, bool)
-    if not is_number or not 0 < cast(float, within) < math.inf:
+    if not is_number or not 0 < cast(float, within) < _MOST_S:
         raise ConfigError(
             f'{key}: prefer = "deadline" needs the seconds that a run may take, as in within = 60, '
             f"got {'none' if within is None else shown(within)}"
         )
-    return float(cast(float, within))
+    return cast(float, within)
 
 
 def _plain(value: object) -> object:

@@ -377,6 +377,8 @@ def test_the_latest_run_of_a_program_says_what_waits_for_what(tmp_path: Path) ->
         ('{model = ["a", "b"], prefer = "deadline"}', "needs the seconds .* got none"),
         ('{model = ["a", "b"], prefer = "deadline", within = 0}', "needs the seconds"),
         ('{model = ["a", "b"], prefer = "deadline", within = true}', "needs the seconds"),
+        ('{model = ["a", "b"], prefer = "deadline", within = nan}', "needs the seconds"),
+        ('{model = ["a", "b"], prefer = "deadline", within = 1e300}', "needs the seconds"),
         ('{model = ["a", "b"], prefer = "cost", within = 5}', 'within is for prefer = "deadline"'),
         ('{model = "a", within = 5}', "within is for lists"),
     ],

@@ -74,7 +74,7 @@ def _values(scores: Iterable[float], count: int) -> list[float]:
         raise InvalidOption(f"keep(): {count} candidates have {len(given)} scores")
     try:
         values = [float(score) for score in given]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidOption(f"keep(scores={given!r:.80}): scores are numbers") from None
     if not all(map(math.isfinite, values)):
         raise InvalidOption(

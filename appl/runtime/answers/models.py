@@ -358,7 +358,7 @@ def _model(data: Mapping[str, Any]) -> Model:
 def seconds_in(data: object) -> float | None:
     """Recorded seconds; ``None`` where there are none."""
     is_number = isinstance(data, int | float) and not isinstance(data, bool)
-    return float(cast(float, data)) if is_number else None
+    return cast(float, data) if is_number and 0 < cast(float, data) < 1e9 else None
 
 
 def _options(data: object) -> dict[str, object]:
