@@ -21,11 +21,22 @@ from typing import Any, NamedTuple
 
 import appl
 from appl import gen, ppl
+from appl.backend import Request
 from appl.testing import running
 from appl_backends.embedded import Embedded
+from appl_backends.embedded.task import EngineTask
 
 TOPICS = ["gardens", "night trains", "bread", "rivers", "teachers", "lamps", "winter", "harbours"]
 TEMPERATURE = 0.5  # of the spread of continuations over texts
+
+
+class Endless(Embedded):
+    """The embedded model without an end of its answers: all steps have the same length."""
+
+    def _prepare(self, request: Request, stream: bool, begun: bool) -> EngineTask:
+        task = super()._prepare(request, stream, begun)
+        task.min_tokens = task.max_tokens
+        return task
 
 
 class Text(NamedTuple):
@@ -113,7 +124,7 @@ class Sums(NamedTuple):
 
 
 def run(args: argparse.Namespace, share: float, cache: int, topic: str, seed: int) -> Sums:
-    backend = Embedded(cache_tokens=cache, row_tokens=65536, max_batch=args.width, seed=1)
+    backend = Endless(cache_tokens=cache, row_tokens=65536, max_batch=args.width, seed=1)
     began = time.process_time()
     with running(backend):
         found = search(topic, seed, args, share)
@@ -125,7 +136,7 @@ def run(args: argparse.Namespace, share: float, cache: int, topic: str, seed: in
 
 def need(args: argparse.Namespace) -> int:
     """The tokens of the prompts of the widest level of a search without share."""
-    backend = Embedded(cache_tokens=1 << 16, row_tokens=65536, max_batch=args.width, seed=1)
+    backend = Endless(cache_tokens=1 << 16, row_tokens=65536, max_batch=args.width, seed=1)
     with running(backend):
         return search(TOPICS[0], 0, args, 0.0).widest
 
