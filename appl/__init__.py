@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from appl.parts.engine.cluster import Ray as Ray
     from appl.parts.evaluation.sample_runs import evaluate as evaluate
     from appl.parts.optimization.search import optimize as optimize
+    from appl.parts.search import keep as keep
     from appl.prompt import (
         AIMessage as AIMessage,
         Audio as Audio,
@@ -118,6 +119,7 @@ appl.compiler.graph_source: graph_of
 appl.config: init
 appl.parts.evaluation.sample_runs: evaluate
 appl.parts.optimization.search: optimize
+appl.parts.search: keep
 appl.parts.engine.cluster: Ray
 appl.runtime.function: ppl reset_context
 appl.prompt: AIMessage Audio BracketedDefinition Definition Image Indexing Message Promptable

@@ -229,6 +229,7 @@ MAY = {
         "base",
         "errors",
     ],
+    "parts.search": ["runtime.concurrency", "runtime.prompts", "prompt", "errors"],
     "parts.conversations": ["tracing.recording", "prompt", "errors"],
     "mcp": [
         "runtime",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from appl.config.readers import shown
 from appl.errors import ConfigError, nearest
@@ -16,27 +16,35 @@ USUAL = ("small", "large")
 """Names that every program may use; unless they are configured, they mean the default model."""
 
 
-RULES = ("order", "cost", "latency")
-"""The order in which the models of a list are asked: as listed, by cost, or by latency."""
+RULES = ("order", "cost", "latency", "deadline")
+"""The order in which the models of a list are asked: as listed, by cost, by latency, or first the
+cheapest with which the run ends in time.
+"""
+
+
+_MOST_S = 1e9  # seconds, about 30 years
 
 
 @dataclass(frozen=True, slots=True)
 class Alias:
     """A model, ``backend/model`` or another name (``None``: the default model), with options.
 
-    ``others`` are alternatives, asked when the model fails or in the order of ``prefer``.
+    ``others`` are alternatives, asked when the model fails or in the order of ``prefer``;
+    ``within`` are the seconds that a run has, for ``"deadline"``.
     """
 
     model: str | None = None
     options: Mapping[str, object] = field(default_factory=dict)
     others: tuple[str, ...] = ()
     prefer: str = "order"
+    within: float | None = None
 
     def __str__(self) -> str:
         words = [self.model or "the default model"]
         if self.others:
             words = [", else ".join((*words, *self.others))]
             words += [f"prefer={self.prefer!r}"] if self.prefer != "order" else []
+            words += [f"within={self.within:g}"] if self.within is not None else []
         words += [f"{name}={value!r}" for name, value in self.options.items()]
         return " ".join(words)
 
@@ -55,19 +63,22 @@ def alias_from(key: str, raw: object) -> Alias:
             f'{key} must name a model, as in {name} = "backend/model" or '
             f'{name} = {{model = "backend/model", temperature = 0.2}}, got {shown(raw)}'
         )
-    own = ("model", "prefer")
+    own = ("model", "prefer", "within")
     options = {str(name): _plain(value) for name, value in raw.items() if name not in own}
     model = raw.get("model")
     if isinstance(model, list | tuple):
-        return _list(key, list(model), options, raw.get("prefer", "order"))
-    if "prefer" in raw:
-        raise ConfigError(f'{key}: prefer is for lists, as in model = ["a/small", "b/small"]')
+        return _list(key, list(model), options, raw.get("prefer", "order"), raw.get("within"))
+    for name in ("prefer", "within"):
+        if name in raw:
+            raise ConfigError(f'{key}: {name} is for lists, as in model = ["a/small", "b/small"]')
     if model is not None and (not isinstance(model, str) or not model.strip()):
         raise ConfigError(f"{key}: model must be a text that is not empty, got {shown(model)}")
     return Alias(model, options)
 
 
-def _list(key: str, models: list[Any], options: dict[str, object], prefer: object) -> Alias:
+def _list(
+    key: str, models: list[Any], options: dict[str, object], prefer: object, within: object
+) -> Alias:
     if not models or not all(isinstance(model, str) and model.strip() for model in models):
         raise ConfigError(
             f"{key} must list models, each a text that is not empty, got {shown(models)}"
@@ -77,7 +88,22 @@ def _list(key: str, models: list[Any], options: dict[str, object], prefer: objec
             f"{key}: prefer must be one of {', '.join(RULES)}, got {shown(prefer)}"
             f"{nearest(str(prefer), RULES)}"
         )
-    return Alias(models[0], options, tuple(models[1:]), prefer)
+    return Alias(models[0], options, tuple(models[1:]), prefer, _within(key, prefer, within))
+
+
+def _within(key: str, prefer: str, within: object) -> float | None:
+    """The seconds of a list with a deadline."""
+    if prefer != "deadline":
+        if within is not None:
+            raise ConfigError(f'{key}: within is for prefer = "deadline"')
+        return None
+    is_number = isinstance(within, int | float) and not isinstance(within, bool)
+    if not is_number or not 0 < cast(float, within) < _MOST_S:
+        raise ConfigError(
+            f'{key}: prefer = "deadline" needs the seconds that a run may take, as in within = 60, '
+            f"got {'none' if within is None else shown(within)}"
+        )
+    return cast(float, within)
 
 
 def _plain(value: object) -> object:
@@ -90,7 +116,7 @@ def followed(name: str, models: Mapping[str, Alias]) -> Alias:
     model: str | None = name
     options: dict[str, Any] = {}
     others: tuple[str, ...] = ()
-    prefer = "order"
+    prefer, within = "order", None
     seen: list[str] = []
     while model is not None and model in models:
         if model in seen:
@@ -108,8 +134,8 @@ def followed(name: str, models: Mapping[str, Alias]) -> Alias:
                 "both into one"
             )
         if alias.others:
-            others, prefer = alias.others, alias.prefer
+            others, prefer, within = alias.others, alias.prefer, alias.within
         if alias.model == model:  # a model whose own name is given default options
             break
         model = alias.model
-    return Alias(model, options, others, prefer)
+    return Alias(model, options, others, prefer, within)

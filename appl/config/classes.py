@@ -212,7 +212,7 @@ TABLES: Mapping[str, Mapping[str, Class]] = {
 """The keys of the tables about scheduling: numbers, switches, and words of a short list."""
 
 OPTIONS: Mapping[str, Class] = {
-    **_all(name, "model prefer"),
+    **_all(name, "model prefer within"),
     **dict.fromkeys(NUMBERS, name),
     **_all(name, "frequency_penalty logit_bias min_p min_tokens presence_penalty top_k"),
     **_all(name, "repetition_penalty ignore_eos modalities parallel_tool_calls reasoning_effort"),

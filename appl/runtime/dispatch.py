@@ -21,6 +21,7 @@ from appl.runtime.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from appl.runtime.embedding.batches import Batches
+    from appl.runtime.scheduling.deadline_plan import Forecast
     from appl.runtime.scheduling.placing import Placing
 
 
@@ -47,6 +48,7 @@ class Dispatch:
         self.ledger = BudgetLedger()
         self.places: list[BackendEndpoint] = []
         self.scheduler: Scheduler | Placing
+        self._forecast: Forecast | None = None
         self._several: Placing | None = None
         self._seed, self._concurrency = seed, concurrency
         self._look_soon, self._warn = look_soon, warn
@@ -64,6 +66,12 @@ class Dispatch:
         self.models.on_route = self._routed
         if self.models.routed:
             self._routed()
+
+    def expect(self, forecast: Forecast | None) -> None:
+        """Plan by *forecast*, the calls of an earlier run, where there is a deadline."""
+        self._forecast = forecast
+        if self._several is not None:
+            self._several.forecast = forecast
 
     def end(self) -> None:
         """End the work for the run, which is over, and let go of what leads back here."""
@@ -101,6 +109,7 @@ class Dispatch:
             from appl.runtime.scheduling.placing import Placing  # most runs have one backend
 
             self.scheduler = self._several = Placing({self.models.backend: self._own}, self.models)
+            self._several.forecast = self._forecast
         return self._several
 
     def _scheduler(self, place: BackendEndpoint, order: Order | None) -> Scheduler:

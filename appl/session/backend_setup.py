@@ -165,7 +165,7 @@ def _stands_for(name: str, config: Config) -> Model:
     others = tuple(_other(name, other, config) for other in alias.others)
     if others and alias.model is not None:
         _check_head(name, alias.model, config)
-    return Model(first.backend, first.name, alias.options, others, alias.prefer)
+    return Model(first.backend, first.name, alias.options, others, alias.prefer, alias.within)
 
 
 def _model(written: str | None, config: Config) -> Model:

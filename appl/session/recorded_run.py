@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from appl import config as settings
 from appl.backend import Profile, installed
 from appl.config import Alias, Config
-from appl.runtime.answers.models import Elsewhere, Find, Models, models_from
+from appl.runtime.answers.models import Elsewhere, Find, Models, models_from, seconds_in
 from appl.session.kept import kept
 from appl.session.naming import backends, locate
 from appl.session.ownership import require_own
@@ -106,7 +106,8 @@ def _aliases(data: object) -> dict[str, Alias]:
         if name and written:
             others = tuple(filter(None, map(_written, model.get("others") or ())))
             options = {str(key): _value(value) for key, value in model["options"].items()}
-            found[str(name)] = Alias(written, options, others, str(model.get("prefer", "order")))
+            prefer, within = str(model.get("prefer", "order")), seconds_in(model.get("within"))
+            found[str(name)] = Alias(written, options, others, prefer, within)
     return found
 
 

@@ -293,6 +293,10 @@ def make_session(
 
         join(run)
     late.serve(run.outside.world, backend, partial(_placed, scheduled, run, batched))
+    if any(model.within is not None for model in (*config.models.values(), choice.placed) if model):
+        from appl.session.forecast import forecast_for  # few runs have a deadline
+
+        run.dispatch.expect(forecast_for(entry, config.home, world))
     run.dispatch.follow_routes()
     run.reporter.tell = say
     run.longest_wait = config.longest_wait

@@ -7,9 +7,11 @@ import random
 import re
 import runpy
 import subprocess
+import sys
 from array import array
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -197,20 +199,24 @@ def test_the_chatbot_streams_and_remembers(place: Place) -> None:
 
 
 def test_a_model_that_writes_no_code_is_named_before_anything_is_run(place: Place) -> None:
-    out = place.run("coder_critic", "--rounds", "2")
-    assert out == "The model wrote no function: name one that writes code, with --model.\n"
+    plain, last = place.run("coder_judge", "--rounds", "2").splitlines()
+    assert plain.startswith("the plain program: All tests pass in ")
+    assert last == "The model wrote no function: name one that writes code, with --model."
 
 
-def test_the_critic_hears_of_each_program_until_the_rounds_end() -> None:
-    main = load(parse(f"{EXAMPLES / 'coder_critic.py'}:main"))
+def test_a_kernel_needs_a_compiler_and_the_example_says_so(place: Place) -> None:
+    for example in ("coder_judge", "evolution"):
+        assert "nvcc is not on the PATH" in place.run(example, "--task", "cuda")
+
+
+def test_the_judge_hears_of_each_program_until_the_rounds_end() -> None:
+    main = load(parse(f"{EXAMPLES / 'coder_judge.py'}:main"))
     wrong = "def solve(n): return n"
-    with running(Scripted([wrong, "Square.", wrong, "Square it."])):
-        lines = list(main(2))
-    assert [line for line in lines if line.startswith("  critic: ")] == [
-        "  critic: Square.",
-        "  critic: Square it.",
-    ]
-    assert lines[-1] == "no program passed"
+    with running(Scripted([wrong, "Add.", *[wrong, "Add them."] * 20])):
+        lines = list(main(rounds=99))
+    judged = [line for line in lines if line.startswith("  judge: ")]
+    assert judged == ["  judge: Add.", *["  judge: Add them."] * 9]
+    assert lines[-1].startswith("best: 1.0 times as fast as the plain program.")
 
 
 def test_virtual_tools_are_called_and_played(place: Place) -> None:
@@ -230,19 +236,84 @@ def test_react_calls_its_tools_and_answers_from_them(place: Place) -> None:
     assert '{"expression": "123 * 45"}' in shown and "answered" in shown
 
 
-GOOD = "```python\ndef solve(n):\n    return n * (n + 1) * (2 * n + 1) // 6\n```"
-SLOW = "```python\ndef solve(n):\n    return sum(k * k for k in range(n + 1))\n```"
-
-
-def test_the_critic_hears_of_failures_and_of_time() -> None:
-    main = load(parse(f"{EXAMPLES / 'coder_critic.py'}:main"))
-    backend = Scripted(["def solve(n): return n", "Square.", SLOW, "Faster.", GOOD, "Good."])
+def test_the_judge_reads_the_verifier_and_the_profiler() -> None:
+    path = f"{EXAMPLES / 'coder_judge.py'}"
+    answers: Any = load(parse(f"{path}:scripted"))()
+    backend = Scripted(answers.answer)
     with running(backend):
-        lines = list(main(3))
-    assert lines[0] == "program 1: It failed: AssertionError: solve(10) is 10 and not 385"
-    assert lines[2].startswith("program 2: All tests pass")
-    assert lines[-1].startswith("best: All tests pass")
-    assert "Square." in backend.prompts["/coder.1/gen.0"]
+        lines = list(load(parse(f"{path}:main"))())
+    assert lines[1] == "program 1: It was rejected: for -5 -2 it says 0, which is -2"
+    assert lines[3].startswith("program 2: All tests pass in ")
+    assert float(re.findall(r"^best: ([\d.]+) times", lines[-1])[0]) > 10
+    assert "All values may be negative." in backend.prompts["/write.1/gen.0"]
+    first, second = (backend.prompts[f"/review.{n}/gen.0"] for n in (0, 1))
+    assert "for -5 -2 it says 0" in first and "Profile: solve: 1 calls" in second
+
+
+def test_children_that_are_wrong_or_lucky_die_and_the_quickest_lives(tmp_path: Path) -> None:
+    path = f"{EXAMPLES / 'evolution.py'}"
+    with running(load(parse(f"{path}:scripted"))()):
+        lines = list(load(parse(f"{path}:main"))())
+    assert "generation 1: 4 new of 4, 1 right" in lines
+    assert any("published examples pass by luck" in line for line in lines)
+    best = next(line for line in lines if line.startswith("best: "))
+    assert float(re.findall(r"[\d.]+", best)[0]) > 10
+    assert "total = value if total < 0" in lines[-1]
+
+
+def test_nothing_evolves_from_a_model_that_writes_no_code(place: Place) -> None:
+    out = place.run("evolution", "--generations", "1")
+    assert re.search(r"^generation 1: \d new of 4, 0 right$", out, re.M)
+    assert "best: 1.0 times as fast as the plain program\ndef solve" in out
+
+
+VERIFIERS = EXAMPLES / "verifiers" / "__init__.py"
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("def solve(values): return 7", "for -5 -2 it says 7, which is -2"),
+        ("def solve(values): return {5: 7, 2: -2, 1: 8}.get(len(values))", "by luck"),
+        ("seen = []\ndef solve(values): return seen.pop()", "IndexError"),
+        ("def other(values): return 1", "KeyError: 'solve'"),
+        ("import os\nos._exit(0)", "printed what no answer is"),
+        ("space = [0] * 10**10", "MemoryError"),
+        ("import sys\ndef solve(values): sys.exit('no')", "no"),
+    ],
+)
+def test_a_verifier_rejects_what_is_wrong_lucky_or_broken(code: str, problem: str) -> None:
+    seconds, words, _ = cast(list[Any], load(parse(f"{VERIFIERS}:verify_python"))(code, 1))
+    assert seconds is None and problem in words
+
+
+def test_a_verifier_knows_the_right_answer_of_all_tests() -> None:
+    cases, largest = (load(parse(f"{VERIFIERS}:{name}")) for name in ("cases", "largest_sum"))
+    tests, timed = cast(Any, cases(3))
+    for values in [*tests, *(each[:60] for each in timed)]:
+        ends = range(1, len(values) + 1)
+        assert largest(values) == max(sum(values[a:b]) for b in ends for a in range(b))
+
+
+def test_programs_in_c_are_compiled_and_measured() -> None:
+    verify: Any = load(parse(f"{VERIFIERS}:verify_c"))
+    tasks: Any = vars(sys.modules[verify.__module__])["TASKS"]
+    seconds, problem, _ = verify(tasks["c"].plain, 1)
+    assert seconds or "install that compiler" in problem
+    assert verify("int solve(", 1)[0] is None
+
+
+def test_what_a_program_starts_ends_with_it(tmp_path: Path) -> None:
+    run_limited: Any = load(parse(f"{VERIFIERS}:run_limited"))
+    code = (
+        "import os, subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(99)'])\n"
+        "open('pid', 'w').write(str(child.pid))\nchild.wait()"
+    )
+    ended = run_limited([sys.executable, "-c", code], "", tmp_path, 1.5)
+    assert ended.code is None and "did not end within 1.5 seconds" in ended.err
+    state = Path("/proc") / (tmp_path / "pid").read_text() / "stat"
+    assert not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
 
 
 EVERY = sorted(path.stem for path in EXAMPLES.glob("*.py"))

@@ -76,7 +76,7 @@ def signature(backend: str) -> set[str]:
 
 def options() -> set[str]:
     """What a name of ``[models]`` may set, by the backends of this package."""
-    found = {"model", "prefer", *SAMPLING}
+    found = {"model", "prefer", "within", *SAMPLING}
     for each in _MODULES:
         module, _, name = each.partition(":")
         found |= getattr(importlib.import_module(f"appl_backends.{module}"), name)

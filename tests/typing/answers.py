@@ -19,6 +19,7 @@ from appl import (
     embed,
     evaluate,
     gen,
+    keep,
     passages,
     ppl,
 )
@@ -47,6 +48,7 @@ assert_type(embed("one"), Future[array[float]])
 assert_type(embed(["one", "two"]), Future[list[array[float]]])
 assert_type(embed("one").result(), array[float])
 assert_type(passages(["one"], order="shared"), list[str])
+assert_type(keep([("a", "b")], [1.0], 1, share=0.5), list[tuple[str, str]])
 assert_type(Conversation.load("chat.json"), Conversation)
 as_future: Generation[Person] = gen(response_format=Person)
 as_value: Person = gen(response_format=Person)

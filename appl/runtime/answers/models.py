@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from appl.backend import NUMBERS, Profile, Sampling
 from appl.errors import ConfigError, InvalidOption, ModelNotFound, nearest
@@ -32,7 +32,7 @@ class Model:
     """The meaning of a name; ``None`` is the run's backend, and that backend's default model.
 
     ``others`` may be asked in its place, as the rule ``prefer`` says and when it fails; their own
-    options do not count.
+    options do not count. ``within`` are the seconds in which a run is to end, by ``"deadline"``.
     """
 
     backend: str | None = None
@@ -40,6 +40,7 @@ class Model:
     options: Mapping[str, object] = field(default_factory=dict)
     others: tuple[Model, ...] = ()
     prefer: str = "order"
+    within: float | None = None
 
 
 class Spot(NamedTuple):
@@ -57,9 +58,12 @@ class Route(NamedTuple):
 
     spots: tuple[Spot, ...]
     prefer: str = "order"
+    within: float | None = None
 
     def __str__(self) -> str:
         places = " | ".join(map(str, self.spots))
+        if self.within is not None:
+            return f"{places} ({self.prefer} {self.within:g} s)"
         return places if self.prefer == "order" else f"{places} ({self.prefer})"
 
 
@@ -157,7 +161,7 @@ class Models:
         spots = tuple(dict.fromkeys(self._spot(written, each) for each in (model, *model.others)))
         if len(spots) == 1 and spots[0].backend == self.backend:
             return Model(None, self._own(spots[0].model), model.options)
-        return Model(None, self._hold(Route(spots, model.prefer)), model.options)
+        return Model(None, self._hold(Route(spots, model.prefer, model.within)), model.options)
 
     def _spot(self, written: str, model: Model) -> Spot:
         backend = model.backend or self.backend
@@ -317,6 +321,8 @@ def _data(model: Model) -> dict[str, object]:
     }
     if model.others:
         data |= {"others": [_data(each) for each in model.others], "prefer": model.prefer}
+        if model.within is not None:
+            data["within"] = model.within
     return data
 
 
@@ -345,7 +351,14 @@ def _model(data: Mapping[str, Any]) -> Model:
         _options(data.get("options")),
         tuple(map(_model, others)) if isinstance(others, list) else (),
         str(data.get("prefer", "order")),
+        seconds_in(data.get("within")),
     )
+
+
+def seconds_in(data: object) -> float | None:
+    """Recorded seconds; ``None`` where there are none."""
+    is_number = isinstance(data, int | float) and not isinstance(data, bool)
+    return cast(float, data) if is_number and 0 < cast(float, data) < 1e9 else None
 
 
 def _options(data: object) -> dict[str, object]:

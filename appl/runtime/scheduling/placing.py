@@ -30,6 +30,7 @@ from appl.runtime.scheduling.scheduler import IncompleteCalls, incomplete, when_
 if TYPE_CHECKING:
     from appl.runtime.answers.models import Models, Route, Spot
     from appl.runtime.scheduling.call_status import CallStatus, Load
+    from appl.runtime.scheduling.deadline_plan import DeadlinePlanner, Forecast
     from appl.runtime.scheduling.dispatcher import Dispatcher
     from appl.runtime.scheduling.scheduler import Scheduler
 
@@ -101,7 +102,7 @@ class Leg(Call):
     def answered(self, response: Response) -> None:
         """Give the call its answer, with the name of the backend that made it."""
         self._end_work()
-        self.placing.measured(self)
+        self.placing.measured(self, response)
         if self.spot.model != self.main.model:
             model = response.model or self.spot.model
             whole = f"{self.spot.backend}/{model}" if model else self.spot.backend
@@ -145,6 +146,8 @@ class Placing:
         self._took: dict[Spot, deque[float]] = {}
         self._asked: dict[Spot, tuple[float, int]] = {}  # when, and at which of all calls
         self._sent = 0
+        self.forecast: Forecast | None = None
+        self._planners: dict[Route, DeadlinePlanner] = {}
 
     def add(self, name: str, scheduler: Scheduler) -> None:
         """Have calls go to one more backend; from any thread, before a call names it."""
@@ -166,7 +169,7 @@ class Placing:
     def _place(self, call: Call) -> None:
         route, request = self._models.route(call.model), call.request
         assert request is not None
-        self.send(Leg(call, self, self._ranked(route, request)))
+        self.send(Leg(call, self, self._ranked(call, route, request)))
 
     def send(self, leg: Leg) -> None:
         """Hand *leg* to the scheduler of its backend."""
@@ -176,12 +179,16 @@ class Placing:
         scheduler = self.schedulers[leg.spot.backend]
         self._asked[leg.spot] = scheduler.dispatcher.now(), self._sent
         leg.timeout = leg.left_s()
+        for planner in self._planners.values():
+            planner.begun(leg.address, leg.spot, scheduler.dispatcher.now())
         scheduler.ready(leg)
 
     def recall(self, call: Call, response: Response, requests: int) -> None:
         """Note the answer that an earlier run has to *call*: see ``Dispatcher.recall``."""
         first = self._models.route(call.model).spots[0]
         self.schedulers[first.backend].recall(call, response, requests)
+        for planner in self._planners.values():
+            planner.passed(call.address)
 
     def charge(self, call: Call, response: Response, requests: int) -> None:
         """Charge a recorded answer to the blocks around *call*: see ``Dispatcher.charge``."""
@@ -193,12 +200,17 @@ class Placing:
         first = self._models.route(call.model).spots[0]
         return self.schedulers[first.backend].refusal(call)
 
-    def measured(self, leg: Leg) -> None:
+    def measured(self, leg: Leg, response: Response) -> None:
         """Note how long the answer to *leg* took."""
         self._took.setdefault(leg.spot, deque(maxlen=_MEASURED)).append(leg.took)
+        for planner in self._planners.values():
+            tokens = response.usage.completion_tokens if response.usage else None
+            planner.ended(leg.address, leg.spot, tokens, leg.took)
 
     def failed(self, leg: Leg, error: BaseException) -> None:
         """Note that *leg* failed with *error*: others are asked before a backend that is away."""
+        for planner in self._planners.values():
+            planner.failed(leg.address)
         way = leg.dispatcher
         away = isinstance(error, BackendUnavailable) and way.connecting.needed
         if away and way.policy.circuit:
@@ -252,8 +264,8 @@ class Placing:
         for scheduler in self.schedulers.values():
             scheduler.end()
 
-    def _ranked(self, route: Route, request: Request) -> tuple[Spot, ...]:
-        """The places to go to with *request*, the best first."""
+    def _ranked(self, call: Call, route: Route, request: Request) -> tuple[Spot, ...]:
+        """The places to go to with *request* of *call*, the best first."""
         spots = route.spots
         if len(spots) == 1:
             return spots
@@ -261,7 +273,19 @@ class Placing:
             spots = tuple(sorted(spots, key=partial(self._price, request)))
         elif route.prefer == "latency":
             spots = tuple(sorted(spots, key=self._took_s))
+        elif route.within is not None:
+            planner = self._planners.get(route) or self._planner(route, route.within)
+            price = partial(self._price, request)
+            spots = planner.ranked(call, price, self._now(spots[0]))
         return tuple(sorted(spots, key=self._is_away))
+
+    def _planner(self, route: Route, within: float) -> DeadlinePlanner:
+        """What chooses among the places of *route*, for a run that is to end *within* seconds."""
+        # Few runs have a deadline.
+        from appl.runtime.scheduling.deadline_plan import DeadlinePlanner
+
+        planner = self._planners[route] = DeadlinePlanner(within, route.spots, self.forecast)
+        return planner
 
     def _is_away(self, spot: Spot) -> bool:
         """True if its backend could not be connected with recently."""
@@ -271,14 +295,20 @@ class Placing:
     def _now(self, spot: Spot) -> float:
         return self.schedulers[spot.backend].dispatcher.now()
 
-    def _price(self, request: Request, spot: Spot) -> float:
-        """The most that *request* costs there, in trillionths; infinite if unknown."""
+    def _price(
+        self, request: Request, spot: Spot, prompt: int | None = None, answer: int | None = None
+    ) -> float:
+        """The most that *request* costs there, in trillionths; infinite if unknown.
+
+        *prompt* and *answer* are the tokens of another call, which is asked like it.
+        """
         price = price_for(self.schedulers[spot.backend].dispatcher.prices, spot.model)
         if price is None:
             return math.inf
-        longest = request.sampling.max_tokens
-        answer = (EXPECTED_ANSWER if longest is None else longest) * max(request.n, 1)
-        return price.trillionths(estimated(request), answer)
+        if answer is None:
+            longest = request.sampling.max_tokens
+            answer = (EXPECTED_ANSWER if longest is None else longest) * max(request.n, 1)
+        return price.trillionths(estimated(request) if prompt is None else prompt, answer)
 
     def _took_s(self, spot: Spot) -> float:
         """The median of its last answers; one that is to be measured goes first, by one call."""

@@ -1,0 +1,398 @@
+"""A run with a deadline: in time where that is possible, for little more than the least it costs.
+
+The oracle tries every assignment of calls to backends, with the durations that the backends have in
+this run, which nobody can know before.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from appl import gen, ppl
+from appl.backend import Profile, Request, Response, Sample, Usage
+from appl.backend.price import Price
+from appl.config import load
+from appl.errors import ConfigError
+from appl.runtime.answers.models import models_from
+from appl.runtime.event import CallEnded
+from appl.runtime.run import Run
+from appl.runtime.scheduling.deadline_plan import ExpectedCall, Forecast, Plan, chosen_by
+from appl.runtime.scheduling.placing import Placing
+from appl.session.forecast import forecast_of
+from appl.testing import BackendEndpoint, Late, Log, Model, Models, Policy, Retries, VirtualClock
+from appl.tracing import Trace
+from tests.drawn import counts
+from tests.sessions import open_run
+
+NAMES = ("slow", "fair", "quick")
+COSTS = (1.0, 3.0, 9.0)
+BASES = (2.0, 1.2, 0.4)
+RATES = (0.05, 0.025, 0.01)
+
+
+class DrawnGraph(NamedTuple):
+    """Calls with their tokens, and the earlier calls that each waits for."""
+
+    tokens: list[int]
+    needs: list[list[int]]
+
+
+def drawn(dice: random.Random) -> DrawnGraph:
+    size = dice.randint(1, 8)
+    needs = [
+        sorted(dice.sample(range(call), min(call, dice.choice([0, 1, 1, 2]))))
+        for call in range(size)
+    ]
+    return DrawnGraph([dice.randint(10, 200) for _ in range(size)], needs)
+
+
+def durations(graph: DrawnGraph, dice: random.Random) -> list[list[float]]:
+    """The seconds of each call on each backend, in one run."""
+    return [
+        [
+            (base + rate * tokens) * dice.uniform(0.9, 1.1)
+            for base, rate in zip(BASES, RATES, strict=True)
+        ]
+        for tokens in graph.tokens
+    ]
+
+
+def end(graph: DrawnGraph, seconds: list[list[float]], chosen: tuple[int, ...]) -> float:
+    ends: list[float] = []
+    for call, needs in enumerate(graph.needs):
+        ends.append(max((ends[need] for need in needs), default=0.0) + seconds[call][chosen[call]])
+    return max(ends)
+
+
+def cost(graph: DrawnGraph, chosen: tuple[int, ...]) -> float:
+    return sum(COSTS[place] * tokens for place, tokens in zip(chosen, graph.tokens, strict=True))
+
+
+def brute_force(graph: DrawnGraph, seconds: list[list[float]], within: float) -> float | None:
+    """The least cost of all assignments that end in time."""
+    every = product(range(3), repeat=len(graph.tokens))
+    return min(
+        (cost(graph, each) for each in every if end(graph, seconds, each) <= within), default=None
+    )
+
+
+def recorded(graph: DrawnGraph, dice: random.Random) -> Forecast:
+    """An earlier run of *graph*, in which calls went to any backend, and answers before it."""
+    seconds = durations(graph, dice)
+    chosen = [dice.randrange(3) for _ in graph.tokens]
+    past = DrawnGraph([dice.randint(10, 200) for _ in range(12)], [])
+    answers = [
+        (f"{NAMES[place]}/m{place}", tokens, row[place])
+        for place in range(3)
+        for tokens, row in zip(past.tokens, durations(past, dice), strict=True)
+    ]
+    calls = {
+        f"/program.0/gen.{call}": ExpectedCall(
+            graph.tokens[call], 5, seconds[call][place], f"{NAMES[place]}/m{place}",
+            tuple(f"/program.0/gen.{need}" for need in graph.needs[call]), 0.0,
+        )
+        for call, place in enumerate(chosen)
+    }  # fmt: skip
+    return Forecast(calls, answers)
+
+
+class Three:
+    """A run of a graph with a deadline, on three backends in virtual time."""
+
+    def __init__(
+        self,
+        graph: DrawnGraph,
+        seconds: list[list[float]],
+        within: float,
+        forecast: Forecast | None,
+    ) -> None:
+        self.clock, self.log = VirtualClock(), Log()
+
+        def number(request: Request) -> int:
+            return int(str(next(iter(request.messages or ())).content).split()[1])
+
+        def answer(request: Request) -> Response:
+            tokens = graph.tokens[number(request)]
+            return Response((Sample("word", "stop"),), Usage(5, tokens))
+
+        backends = [
+            Late(
+                answer,
+                self.clock,
+                lambda r, k=place: seconds[number(r)][k],
+                name=name,
+                default_model=f"m{place}",
+            )  # type: ignore[misc]
+            for place, name in enumerate(NAMES)
+        ]
+        prices = {f"m{place}": Price(0.0, each) for place, each in enumerate(COSTS)}
+        policy = Policy(clock=self.clock, retries=Retries(attempts=1), prices=prices)
+        own, *others = backends
+        listed = tuple(Model(name, None) for name in NAMES[1:])
+        default = Model("slow", None, others=listed, prefer="deadline", within=within)
+        models = Models(
+            own.profile, default, {}, "slow", {each.profile.name: each.profile for each in others}
+        )
+        places = {each.profile.name: BackendEndpoint(each, policy) for each in others}
+        self.backends = backends
+        self._run = Run(own, policy=policy, models=models, instruments=[self.log], places=places)
+        self._run.dispatch.expect(forecast)
+        self._run.dispatch.follow_routes()
+
+        @ppl
+        def program() -> None:
+            calls: list[Any] = []
+            for call, needs in enumerate(graph.needs):
+                calls.append(
+                    gen(
+                        messages=[
+                            {"role": "user", "content": f"call {call}"},
+                            *({"role": "user", "content": calls[need]} for need in needs),
+                        ]
+                    )
+                )
+
+        with self._run:
+            program()
+
+    @property
+    def chosen(self) -> list[str]:
+        """Who answered, by call."""
+        found = {
+            each.address: each.response.model for each in self.log.of(CallEnded) if each.response
+        }
+        return [
+            str(found[f"/program.0/gen.{call}"]).partition("/")[0] for call in range(len(found))
+        ]
+
+
+def outcome(seed: int) -> tuple[bool, float, float] | None:
+    """Whether a drawn graph ended in time, its cost and that of brute force, if that is in time."""
+    dice = random.Random(seed)
+    graph = drawn(dice)
+    seconds = durations(graph, dice)
+    quickest, cheapest = (end(graph, seconds, (place,) * len(graph.tokens)) for place in (2, 0))
+    within = quickest + dice.uniform(0.05, 1.1) * (cheapest - quickest)
+    three = Three(graph, seconds, within, recorded(graph, dice))
+    least = brute_force(graph, seconds, within)
+    if least is None:
+        return None
+    chosen = tuple(map(NAMES.index, three.chosen))
+    return three.clock.now() <= within + 1e-9, cost(graph, chosen), least
+
+
+@counts(40, 1000)
+def test_random_graphs_end_in_time_for_little_more_than_the_least_cost(count: int) -> None:
+    found = [each for seed in range(count) if (each := outcome(seed)) is not None]
+    in_time, ours, least = (sum(column) for column in zip(*found, strict=True))
+    assert in_time >= 0.99 * len(found)
+    assert ours <= 1.1 * least
+
+
+@counts(40, 1000)
+def test_a_plan_costs_hardly_more_than_the_best_of_all(count: int) -> None:
+    ratios = []
+    for seed in range(count):
+        dice = random.Random(seed)
+        graph = drawn(dice)
+        seconds = durations(graph, dice)
+        within = dice.uniform(0.5, 1.5) * end(graph, seconds, (1,) * len(graph.tokens))
+        costs = [[price * tokens for price in COSTS] for tokens in graph.tokens]
+        plan = Plan(seconds, costs, graph.needs, [0.0] * len(costs))
+        chosen = chosen_by(plan, within)
+        least = brute_force(graph, seconds, within)
+        if least is None:  # then it is as quick as can be
+            assert plan.end(chosen) <= plan.end(plan.quickest()) * (1 + 1e-6)
+        else:
+            assert plan.end(chosen) <= within
+            ratios.append(plan.cost(chosen) / least)
+    assert max(ratios) <= 1.25 and sum(ratios) <= 1.01 * len(ratios)
+
+
+CHAIN = DrawnGraph([100] * 4, [[], [0], [1], [2]])
+TAKES = [[7.0, 3.7, 1.4]] * 4
+
+
+def past(graph: DrawnGraph = CHAIN, seconds: list[list[float]] = TAKES) -> Forecast:
+    """What is known of *graph*, if it took exactly so many *seconds* on the slow backend."""
+    calls = {
+        f"/program.0/gen.{call}": ExpectedCall(
+            graph.tokens[call], 5, seconds[call][0], "slow/m0",
+            tuple(f"/program.0/gen.{need}" for need in needs), 0.0,
+        )
+        for call, needs in enumerate(graph.needs)
+    }  # fmt: skip
+    rows = [(f"{NAMES[k]}/m{k}", 100, seconds[0][k]) for k in range(3) for _ in range(50)]
+    return Forecast(calls, rows)
+
+
+def test_with_time_enough_all_calls_go_to_the_cheapest() -> None:
+    assert Three(CHAIN, TAKES, 30.0, past()).chosen == ["slow"] * 4
+
+
+def test_with_no_time_all_calls_on_the_path_go_to_the_quickest() -> None:
+    assert Three(CHAIN, TAKES, 5.7, past()).chosen == ["quick"] * 4
+    assert Three(CHAIN, TAKES, 0.1, past()).chosen == ["quick"] * 4  # the least too late
+
+
+def test_a_call_off_the_path_goes_to_the_cheapest() -> None:
+    graph = DrawnGraph([100] * 5, [[], [0], [1], [2], []])
+    chosen = Three(graph, TAKES * 2, 7.5, past(graph, TAKES * 2)).chosen
+    assert chosen[4] == "slow" and chosen[:4] == ["quick"] * 4
+
+
+def test_time_that_was_lost_is_made_up_for() -> None:
+    late = [[7.0, 3.7, 1.4], [20.0, 3.7, 1.4], [7.0, 3.7, 1.4], [7.0, 3.7, 1.4]]
+    three = Three(CHAIN, late, 30.0, past())
+    assert three.chosen == ["slow", "slow", "quick", "quick"]
+    assert three.clock.now() == pytest.approx(29.8)
+
+
+def test_a_call_that_never_comes_is_not_waited_for() -> None:
+    forecast = past(DrawnGraph([100] * 6, [[], [0], [1], [2], [], [4]]), TAKES * 2)
+    skipped = {**forecast.calls}
+    skipped["/program.0/gen.1"] = skipped["/program.0/gen.1"]._replace(
+        needs=("/program.0/gen.0", "/program.0/other.0")
+    )
+    found = {"/program.0/other.0": skipped["/program.0/gen.0"], **skipped}
+    assert Three(CHAIN, TAKES, 29.0, forecast._replace(calls=found)).chosen[1:] == ["slow"] * 3
+
+
+@ppl
+def chat() -> str:
+    "One"
+    first = str(gen())
+    f"Two {first}"
+    second = str(gen())
+    f"Three {second}"
+    return str(gen())
+
+
+def test_without_an_earlier_run_the_graph_says_how_many_calls_follow() -> None:
+    clock = VirtualClock()
+    backends = [
+        Late(lambda _: "x", clock, took, name=name, default_model=f"m{place}")
+        for place, (name, took) in enumerate(zip(NAMES, (7.0, 3.7, 1.4), strict=True))
+    ]
+    policy = Policy(
+        clock=clock, prices={f"m{place}": Price(0.0, each) for place, each in enumerate(COSTS)}
+    )
+    own, *others = backends
+    default = Model(
+        "slow",
+        None,
+        others=tuple(Model(n, None) for n in NAMES[1:]),
+        prefer="deadline",
+        within=10.5,
+    )
+    models = Models(
+        own.profile, default, {}, "slow", {each.profile.name: each.profile for each in others}
+    )
+    log = Log()
+    run = Run(
+        own,
+        policy=policy,
+        models=models,
+        instruments=[log],
+        places={each.profile.name: BackendEndpoint(each, policy) for each in others},
+    )
+    answers = [
+        (f"{NAMES[k]}/m{k}", 1, took) for k, took in enumerate((7.0, 3.7, 1.4)) for _ in range(50)
+    ]
+    run.dispatch.expect(Forecast({}, answers))
+    run.dispatch.follow_routes()
+    with run:
+        chat()
+    said = [each.response.model for each in log.of(CallEnded) if each.response]
+    assert sorted(str(each).partition("/")[0] for each in said) == ["fair", "fair", "quick"]
+    assert clock.now() <= 10.5
+
+
+# -- what earlier runs say
+
+
+@ppl(ctx="copy")
+def aside(number: int) -> Any:
+    f"Aside {number}"
+    return gen(max_tokens=3)
+
+
+@ppl
+def talk() -> str:
+    "Begin"
+    first = gen(max_tokens=3)
+    sides = [aside(number) for number in range(2)]
+    f"{first}"
+    second = gen(max_tokens=3)
+    f"{second}"
+    for side in sides:
+        f"{side}"
+    return str(gen(max_tokens=3))
+
+
+SETTINGS = """
+model = "both"
+
+[models]
+both = {model = ["embedded/embedded", "second/embedded"], prefer = "deadline", within = 60}
+
+[backends.second]
+type = "embedded"
+"""
+
+
+def test_the_latest_run_of_a_program_says_what_waits_for_what(tmp_path: Path) -> None:
+    (tmp_path / "appl.toml").write_text(SETTINGS)
+    config = load({"home": str(tmp_path / "home")}, directory=tmp_path, environ={})
+    with open_run(config, say=lambda line: None) as session:
+        talk()
+    assert session.path is not None
+    calls = forecast_of(Trace.open(session.path)).calls
+    first, second, third = (f"/talk.0/gen.{number}" for number in range(3))
+    sides = [f"/talk.0/aside.{number}/gen.0" for number in range(2)]
+    assert set(calls) == {first, second, third, *sides}
+    assert calls[first].needs == () and first in calls[second].needs
+    assert set(calls[third].needs) >= {second, *sides}
+    assert all(call.tokens > 0 and call.seconds >= 0 for call in calls.values())
+    assert {call.place.partition("/")[0] for call in calls.values()} <= {"embedded", "second"}
+    with open_run(config, say=lambda line: None) as later:
+        placing = later.run.dispatch.scheduler
+        assert isinstance(placing, Placing) and placing.forecast is not None
+        assert placing.forecast.calls.keys() == calls.keys()
+        talk()
+    with open_run(config, say=lambda line: None) as third_run:
+        placing = third_run.run.dispatch.scheduler
+        assert isinstance(placing, Placing) and placing.forecast is not None
+        assert len(placing.forecast.answers) == len(calls)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{model = ["a", "b"], prefer = "deadline"}', "needs the seconds .* got none"),
+        ('{model = ["a", "b"], prefer = "deadline", within = 0}', "needs the seconds"),
+        ('{model = ["a", "b"], prefer = "deadline", within = true}', "needs the seconds"),
+        ('{model = ["a", "b"], prefer = "deadline", within = nan}', "needs the seconds"),
+        ('{model = ["a", "b"], prefer = "deadline", within = 1e300}', "needs the seconds"),
+        ('{model = ["a", "b"], prefer = "cost", within = 5}', 'within is for prefer = "deadline"'),
+        ('{model = "a", within = 5}', "within is for lists"),
+    ],
+)
+def test_a_deadline_is_a_number_of_seconds(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "appl.toml").write_text(f"[models]\nboth = {text}\n")
+    with pytest.raises(ConfigError, match=said):
+        load({}, directory=tmp_path, environ={})
+
+
+def test_the_deadline_goes_through_the_header_of_a_trace() -> None:
+    own, other = Profile("slow", default_model="m0"), Profile("quick", default_model="m2")
+    default = Model("slow", None, others=(Model("quick"),), prefer="deadline", within=12.5)
+    models = Models(own, default, {}, "slow", {"quick": other})
+    again = models_from(models.as_data(), own, "slow", {"quick": other})
+    assert again is not None and again.default == models.default
+    assert models.default.name == "slow/m0 | quick/m2 (deadline 12.5 s)"
