@@ -11,20 +11,29 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 
 from appl.backend import offers
-from appl.runtime.event import Concealing, Event, Instrument, Warned, never_raises, wants_chunks
+from appl.runtime.event import (
+    Concealing,
+    Event,
+    Instrument,
+    Warned,
+    never_raises,
+    wants_arguments,
+    wants_chunks,
+)
 
 
 class Reporter:
     """Tells the instruments of a run what happens, and the user what he should know.
 
     ``watcher`` is who takes the events, ``None`` without instruments. ``streams`` is true if one
-    of them wants the pieces of answers. ``tell`` writes a line for the user, to stderr unless
-    somebody replaces it.
+    of them wants the pieces of answers, ``shows_arguments`` if one wants the arguments and results
+    of functions. ``tell`` writes a line for the user, to stderr unless somebody replaces it.
     """
 
     def __init__(self, instruments: Iterable[Instrument]) -> None:
         self._watch_with(list(instruments))
         self.streams = any(map(wants_chunks, self.instruments))
+        self.shows_arguments = any(map(wants_arguments, self.instruments))
         self.tell: Callable[[str], None] = _on_stderr
         self._told: set[object] = set()
 

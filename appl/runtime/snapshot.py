@@ -1,0 +1,142 @@
+"""Arguments and results of functions as short plain data, for those who look at a run later.
+
+Invariant: no code of the user's runs, nothing is waited for, and what is made is bounded and keeps
+no object of the program. A value behind a telling name, such as ``api_key``, is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from pathlib import PurePath
+from typing import Any, Final
+
+from appl.prompt.secret import MASK, Secret
+from appl.prompt.secret_names import is_likely
+from appl.runtime.concurrency.promise import Proxy
+
+Snapshot = tuple[str, ...]
+"""Pieces of the text that stands for a value: code and texts of the program by turns."""
+
+LONGEST: Final = 1 << 12
+"""Characters of a text that are kept, so that secrets are still found where less is shown."""
+_ITEMS, _DEPTH, _PIECES, _BITS = 6, 3, 24, 256
+_WORDS = frozenset([type(None), bool, float, complex])
+_STANDARD = frozenset(["datetime", "decimal", "fractions", "uuid"])
+"""Modules of values whose own representation is short."""
+
+
+def snapshot(value: object) -> Snapshot:
+    """What is shown of *value*, as it is now."""
+    if type(value) is str:
+        return "", value[:LONGEST], ""
+    pieces = [""]
+    _add(pieces, value, _DEPTH)
+    return tuple(pieces)
+
+
+def arguments(
+    names: tuple[str, ...], args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> Snapshot:
+    """What is shown of the arguments of a call: *args* go to the parameters *names*."""
+    pieces, first = [""], True
+    for name, value in _named(names, args, kwargs):
+        pieces[-1] += f"{name}=" if first else f", {name}="
+        first = False
+        if len(pieces) > _PIECES:
+            pieces[-1] += "…"
+        elif is_likely(name):
+            pieces[-1] += MASK
+        elif type(value) is str:
+            pieces += [value[:LONGEST], ""]
+        else:
+            _add(pieces, value, _DEPTH)
+    return tuple(pieces)
+
+
+def _named(
+    names: tuple[str, ...], args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> Iterator[tuple[str, object]]:
+    yield from zip(names, args, strict=False)
+    if len(args) > len(names):
+        yield "*args", args[len(names) :]
+    yield from kwargs.items()
+
+
+def _add(pieces: list[str], value: object, depth: int) -> None:
+    kind = type(value)
+    if isinstance(value, str):
+        pieces += [str.__getitem__(value, slice(LONGEST)), ""]
+    elif kind in _WORDS or (kind is int and int.bit_length(value) < _BITS):  # type: ignore[arg-type]
+        pieces[-1] += repr(value)
+    elif isinstance(value, Proxy):
+        pieces[-1] += f"<answer {value._pending.address}>"
+    elif isinstance(value, Secret):
+        pieces[-1] += f"Secret({MASK})"
+    elif isinstance(value, PurePath) or kind.__module__ in _STANDARD:
+        pieces += [str(value)[:LONGEST], ""]
+    elif isinstance(value, Enum):
+        pieces[-1] += f"{kind.__name__}.{value._name_}"
+    elif isinstance(value, bytes | bytearray | memoryview):
+        pieces[-1] += f"<{len(value)} bytes>"
+    elif (items := _items(value)) is not None and depth and len(pieces) < _PIECES:
+        _add_items(pieces, *items, depth - 1)
+    elif isinstance(value, type):
+        pieces[-1] += kind.__name__ if kind is not type else value.__name__
+    else:
+        pieces[-1] += f"<{kind.__name__}>"
+
+
+_Items = tuple[str, str, list[tuple[object, object]], bool]
+"""What is before and after items, the items with their names, and whether there are more."""
+_UNNAMED = object()
+
+
+def _items(value: object) -> _Items | None:
+    """The parts of a container, a data class or a model; ``None`` of anything else."""
+    kind = type(value)
+    try:
+        if kind in (list, tuple, set, frozenset):
+            found = [item for item, _ in zip(value, range(_ITEMS + 1), strict=False)]  # type: ignore[call-overload]
+            before, after = "[]" if kind is list else "()" if kind is tuple else "{}"
+            return before, after, [(_UNNAMED, item) for item in found], False
+        if kind is dict:
+            pairs = zip(value.items(), range(_ITEMS + 1), strict=False)  # type: ignore[attr-defined]
+            return "{", "}", [pair for pair, _ in pairs], True
+        fields: Any = getattr(kind, "__dataclass_fields__", None) or getattr(
+            kind, "__pydantic_fields__", None
+        )
+        if isinstance(fields, dict):
+            names = [name for name, field in fields.items() if getattr(field, "repr", True)]
+            shown = [(name, object.__getattribute__(value, name)) for name in names[: _ITEMS + 1]]
+            return f"{kind.__name__}(", ")", list(shown), False
+    except Exception:  # another thread changes it, or a field is not there
+        pass
+    return None
+
+
+def _add_items(
+    pieces: list[str],
+    before: str,
+    after: str,
+    items: list[tuple[object, object]],
+    quoted: bool,
+    depth: int,
+) -> None:
+    pieces[-1] += before
+    for number, (name, item) in enumerate(items):
+        if number:
+            pieces[-1] += ", "
+        if number == _ITEMS or len(pieces) > _PIECES:
+            pieces[-1] += "…"
+            break
+        if quoted:
+            _add(pieces, name, 0)
+            pieces[-1] += ": "
+        elif name is not _UNNAMED:
+            pieces[-1] += f"{name}="
+        if isinstance(name, str) and is_likely(name):
+            pieces[-1] += MASK
+        else:
+            _add(pieces, item, depth)
+    pieces[-1] += after
