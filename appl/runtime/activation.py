@@ -21,7 +21,7 @@ from weakref import ref
 from appl.errors import RunError
 from appl.prompt import USER, ObservedPrompt, Prompt, PromptNode
 from appl.runtime.concurrency import structure
-from appl.runtime.concurrency.promise import Promise, Proxy
+from appl.runtime.concurrency.promise import Promise
 from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.concurrency.tasks import OWN_CODE
 from appl.runtime.concurrency.watchdog import ENTRIES
@@ -34,6 +34,7 @@ from appl.runtime.returning import asettled, settled
 if TYPE_CHECKING:
     from appl.compiler.ir import CallCounts
     from appl.runtime.prompts.state import Turn
+    from appl.runtime.reporter import Snapshots
 
 Ctx = Literal["new", "copy", "same", "resume"]
 CONTEXTS: tuple[Ctx, ...] = ("new", "copy", "same", "resume")
@@ -100,12 +101,13 @@ def keep_place(around: PromptWriter, frame: Frame, pending: Promise) -> None:
 
 
 def _returned(frame: Frame, value: object) -> None:
-    """Tell what the activation returned: the answer of a call, or another value."""
-    from appl.runtime.snapshot import snapshot  # only where somebody wants to know it
-
-    if (watcher := frame.run.reporter.watcher) is not None:
-        of = value._pending.address if isinstance(value, Proxy) else None
-        shown = None if of is not None else snapshot(value)
+    """Tell what the activation returned, unless it is the answer of its last ``gen``."""
+    reporter = frame.run.reporter
+    of = reporter.snapshots.call_of(value)
+    if of is not None and of == f"{frame.address}/gen.{frame.counts.get('gen', 0) - 1}":
+        return
+    if (watcher := reporter.watcher) is not None:
+        shown = None if of is not None else reporter.snapshots.snapshot(value)
         watcher.on_event(ScopeLeft(frame.address, of, shown, None, time.monotonic_ns()))
 
 
@@ -242,23 +244,25 @@ class Body:
             turn = state.turn(caller, frame)
         if (watcher := run.reporter.watcher) is not None:
             at, address, parent = time.monotonic_ns(), frame.address, caller.address
-            shown = self._shown(args, kwargs) if run.reporter.shows_arguments else None
+            shown = None
+            if run.reporter.shows_arguments:
+                shown = self._shown(run.reporter.snapshots, args, kwargs)
             about = mode.metadata
             watcher.on_event(
                 ScopeEntered(address, parent, self.name, self.file, self.line, at, about, shown)
             )
         return frame, turn
 
-    def _shown(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[str, ...]:
+    def _shown(
+        self, snapshots: Snapshots, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> tuple[str, ...]:
         """What is shown of the arguments of a call; a method's object is not."""
-        from appl.runtime.snapshot import arguments  # only where somebody wants to know it
-
         names = self._names
         if names is None:
             names = self._names = _parameters(self)
         if names and names[0] in _SELF and args:
-            return arguments(names[1:], args[1:], kwargs)
-        return arguments(names, args, kwargs)
+            return snapshots.arguments(names[1:], args[1:], kwargs)
+        return snapshots.arguments(names, args, kwargs)
 
     def begun(self, frame: Frame) -> None:
         """Called in *frame* before the first line of the code, if it ``begins`` or has a block."""

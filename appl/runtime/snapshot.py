@@ -6,13 +6,15 @@ no object of the program. A value behind a telling name, such as ``api_key``, is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import Enum
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any, Final
 
 from appl.prompt.secret import MASK, Secret
 from appl.prompt.secret_names import is_likely
+from appl.runtime.answers.answer import Answer
 from appl.runtime.concurrency.promise import Proxy
 
 Snapshot = tuple[str, ...]
@@ -20,7 +22,7 @@ Snapshot = tuple[str, ...]
 
 LONGEST: Final = 1 << 12
 """Characters of a text that are kept, so that secrets are still found where less is shown."""
-_ITEMS, _DEPTH, _PIECES, _BITS = 6, 3, 24, 256
+_ITEMS, _DEPTH, _PIECES, _BITS, _SMALL = 6, 3, 24, 256, 1 << 60
 _WORDS = frozenset([type(None), bool, float, complex])
 _STANDARD = frozenset(["datetime", "decimal", "fractions", "uuid"])
 """Modules of values whose own representation is short."""
@@ -35,37 +37,48 @@ def snapshot(value: object) -> Snapshot:
     return tuple(pieces)
 
 
+def call_of(value: object) -> str | None:
+    """The address of the call that *value* is the answer of."""
+    if isinstance(value, Proxy):
+        return value._pending.address
+    return value._address if isinstance(value, Answer) else None
+
+
 def arguments(
     names: tuple[str, ...], args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> Snapshot:
     """What is shown of the arguments of a call: *args* go to the parameters *names*."""
-    pieces, first = [""], True
-    for name, value in _named(names, args, kwargs):
-        pieces[-1] += f"{name}=" if first else f", {name}="
-        first = False
-        if len(pieces) > _PIECES:
-            pieces[-1] += "…"
-        elif is_likely(name):
-            pieces[-1] += MASK
-        elif type(value) is str:
-            pieces += [value[:LONGEST], ""]
+    pieces = [""]
+    for (label, is_telling), value in zip(_labels(names), args, strict=False):
+        if is_telling:
+            pieces[-1] += label + MASK
+        elif type(value) is str and len(pieces) < _PIECES:
+            pieces[-1] += label
+            pieces += (value[:LONGEST], "")
+        elif type(value) is int and -_SMALL < value < _SMALL:
+            pieces[-1] += f"{label}{value}"
         else:
+            pieces[-1] += label
             _add(pieces, value, _DEPTH)
+    if kwargs or len(args) > len(names):
+        more = {"*args": args[len(names) :]} if len(args) > len(names) else {}
+        if args:
+            pieces[-1] += ", "
+        _add_items(pieces, "", "", [*more.items(), *kwargs.items()], False, _DEPTH)
     return tuple(pieces)
 
 
-def _named(
-    names: tuple[str, ...], args: tuple[object, ...], kwargs: Mapping[str, object]
-) -> Iterator[tuple[str, object]]:
-    yield from zip(names, args, strict=False)
-    if len(args) > len(names):
-        yield "*args", args[len(names) :]
-    yield from kwargs.items()
+@lru_cache(maxsize=1024)
+def _labels(names: tuple[str, ...]) -> tuple[tuple[str, bool], ...]:
+    """What stands before each of the arguments, and whether its name tells of a secret."""
+    return tuple((f"{', ' if at else ''}{name}=", is_likely(name)) for at, name in enumerate(names))
 
 
 def _add(pieces: list[str], value: object, depth: int) -> None:
     kind = type(value)
-    if isinstance(value, str):
+    if len(pieces) > _PIECES:
+        pieces[-1] += "…"
+    elif isinstance(value, str):
         pieces += [str.__getitem__(value, slice(LONGEST)), ""]
     elif kind in _WORDS or (kind is int and int.bit_length(value) < _BITS):  # type: ignore[arg-type]
         pieces[-1] += repr(value)
@@ -127,7 +140,7 @@ def _add_items(
     for number, (name, item) in enumerate(items):
         if number:
             pieces[-1] += ", "
-        if number == _ITEMS or len(pieces) > _PIECES:
+        if depth < _DEPTH and (number == _ITEMS or len(pieces) > _PIECES):
             pieces[-1] += "…"
             break
         if quoted:

@@ -48,7 +48,9 @@ def _sync(traced: _Traced) -> Callable[..., object]:
 
 
 def _async(traced: _Traced) -> Callable[..., object]:
-    return marked(lambda *args, **kwargs: traced.aexecute(traced.entered(args, kwargs), None, args, kwargs))
+    return marked(
+        lambda *args, **kwargs: traced.aexecute(traced.entered(args, kwargs), None, args, kwargs)
+    )
 
 
 def _generator(traced: _Traced) -> Callable[..., object]:

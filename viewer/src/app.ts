@@ -16,6 +16,7 @@ export class Run {
   more = true;
   private next = 0;
   private scopes = 0;
+  private left = 0;
   private coming: Promise<Changes> | null = null;
 
   constructor(
@@ -31,11 +32,12 @@ export class Run {
     const changed = changes.rows.length > 0;
     if (changed) this.table.apply(changes);
     if (this.more) return changed || told === undefined;
-    const scopes = await this.source.scopes(this.key, this.scopes);
+    const scopes = await this.source.scopes(this.key, this.scopes, this.left);
     this.scopes = scopes.next;
+    this.left = scopes.left;
     this.table.applyScopes(scopes);
     this.info = await this.source.run(this.key);
-    return changed || told !== this.info.state;
+    return changed || scopes.ends.length > 0 || told !== this.info.state;
   }
 
   /** What has changed; what follows is asked for at once, so that neither side waits for the other. */

@@ -85,7 +85,11 @@ export type Changes = Record<Column, number[]> & {
 export interface Scopes {
   address: string[];
   where: string[];
+  arguments: (string | null)[];
   next: number;
+  /** `[function, call whose answer it returned or nothing, another result]` */
+  ends: [string, string, string][];
+  left: number;
 }
 
 export type ToolCallDoc = [id: string, name: string, args: string];

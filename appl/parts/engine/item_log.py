@@ -13,7 +13,15 @@ from dataclasses import replace
 from appl.errors import CallCancelled
 from appl.parts.engine.questions import WorkerCall
 from appl.prompt import Prompt
-from appl.runtime.event import Event, Failed, Observed, ScopeEntered, ScopeLeft, ToolEnded, ToolStarted
+from appl.runtime.event import (
+    Event,
+    Failed,
+    Observed,
+    ScopeEntered,
+    ScopeLeft,
+    ToolEnded,
+    ToolStarted,
+)
 from appl.runtime.frame import Frame
 from appl.runtime.world import Moment, ToolRequest
 

@@ -113,7 +113,8 @@ class ScopeRecord(NamedTuple):
 class ReturnRecord(NamedTuple):
     """A function returned the answer of ``call``, or what ``value`` shows; or it raised ``error``.
 
-    Written where arguments are recorded. An ``error`` has the beginning of its message.
+    Written where arguments are recorded, but not of a function that returned the answer of the
+    ``gen`` that it called last. An ``error`` has the beginning of its message.
     """
 
     tag: Literal["K"]
@@ -353,8 +354,8 @@ class CloseRecord(NamedTuple):
 
 
 Record = (
-    HeaderRecord | ProcessRecord | FileRecord | LineRecord | ScopeRecord | ReturnRecord | PieceRecord
-    | MediumRecord | MessageRecord | LongerRecord | PromptRecord | ParametersRecord | StartRecord
+    HeaderRecord | ProcessRecord | FileRecord | LineRecord | ScopeRecord | ReturnRecord
+    | PieceRecord | MediumRecord | MessageRecord | LongerRecord | PromptRecord | ParametersRecord | StartRecord
     | DispatchRecord | RetryRecord | ChunksRecord | EndRecord | DeliveryRecord | ToolStartRecord
     | ToolEndRecord | FailureRecord | ObservationRecord | BatchRecord | WarningRecord
     | CloseRecord

@@ -35,6 +35,7 @@ export class Overview implements View {
   private few = true;
   private drawn = -SELDOM_MS;
   private version = -1;
+  private ended = -1;
   private told = "";
   private ends: [number, number] = [-1, -1];
 
@@ -71,11 +72,12 @@ export class Overview implements View {
     this.questions.update();
     const { table, info } = this.app.a;
     const told = `${info?.state} ${info?.reason} ${info?.error} ${info?.failures?.join()}`;
-    if (this.version === table.version && this.told === told) return;
+    if (this.version === table.version && this.told === told && this.ended === table.ended) return;
     const now = performance.now(); // a long run comes in many pieces, each of which changes all
     if (this.app.a.more && now - this.drawn < SELDOM_MS) return;
     this.drawn = now;
     this.version = table.version;
+    this.ended = table.ended;
     this.told = told;
     this.drawTotals();
     this.drawFailures();
@@ -200,7 +202,7 @@ export class Overview implements View {
     for (const group of root.below.values()) this.rowsOf(group, group.name, rows);
     const shown = rows.slice(0, MOST_ROWS);
     const times = few ? ["Time"] : ["Runs", "Median time", "95%"];
-    const head = ["Function", ...times, "Failed", "Prompt tokens", "Generated", "Cost", few ? "Answer" : "Last answer"];
+    const head = ["Function", "Arguments", ...times, "Failed", "Prompt tokens", "Generated", "Cost", few ? "Result" : "Last result"];
     fill(
       this.functions,
       h("h2", {}, "Functions and calls"),
@@ -240,7 +242,7 @@ export class Overview implements View {
     if (group.rows.length < 2) return;
     for (const row of group.rows.slice(0, MOST_CALLS)) rows.push(this.call(row, group.depth + 1));
     const rest = group.rows.length - MOST_CALLS;
-    if (rest > 0) rows.push(h("tr", {}, h("td", { colspan: 9, class: "note" }, `and ${count(rest)} more: see Calls`)));
+    if (rest > 0) rows.push(h("tr", {}, h("td", { colspan: 10, class: "note" }, `and ${count(rest)} more: see Calls`)));
   }
 
   private row(group: Group, path: string): HTMLElement {
@@ -261,10 +263,13 @@ export class Overview implements View {
       : only >= 0
         ? h("a", { href: `#/overview/${only}` }, name)
         : name;
-    const answer = runs === 1 || only >= 0 ? (table.said[group.last] ?? "") : "";
+    const [at = ""] = runs === 1 ? group.activations.keys() : [];
+    const given = table.given.get(at) ?? "";
+    const answer = runs === 1 || only >= 0 ? (table.result(at) ?? table.said[group.last] ?? "") : "";
     const typical = duration(percentile(times, 0.5));
     return this.line(
       only, group.depth, [only >= 0 && outcomeSign(table.get("outcome", only)), label],
+      given,
       [
         ...(this.few ? [typical] : [count(runs), typical, runs > 1 ? duration(percentile(times, 0.95)) : ""]),
         failures(group), count(group.prompt), count(group.completion), total(group.cost, group.unknown),
@@ -280,6 +285,7 @@ export class Overview implements View {
     const address = visible(table.address[row] ?? "");
     return this.line(
       row, depth, [outcomeSign(table.get("outcome", row)), h("a", { href: `#/overview/${row}`, class: "address", title: address }, middle(address))],
+      table.given.get(address.slice(0, address.lastIndexOf("/"))) ?? "",
       [
         "", duration(table.took(row)), "", failed ? "1" : "", count(table.get("prompt", row)),
         count(table.get("completion", row)),
@@ -290,7 +296,9 @@ export class Overview implements View {
     );
   }
 
-  private line(row: number, depth: number, label: Child[], cells: string[], failed: boolean): HTMLElement {
+  private line(
+    row: number, depth: number, label: Child[], given: string, cells: string[], failed: boolean,
+  ): HTMLElement {
     const name = h("th", { scope: "row" }, ...label);
     name.style.paddingInlineStart = `${0.4 + 1.1 * Math.min(depth, 20)}rem`;
     const last = cells.length - 1;
@@ -298,6 +306,7 @@ export class Overview implements View {
       "tr",
       {},
       name,
+      h("td", { class: "given", title: given && visible(given) }, brief(given)),
       ...cells.map((cell, i) =>
         h("td", { class: i === last ? "said" : i === last - 4 && failed ? "number failure" : "number" }, cell),
       ),
