@@ -117,8 +117,8 @@ export interface Scopes {
   where: string[];
   arguments: (string | null)[];
   next: number;
-  /** `[function, call whose answer it returned or nothing, another result]` */
-  ends: [string, string, string][];
+  /** `[function, call whose answer it returned, another result, error]`; empty where there is none. */
+  ends: [string, string, string, string][];
   left: number;
 }
 

@@ -301,7 +301,7 @@ export class Runs {
       this.table,
       h(
         "table",
-        { class: "functions runs" },
+        { class: "functions all-runs" },
         h("thead", {}, h("tr", {}, ...head, h("th", { scope: "col" }, "First question and last answer"))),
         h("tbody", {}, ...runs.slice(0, this.shown).map(row)),
       ),

@@ -28,7 +28,7 @@ export class Table {
   readonly given = new Map<string, string>();
   /** How many scopes and ends of functions are known. */
   ended = 0;
-  private readonly returned = new Map<string, [call: string, text: string]>();
+  private readonly returned = new Map<string, [call: string, text: string, error: string]>();
   private readonly rowAt = new Map<string, number>();
   private readonly columns: Record<Column, number[]>;
   private readonly used: number[][] = [];
@@ -70,14 +70,19 @@ export class Table {
       if (given) this.given.set(address, given);
     });
     this.ended += scopes.address.length + scopes.ends.length;
-    for (const [address, call, text] of scopes.ends) this.returned.set(address, [call, text]);
+    for (const [address, ...end] of scopes.ends) this.returned.set(address, end);
   }
 
   /** What the function at an address returned, or the error that it raised; if that is recorded. */
   result(address: string): string | undefined {
-    const [call, text] = this.returned.get(address) ?? [];
+    const [call, text, error] = this.returned.get(address) ?? [];
     const row = call ? this.rowAt.get(call) : undefined;
-    return row === undefined ? text : this.said[row];
+    return error || (row === undefined ? text : this.said[row]);
+  }
+
+  /** Whether the function at an address raised an error. */
+  raised(address: string): boolean {
+    return !!this.returned.get(address)?.[2];
   }
 
   get(column: Column, row: number): number {

@@ -135,7 +135,7 @@ class Outbox:
         now: Callable[[], int],
         soon: Callable[[Callable[[], None]], None],
         wants_chunks: bool,
-        wants_arguments: bool,
+        wants_arguments: bool = False,
     ) -> None:
         self._secrets, self._prompts = OwnSecrets(), SentPrompts()
         self._send, self._now, self._soon = send, now, soon

@@ -117,9 +117,9 @@ class ReturnRecord(NamedTuple):
     ``gen`` that it called last. An ``error`` has the beginning of its message.
     """
 
-    tag: Literal["K"]
+    tag: Literal["Y"]
     scope: Reference
-    call: Annotated[int | str | None, Content.PLAIN, "id, address or nil"]
+    call: Annotated[int | str | None, Content.PLAIN, "id or address"]
     value: Annotated[str | None, Content.TEXT]
     error: Annotated[Any, Content.ERROR, "error or nil"]
     at: Micros
@@ -355,10 +355,10 @@ class CloseRecord(NamedTuple):
 
 Record = (
     HeaderRecord | ProcessRecord | FileRecord | LineRecord | ScopeRecord | ReturnRecord
-    | PieceRecord | MediumRecord | MessageRecord | LongerRecord | PromptRecord | ParametersRecord | StartRecord
-    | DispatchRecord | RetryRecord | ChunksRecord | EndRecord | DeliveryRecord | ToolStartRecord
-    | ToolEndRecord | FailureRecord | ObservationRecord | BatchRecord | WarningRecord
-    | CloseRecord
+    | PieceRecord | MediumRecord | MessageRecord | LongerRecord | PromptRecord | ParametersRecord
+    | StartRecord | DispatchRecord | RetryRecord | ChunksRecord | EndRecord | DeliveryRecord
+    | ToolStartRecord | ToolEndRecord | FailureRecord | ObservationRecord | BatchRecord
+    | WarningRecord | CloseRecord
 )  # fmt: skip
 Kind = type[Any]
 """The class of a record."""

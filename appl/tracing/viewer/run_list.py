@@ -8,7 +8,6 @@ newest runs first, and kept in memory alone.
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections import OrderedDict
@@ -76,7 +75,9 @@ class RunList:
     def json(self, name: str, asked: Mapping[str, str]) -> bytes:
         """The document ``list`` or ``found`` as JSON without secrets. Raises ``KeyError``."""
         if name == "list":
-            return as_json(self._list(asked.get("version", "")), self._masker)
+            made = as_json(self._list(asked.get("version", "")), self._masker)
+            self._read_on()  # when the list is made: the first one does not wait for texts
+            return made
         if name == "found":
             return as_json(self._found(asked["text"]), self._masker)
         raise KeyError(name)
@@ -95,7 +96,6 @@ class RunList:
     def _list(self, known: str) -> dict[str, object]:
         """All runs; nothing but the version if that is *known*."""
         rows = self.rows()
-        self._read_on()
         texts = self._texts.copy()
         version = f"{self._version}.{len(texts)}"
         if version == known:
@@ -182,7 +182,7 @@ class RunList:
 def _stamp(path: Path) -> Stamp | None:
     """Size, time and inode, which change when a file does."""
     try:
-        facts = os.stat(path)
+        facts = path.stat()
     except OSError:
         return None
     return facts.st_size, facts.st_mtime_ns, facts.st_ino

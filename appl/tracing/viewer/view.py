@@ -34,7 +34,7 @@ from appl.tracing.viewer.texts import Texts
 Asked = Mapping[str, str]
 _FRESH, _PATIENCE = 0.2, 0.3
 _TURN = 0.001
-_MOST, _RESULT = 500, 1000
+_MOST, _LONG = 500, 1000
 
 
 class View:
@@ -200,7 +200,7 @@ class View:
         """The scopes from number ``since`` on, and the ends of functions from ``left`` on.
 
         Of a scope the address, the place of its function and its arguments; of an end the address,
-        the call whose answer was returned or nothing, and the text of another result.
+        the call whose answer was returned, the text of another result, and the error.
         """
         since, left = max(_number(asked, "since"), 0), max(_number(asked, "left"), 0)
         scopes = self.trace.scopes[since:]
@@ -210,7 +210,7 @@ class View:
             "where": [f"{scope.file}:{scope.line}" if scope.file else "" for scope in scopes],
             "arguments": [scope.arguments for scope in scopes],
             "next": len(self.trace.scopes),
-            "ends": [[end.address, end.call or "", _result(end)] for end in ends],
+            "ends": [[end.address, end.call or "", end.value or "", _error(end)] for end in ends],
             "left": left + len(ends),
         }
 
@@ -252,11 +252,9 @@ class Views:
             return comparison(a.rows, b.rows)
 
 
-def _result(end: Returned) -> str:
-    """What a function returned besides the answer of a call, or the error that it raised."""
-    if end.error is not None:
-        return f"{type(end.error).__name__}: {end.error}"[:_RESULT]
-    return end.value or ""
+def _error(end: Returned) -> str:
+    """The error that a function raised, in words."""
+    return "" if end.error is None else f"{type(end.error).__name__}: {end.error}"[:_LONG]
 
 
 def _number(asked: Asked, name: str) -> int:

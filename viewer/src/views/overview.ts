@@ -11,6 +11,7 @@ import { Samples } from "./samples";
 
 const SELDOM_MS = 400;
 const FEW = 60; // calls, each of which has its own row
+const MOST_SCOPES = 200;
 const OPEN_AT_FIRST = 30;
 const MOST_ROWS = 400;
 const MOST_CALLS = 100;
@@ -192,10 +193,11 @@ export class Overview implements View {
   // -- functions
 
   private drawFunctions(): void {
-    const few = this.app.table.size <= FEW;
+    const { table } = this.app;
+    const few = table.size <= FEW && table.scopeAt.size <= MOST_SCOPES;
     if (few !== this.few) this.open.clear();
     this.few = few;
-    const root = grouped(this.app.table, few);
+    const root = grouped(table, few);
     if (!root.below.size) return fill(this.functions);
     this.openSome(root, few ? MOST_ROWS : OPEN_AT_FIRST);
     const rows: HTMLElement[] = [];
@@ -275,7 +277,7 @@ export class Overview implements View {
         failures(group), count(group.prompt), count(group.completion), total(group.cost, group.unknown),
         brief(answer),
       ],
-      group.failed > 0,
+      group.failed > 0 || this.app.table.raised(at),
     );
   }
 
@@ -308,7 +310,7 @@ export class Overview implements View {
       name,
       h("td", { class: "given", title: given && visible(given) }, brief(given)),
       ...cells.map((cell, i) =>
-        h("td", { class: i === last ? "said" : i === last - 4 && failed ? "number failure" : "number" }, cell),
+        h("td", { class: i === last ? (failed ? "said failure" : "said") : i === last - 4 && failed ? "number failure" : "number" }, cell),
       ),
     );
     if (row >= 0) made.dataset["row"] = String(row);
