@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from functools import lru_cache
-from pathlib import PurePath
 from typing import Any, Final
 
 from appl.prompt.secret import MASK, Secret
@@ -23,6 +22,7 @@ Snapshot = tuple[str, ...]
 LONGEST: Final = 1 << 12
 """Characters of a text that are kept, so that secrets are still found where less is shown."""
 _ITEMS, _DEPTH, _PIECES, _BITS, _SMALL = 6, 3, 24, 256, 1 << 60
+_UNKNOWN: Snapshot = ("<unknown>",)
 _WORDS = frozenset([type(None), bool, float, complex])
 _STANDARD = frozenset(["datetime", "decimal", "fractions", "uuid"])
 """Modules of values whose own representation is short."""
@@ -33,7 +33,10 @@ def snapshot(value: object) -> Snapshot:
     if type(value) is str:
         return "", value[:LONGEST], ""
     pieces = [""]
-    _add(pieces, value, _DEPTH)
+    try:
+        _add(pieces, value, _DEPTH)
+    except Exception:  # a class of the user's that is not as classes are
+        return _UNKNOWN
     return tuple(pieces)
 
 
@@ -49,22 +52,25 @@ def arguments(
 ) -> Snapshot:
     """What is shown of the arguments of a call: *args* go to the parameters *names*."""
     pieces = [""]
-    for (label, is_telling), value in zip(_labels(names), args, strict=False):
-        if is_telling:
-            pieces[-1] += label + MASK
-        elif type(value) is str and len(pieces) < _PIECES:
-            pieces[-1] += label
-            pieces += (value[:LONGEST], "")
-        elif type(value) is int and -_SMALL < value < _SMALL:
-            pieces[-1] += f"{label}{value}"
-        else:
-            pieces[-1] += label
-            _add(pieces, value, _DEPTH)
-    if kwargs or len(args) > len(names):
-        more = {"*args": args[len(names) :]} if len(args) > len(names) else {}
-        if args:
-            pieces[-1] += ", "
-        _add_items(pieces, "", "", [*more.items(), *kwargs.items()], False, _DEPTH)
+    try:
+        for (label, is_telling), value in zip(_labels(names), args, strict=False):
+            if is_telling:
+                pieces[-1] += label + MASK
+            elif type(value) is str and len(pieces) < _PIECES:
+                pieces[-1] += label
+                pieces += (value[:LONGEST], "")
+            elif type(value) is int and -_SMALL < value < _SMALL:
+                pieces[-1] += f"{label}{value}"
+            else:
+                pieces[-1] += label
+                _add(pieces, value, _DEPTH)
+        if kwargs or len(args) > len(names):
+            more = {"*args": args[len(names) :]} if len(args) > len(names) else {}
+            if args:
+                pieces[-1] += ", "
+            _add_items(pieces, "", "", [*more.items(), *kwargs.items()], False, _DEPTH)
+    except Exception:  # a class of the user's that is not as classes are
+        return _UNKNOWN
     return tuple(pieces)
 
 
@@ -86,7 +92,7 @@ def _add(pieces: list[str], value: object, depth: int) -> None:
         pieces[-1] += f"<answer {value._pending.address}>"
     elif isinstance(value, Secret):
         pieces[-1] += f"Secret({MASK})"
-    elif isinstance(value, PurePath) or kind.__module__ in _STANDARD:
+    elif kind.__module__ in _STANDARD or kind.__module__.partition(".")[0] == "pathlib":
         pieces += [str(value)[:LONGEST], ""]
     elif isinstance(value, Enum):
         pieces[-1] += f"{kind.__name__}.{value._name_}"
@@ -148,7 +154,7 @@ def _add_items(
             pieces[-1] += ": "
         elif name is not _UNNAMED:
             pieces[-1] += f"{name}="
-        if isinstance(name, str) and is_likely(name):
+        if type(name) is str and is_likely(name):
             pieces[-1] += MASK
         else:
             _add(pieces, item, depth)

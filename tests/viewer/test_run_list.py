@@ -6,35 +6,17 @@ import http.client
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import Listed
 from folders import a_run, many_runs
 from made import small_trace
 
 from appl.tracing.keeping import index
-from appl.tracing.viewer import RunList, ViewerServer
-
-Listed = Callable[[Path], ViewerServer]
-
-
-@pytest.fixture
-def listed() -> Iterator[Listed]:
-    """A server of the list of runs below a folder."""
-    with ExitStack() as stack:
-
-        def made(home: Path) -> ViewerServer:
-            runs = stack.enter_context(closing(RunList(home, answers=_answers)))
-            return stack.enter_context(ViewerServer(runs))
-
-        yield made
-
-
-def _answers(path: Path) -> Callable[[str, str], str]:
-    return lambda address, text: f"{path.stem} {address} {text}"
+from appl.tracing.viewer import ViewerServer
 
 
 def ask(server: ViewerServer, name: str, method: str = "GET", **given: Any) -> tuple[int, str]:
