@@ -170,8 +170,9 @@ export class Runs {
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
     const has = (run: ListedRun): boolean => {
       if (!words.length || this.found.has(run.name)) return true;
-      const all = [run.name, run.program, run.state, run.error, run.question, run.answer, ...run.models].join("\n").toLowerCase();
-      return words.every((word) => all.includes(word));
+      const texts = [run.question, run.answer, run.error].join("\n").toLowerCase();
+      const names = [run.name, run.program, run.state, ...run.models].join("\n").toLowerCase();
+      return texts.includes(text.toLowerCase()) || words.every((word) => names.includes(word));
     };
     const kept = this.runs.filter(
       (run) => (!state || run.state === state) && (!program || run.program === program) && has(run),
