@@ -23,6 +23,8 @@ export class Overview implements View {
   readonly title = "Overview";
   readonly element: HTMLElement;
   private readonly totals = h("dl", { class: "totals" });
+  private readonly asked = h("div", {});
+  private readonly answered = h("div", {});
   private readonly talk = h("div", { class: "talk" });
   private readonly failures = h("div", {});
   private readonly evaluations = h("div", {});
@@ -127,7 +129,7 @@ export class Overview implements View {
   // -- what was asked and answered
 
   private async drawTalk(): Promise<void> {
-    const { table } = this.app;
+    const { table, a } = this.app;
     let first = -1, last = -1;
     for (let row = 0; row < table.size; row++) {
       if (table.text("kind", row) === "tool") continue;
@@ -135,24 +137,34 @@ export class Overview implements View {
       if (!table.answered(row)) continue;
       if (last < 0 || table.get("ended", row) >= table.get("ended", last)) last = row;
     }
-    if (first < 0) return fill(this.talk, h("p", { class: "note" }, "The run has asked no model."));
-    if (this.ends[0] === first && this.ends[1] === last) return;
+    if (first < 0) {
+      if (!a.more) fill(this.talk, h("p", { class: "note" }, "The run has asked no model."));
+      return;
+    }
+    if (a.more && this.ends[1] >= 0) last = this.ends[1]; // of a long run, each piece has a later one
+    const [before, after] = this.ends;
+    if (before === first && after === last) return;
     this.ends = [first, last];
     try {
-      const asked = await this.app.a.call(first);
-      const messages = await this.app.a.messages(asked);
-      const answered = last < 0 ? null : await this.app.a.call(last);
-      if (this.ends[0] !== first || this.ends[1] !== last) return;
-      fill(
-        this.talk,
-        panel("First prompt", first, asked.address, question(messages), "user"),
-        answered
-          ? panel("Last answer", last, answered.address, said(answered), "assistant")
-          : h("p", { class: "note" }, "There is no answer yet."),
-      );
+      if (before !== first) fill(this.asked, await this.firstPrompt(first));
+      const answer = last < 0 ? h("p", { class: "note" }, "There is no answer yet.") : await this.lastAnswer(last);
+      if (this.ends[1] === last) fill(this.answered, answer);
+      if (!this.asked.isConnected) fill(this.talk, this.asked, this.answered);
     } catch (error) {
+      this.ends = [-1, -1];
       fill(this.talk, h("p", { role: "alert" }, String(error)));
     }
+  }
+
+  private async firstPrompt(row: number): Promise<HTMLElement> {
+    const call = await this.app.a.call(row);
+    const messages = await this.app.a.messages(call);
+    return panel("First prompt", row, call.address, question(messages), "user");
+  }
+
+  private async lastAnswer(row: number): Promise<HTMLElement> {
+    const call = await this.app.a.call(row);
+    return panel("Last answer", row, call.address, said(call), "assistant");
   }
 
   // -- failures, each kind once
