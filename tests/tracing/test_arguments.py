@@ -72,9 +72,9 @@ def bad(question: object) -> Any:
 def recorded(path: Path, program: Any, *args: Any, backend: Any = None, **options: Any) -> Trace:
     options = {"arguments": True, **options}
     recorder = Recorder(path, {"program": "p"}, **options)
-    with Run(backend or Instant(), instruments=[recorder], gate=recorder.gate):
-        with contextlib.suppress(ValueError, RunError):
-            str(program(*args))
+    run = Run(backend or Instant(), instruments=[recorder], gate=recorder.gate)
+    with run, contextlib.suppress(ValueError, RunError):
+        str(program(*args))
     recorder.close()
     return Trace.open(path, home=options.get("home"))
 
