@@ -32,7 +32,7 @@ from appl.tracing.viewer.search import Search
 from appl.tracing.viewer.texts import Texts
 
 Asked = Mapping[str, str]
-_FRESH, _PATIENCE = 0.2, 0.3
+_FRESH, _PATIENCE = 0.2, 0.15
 _TURN = 0.001
 _MOST, _LONG = 500, 1000
 
