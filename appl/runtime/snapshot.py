@@ -24,6 +24,7 @@ LONGEST: Final = 1 << 12
 _ITEMS, _DEPTH, _PIECES, _BITS, _SMALL = 6, 3, 24, 256, 1 << 60
 _UNKNOWN: Snapshot = ("<unknown>",)
 _WORDS = frozenset([type(None), bool, float, complex])
+_CONVERSATION = "appl.runtime.prompts.conversation"
 _STANDARD = frozenset(["datetime", "decimal", "fractions", "uuid"])
 """Modules of values whose own representation is short."""
 
@@ -94,6 +95,9 @@ def _add(pieces: list[str], value: object, depth: int) -> None:
         pieces[-1] += f"Secret({MASK})"
     elif kind.__module__ in _STANDARD or kind.__module__.partition(".")[0] == "pathlib":
         pieces += [str(value)[:LONGEST], ""]
+    elif kind.__module__ == _CONVERSATION:
+        pieces[-1] += f"{kind.__name__}(…, "
+        pieces += [_last_said(value)[:LONGEST], ")"]
     elif isinstance(value, Enum):
         pieces[-1] += f"{kind.__name__}.{value._name_}"
     elif isinstance(value, bytes | bytearray | memoryview):
@@ -104,6 +108,15 @@ def _add(pieces: list[str], value: object, depth: int) -> None:
         pieces[-1] += kind.__name__ if kind is not type else value.__name__
     else:
         pieces[-1] += f"<{kind.__name__}>"
+
+
+def _last_said(conversation: Any) -> str:
+    """The text of the last message of a ``Conversation``, if it is at hand."""
+    if conversation._current:
+        kept = conversation._chain.kept if conversation._chain is not None else None
+        return "" if kept is None else kept.content
+    _, said = conversation._lists
+    return said[-1].content if said else ""
 
 
 _Items = tuple[str, str, list[tuple[object, object]], bool]

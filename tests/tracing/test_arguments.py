@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 import appl
-from appl import Secret, gen, ppl
+from appl import Conversation, Secret, gen, ppl
 from appl.errors import RunError
 from appl.runtime.run import Run
 from appl.runtime.snapshot import snapshot
@@ -101,6 +101,7 @@ def shown(trace: Trace) -> str | None:
         (Path("/a/b"), "'/a/b'"),
         ([[[[[1]]]]], "[[[<list>]]]"),
         (Rude(), "<Rude>"),
+        (Conversation([{"role": "user", "content": "Hi"}]), "Conversation(…, 'Hi')"),
         (int, "int"),
     ],
 )
