@@ -236,7 +236,7 @@ export class Runs {
     }
     const shown = [...days].sort().slice(-DAYS);
     const most = Math.max(...shown.map(([, cost]) => cost), 1);
-    if (!shown.length) return fill(this.days);
+    if (!shown.some(([, cost]) => cost > 0)) return fill(this.days);
     const bars = shown.map(([day, cost]) => {
       const bar = h("span", { class: "bar-of-day", "aria-hidden": "true" });
       bar.style.blockSize = `${cost > 0 ? Math.max(2, Math.round((54 * cost) / most)) : 0}px`;
@@ -248,7 +248,7 @@ export class Runs {
         h("span", { class: "unseen" }, `${day}: ${money(cost)}`),
       );
     });
-    fill(this.days, h("h2", {}, "Cost by day ", h("span", { class: "note" }, `at most ${money(most > 1 ? most : 0)}`)), h("ol", {}, ...bars));
+    fill(this.days, h("h2", {}, "Cost by day ", h("span", { class: "note" }, `at most ${money(most)}`)), h("ol", {}, ...bars));
   }
 
   private drawScores(runs: ListedRun[]): void {
