@@ -1,7 +1,8 @@
-"""How fast the viewer is with 100,000 calls, in a real Chromium.
+"""How fast the viewer is with 100,000 calls, and with 1,000 runs, in a real Chromium.
 
-``python benchmarks/viewer.py [CALLS]`` prints the table; it needs Chromium (``tests/viewer``
-drives it).
+``python benchmarks/viewer.py [CALLS]`` prints the table, ``python benchmarks/viewer.py first`` only
+how soon the first screen is there: of a run of 20,000 calls, and of a list of 1,000 runs. It needs
+Chromium (``tests/viewer`` drives it).
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ from typing import Any
 sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / "viewer")]
 
 from browser import Chromium, Page  # noqa: E402
+from folders import many_runs  # noqa: E402
 from large import large_trace  # noqa: E402
 
-from appl.tracing.viewer import View, ViewerServer, Views, export  # noqa: E402
+from appl.tracing.viewer import RunList, View, ViewerServer, Views, export  # noqa: E402
 
 BUILT = Path(__file__).parents[1] / "appl" / "tracing" / "viewer"
 FIRST = "document.querySelector('.functions tbody tr')"
+TALK = "document.querySelectorAll('.talk .message').length == 2"
+LISTED = "document.querySelector('.all-runs tbody tr')"
+FIRST_CALLS, FIRST_RUNS, TIMES = 20_000, 1_000, 7
 ENTRIES = "document.querySelectorAll('main .list .entry').length > 0"
 # scrolls through the whole list in 200 steps; the longest and the middle time from step to picture
 SCROLL = """(async () => {
@@ -153,6 +158,42 @@ def table(calls: int) -> Iterator[str]:
     yield f"{'memory of the server, at most':44}{peak:.0f} MiB"
 
 
+def first_screens() -> Iterator[str]:
+    """The lines about first screens: the shortest and the median of some times."""
+    load, version = os.getloadavg()[0], platform.python_version()
+    yield f"Python {version}, {os.cpu_count()} cores, load average {load:.1f}; of {TIMES} times"
+    folder = Path(tempfile.mkdtemp())
+    large_trace(folder / "large.trace", FIRST_CALLS)
+    many_runs(folder / "home", FIRST_RUNS)
+    with closing(Chromium(folder / "chromium")) as browser:
+        browser.page("about:blank").close()
+        table, talk, listed = [], [], []
+        for _ in range(TIMES):
+            with closing(View(folder / "large.trace")) as view, ViewerServer(Views(view)) as server:
+                table.append(_until(browser, server.url, FIRST))
+            with closing(View(folder / "large.trace")) as view, ViewerServer(Views(view)) as server:
+                talk.append(_until(browser, server.url, TALK))
+            with closing(RunList(folder / "home")) as runs, ViewerServer(runs) as server:
+                listed.append(_until(browser, server.url, LISTED))
+    for name, times in (
+        (f"{FIRST_CALLS:,} calls: totals and functions", table),
+        (f"{FIRST_CALLS:,} calls: first prompt and an answer", talk),
+        (f"{FIRST_RUNS:,} runs: the list", listed),
+    ):
+        yield f"{name:44}{min(times):.2f} s, median {sorted(times)[TIMES // 2]:.2f} s"
+
+
+def _until(browser: Chromium, url: str, ready: str) -> float:
+    """Seconds from asking for the page to what is *ready*."""
+    began = time.perf_counter()
+    page = browser.page(url)
+    page.until(ready)
+    took = time.perf_counter() - began
+    page.close()
+    return took
+
+
 if __name__ == "__main__":
-    for line in table(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000):
+    first = sys.argv[1:] == ["first"]
+    for line in first_screens() if first else table(int((sys.argv[1:] or ["100000"])[0])):
         print(line, flush=True)

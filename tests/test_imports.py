@@ -183,6 +183,7 @@ MAY = {
     "tracing.viewer": [
         "tracing.explaining",
         "tracing.format",
+        "tracing.keeping",
         "tracing.reading",
         "tracing.recording",
         "prompt",

@@ -193,7 +193,7 @@ SETTINGS: Mapping[str, Class] = {
     **_all(name, "on_trace_error"),
     "stop": text,
     "backend_options": text,
-    **_all(name, "privacy ctl stream longest_wait batch"),
+    **_all(name, "privacy arguments ctl stream longest_wait batch"),
     **_all(deletion, "keep_age keep_runs keep_size"),
     **_all(deletion_switch, "gc keep_failed"),
     "backend": named_code,

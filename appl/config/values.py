@@ -106,6 +106,12 @@ KEYS: dict[str, Key] = {
             True,
             "whether what looks like a key is masked in traces, besides known secrets",
         ),
+        Key(
+            "arguments",
+            switch,
+            True,
+            "whether traces show arguments and results of functions, shortened",
+        ),
         Key("redact", text, None, "'module:function' that a message passes before it is stored"),
         Key("otel", url, None, "where spans of runs are sent as they end: an OTLP/HTTP endpoint"),
         Key("keep_age", length, None, "how old runs may get before gc removes them, as 30d"),
@@ -163,6 +169,7 @@ class Config:
     on_trace_error: str = "stop"
     privacy: str = "full"
     mask_shapes: bool = True
+    arguments: bool = True
     redact: str | None = None
     otel: str | None = None
     keep_age: str | None = None

@@ -25,7 +25,7 @@ from appl.runtime.concurrency.promise import Promise
 from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.concurrency.tasks import OWN_CODE
 from appl.runtime.concurrency.watchdog import ENTRIES
-from appl.runtime.event import ScopeEntered
+from appl.runtime.event import ScopeEntered, ScopeLeft
 from appl.runtime.frame import FRAME, Frame, PromptWriter, here, owed, states_of
 from appl.runtime.prompts.place import Kept
 from appl.runtime.prompts.roles import Spoken
@@ -34,6 +34,7 @@ from appl.runtime.returning import asettled, settled
 if TYPE_CHECKING:
     from appl.compiler.ir import CallCounts
     from appl.runtime.prompts.state import Turn
+    from appl.runtime.reporter import Snapshots
 
 Ctx = Literal["new", "copy", "same", "resume"]
 CONTEXTS: tuple[Ctx, ...] = ("new", "copy", "same", "resume")
@@ -99,6 +100,23 @@ def keep_place(around: PromptWriter, frame: Frame, pending: Promise) -> None:
     around.prompt.say(around.voice, Kept(pending, nodes, frame.base))
 
 
+def _returned(frame: Frame, value: object) -> None:
+    """Tell what the activation returned, unless it is the answer of its last ``gen``."""
+    reporter = frame.run.reporter
+    of = reporter.snapshots.call_of(value)
+    if of is not None and of == f"{frame.address}/gen.{frame.counts.get('gen', 0) - 1}":
+        return
+    if (watcher := reporter.watcher) is not None:
+        shown = None if of is not None else reporter.snapshots.snapshot(value)
+        watcher.on_event(ScopeLeft(frame.address, of, shown, None, time.monotonic_ns()))
+
+
+def _raised(frame: Frame, error: BaseException) -> None:
+    """Tell that the activation was left by *error*."""
+    if (watcher := frame.run.reporter.watcher) is not None and isinstance(error, Exception):
+        watcher.on_event(ScopeLeft(frame.address, None, None, error, time.monotonic_ns()))
+
+
 def leave(frame: Frame) -> None:
     """End the activation, which returned: its caller answers for what it left running."""
     if frame.block is not None:
@@ -115,6 +133,8 @@ def leave(frame: Frame) -> None:
 def fail(frame: Frame, error: BaseException) -> None:
     """End the activation by *error*: cancel the calls that nobody else holds."""
     frame.finish()
+    if frame.run.reporter.shows_arguments:
+        _raised(frame, error)
     frame.started = left = owed(frame.started)
     if not left:
         return
@@ -148,6 +168,15 @@ def resumed(frame: Frame) -> None:
 # -- ways to run the code of one: at once, awaited, or step by step as a generator
 
 
+_SELF = ("self", "cls")
+
+
+def _parameters(body: Body) -> tuple[str, ...]:
+    """The names of the parameters of *body* that arguments go to by their place."""
+    code = getattr(getattr(body, "function", body.body), "__code__", None)
+    return () if code is None else code.co_varnames[: code.co_argcount]
+
+
 class Body:
     """The code of a function, and the way to run it in a frame."""
 
@@ -161,6 +190,8 @@ class Body:
     """True if a call without keywords has a mode of its own."""
     begins = False
     """True if something is to be done before the first line of the code."""
+    _names: tuple[str, ...] | None = None
+    """The names of its parameters, once somebody has asked for them."""
 
     def counts(self) -> CallCounts | None:
         """The calls that an activation makes on its own prompt; ``None`` if nobody knows."""
@@ -213,10 +244,25 @@ class Body:
             turn = state.turn(caller, frame)
         if (watcher := run.reporter.watcher) is not None:
             at, address, parent = time.monotonic_ns(), frame.address, caller.address
+            shown = None
+            if run.reporter.shows_arguments:
+                shown = self._shown(run.reporter.snapshots, args, kwargs)
+            about = mode.metadata
             watcher.on_event(
-                ScopeEntered(address, parent, self.name, self.file, self.line, at, mode.metadata)
+                ScopeEntered(address, parent, self.name, self.file, self.line, at, about, shown)
             )
         return frame, turn
+
+    def _shown(
+        self, snapshots: Snapshots, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> tuple[str, ...]:
+        """What is shown of the arguments of a call; a method's object is not."""
+        names = self._names
+        if names is None:
+            names = self._names = _parameters(self)
+        if names and names[0] in _SELF and args:
+            return snapshots.arguments(names[1:], args[1:], kwargs)
+        return snapshots.arguments(names, args, kwargs)
 
     def begun(self, frame: Frame) -> None:
         """Called in *frame* before the first line of the code, if it ``begins`` or has a block."""
@@ -242,6 +288,8 @@ class Body:
             # what is waited for has no name here: a failure cancels the calls that nobody holds
             body = self.body
             result = settled(body(*args, **kwargs)) if settle else body(*args, **kwargs)
+            if frame.run.reporter.shows_arguments:
+                _returned(frame, result)
             leave(frame)  # in here: a Ctrl-C that breaks it off finds what it had left
         except BaseException as error:
             fail(frame, error)
@@ -274,6 +322,8 @@ class Body:
                 result = await asettled(await self.body(*args, **kwargs))
             else:
                 result = await self.body(*args, **kwargs)
+            if frame.run.reporter.shows_arguments:
+                _returned(frame, result)
             leave(frame)
         except BaseException as error:
             fail(frame, error)

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ScopeEntered:
-    """A function, ``call``, ``map`` item or task got its address; *metadata* is the user's."""
+    """A function, ``call``, ``map`` item or task got its address; *metadata* is the user's.
+
+    ``arguments`` show what a function was called with, where an instrument wants that.
+    """
 
     address: str
     parent: str
@@ -27,6 +30,21 @@ class ScopeEntered:
     line: int | None
     at: int
     metadata: Mapping[str, Any] | None = None
+    arguments: tuple[str, ...] | None = None
+
+
+@dataclass(slots=True)
+class ScopeLeft:
+    """The function at *address* returned, or raised *error*; told where an instrument wants that.
+
+    It returned the answer of the call at ``of``, or what ``value`` shows.
+    """
+
+    address: str
+    of: str | None
+    value: tuple[str, ...] | None
+    error: BaseException | None
+    at: int
 
 
 @dataclass(slots=True)
@@ -236,6 +254,7 @@ class RunEnded:
 
 Event = (
     ScopeEntered
+    | ScopeLeft
     | CallStarted
     | CallDispatched
     | AttemptFailed
@@ -258,6 +277,7 @@ class Instrument(Protocol):
 
     An ``Unfailing`` one never does. A ``Concealing`` instrument also learns which values it must
     not keep, and one of the class ``WantsChunks`` may want the pieces of answers as they arrive.
+    One of the class ``WantsArguments`` may want to see arguments and results of functions.
     ``Recorder`` is an exception: if recording fails, the run's gate stops new calls.
     """
 
@@ -285,6 +305,20 @@ class WantsChunks(Protocol):
 def wants_chunks(instrument: Instrument) -> bool:
     """True if *instrument* wants the pieces of all answers."""
     return offers(instrument, WantsChunks) and instrument.wants_chunks
+
+
+@runtime_checkable
+class WantsArguments(Protocol):
+    """An instrument that may want to know what functions are called with, and what they return."""
+
+    @property
+    def wants_arguments(self) -> bool:
+        """True if it wants to know that in this run."""
+
+
+def wants_arguments(instrument: Instrument) -> bool:
+    """True if *instrument* wants the arguments and results of functions."""
+    return offers(instrument, WantsArguments) and instrument.wants_arguments
 
 
 @runtime_checkable

@@ -9,22 +9,54 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
 from appl.backend import offers
-from appl.runtime.event import Concealing, Event, Instrument, Warned, never_raises, wants_chunks
+from appl.runtime.event import (
+    Concealing,
+    Event,
+    Instrument,
+    Warned,
+    never_raises,
+    wants_arguments,
+    wants_chunks,
+)
+
+
+class Snapshots(Protocol):
+    """How arguments and results are shown: the module ``appl.runtime.snapshot``."""
+
+    @property
+    def arguments(
+        self,
+    ) -> Callable[[tuple[str, ...], tuple[object, ...], Mapping[str, object]], tuple[str, ...]]:
+        """What is shown of arguments, with the names of their parameters."""
+
+    @property
+    def snapshot(self) -> Callable[[object], tuple[str, ...]]:
+        """What is shown of a value."""
+
+    @property
+    def call_of(self) -> Callable[[object], str | None]:
+        """The address of the call that a value is the answer of."""
 
 
 class Reporter:
     """Tells the instruments of a run what happens, and the user what he should know.
 
     ``watcher`` is who takes the events, ``None`` without instruments. ``streams`` is true if one
-    of them wants the pieces of answers. ``tell`` writes a line for the user, to stderr unless
-    somebody replaces it.
+    of them wants the pieces of answers, ``shows_arguments`` if one wants the arguments and results
+    of functions. ``tell`` writes a line for the user, to stderr unless somebody replaces it.
     """
 
     def __init__(self, instruments: Iterable[Instrument]) -> None:
         self._watch_with(list(instruments))
         self.streams = any(map(wants_chunks, self.instruments))
+        self.shows_arguments = any(map(wants_arguments, self.instruments))
+        if self.shows_arguments:
+            from appl.runtime import snapshot  # a run that nobody watches needs none of it
+
+            self.snapshots = snapshot
         self.tell: Callable[[str], None] = _on_stderr
         self._told: set[object] = set()
 
@@ -46,6 +78,7 @@ class Reporter:
             self.watcher = weakref.proxy(self)
 
     watcher: Instrument | None
+    snapshots: Snapshots
 
     def on_event(self, event: Event) -> None:
         """Tell every instrument; one that raises is dropped, with a warning."""

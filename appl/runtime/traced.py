@@ -35,31 +35,33 @@ class _Traced(Body):
         self.file = getattr(code, "co_filename", None)
         self.line = getattr(code, "co_firstlineno", None)
 
-    def entered(self, args: tuple[object, ...]) -> Frame:
-        """The frame of a call with *args*."""
+    def entered(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Frame:
+        """The frame of a call with *args* and *kwargs*."""
         caller = here(call_in_words, self.name, args)
         ctx = "same" if caller.parent is not None else "new"
         mode = CallMode(ctx, model=caller.model, metadata=self._metadata)
-        return self.enter(args, {}, mode=mode, caller=caller)[0]
+        return self.enter(args, kwargs, mode=mode, caller=caller)[0]
 
 
 def _sync(traced: _Traced) -> Callable[..., object]:
-    return lambda *args, **kwargs: traced.execute(traced.entered(args), None, args, kwargs)
+    return lambda *args, **kwargs: traced.execute(traced.entered(args, kwargs), None, args, kwargs)
 
 
 def _async(traced: _Traced) -> Callable[..., object]:
-    return marked(lambda *args, **kwargs: traced.aexecute(traced.entered(args), None, args, kwargs))
+    return marked(
+        lambda *args, **kwargs: traced.aexecute(traced.entered(args, kwargs), None, args, kwargs)
+    )
 
 
 def _generator(traced: _Traced) -> Callable[..., object]:
     return lambda *args, **kwargs: traced.generate(
-        traced.entered(args), None, traced.body(*args, **kwargs)
+        traced.entered(args, kwargs), None, traced.body(*args, **kwargs)
     )
 
 
 def _asyncgen(traced: _Traced) -> Callable[..., object]:
     return lambda *args, **kwargs: traced.agenerate(
-        traced.entered(args), None, traced.body(*args, **kwargs)
+        traced.entered(args, kwargs), None, traced.body(*args, **kwargs)
     )
 
 

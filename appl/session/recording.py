@@ -24,15 +24,20 @@ class Recording:
 
     Earlier events are kept and handed over. ``gate`` and ``enter`` open the trace; if that fails,
     they refuse the first call and every later one. Without *records* no trace is opened.
+    *wants_arguments* has arguments and results of functions recorded, too.
     """
 
     never_raises: ClassVar[bool] = True
 
     def __init__(
-        self, open_recorder: Callable[[], Recorder | None], *, records: bool = True
+        self,
+        open_recorder: Callable[[], Recorder | None],
+        *,
+        records: bool = True,
+        wants_arguments: bool = False,
     ) -> None:
         self._open: Callable[[], Recorder | None] | None = open_recorder
-        self._records = records
+        self._records, self.wants_arguments = records, wants_arguments
         self._early: list[Event] = []
         self._waiting: list[Entered] = []
         self._opening = threading.RLock()  # held while the trace is opened, which may take long

@@ -253,7 +253,11 @@ def make_session(
         scheduled = batched.config
     names = names or names_now(config, known)
     late = LateBackends(config, choice, seed, say, names)
-    recording = Recording(lambda: _begin(session, path, say, recorder), records=config.trace)
+    recording = Recording(
+        lambda: _begin(session, path, say, recorder),
+        records=config.trace,
+        wants_arguments=config.arguments,
+    )
     watching = list(instruments)
     if config.stream and not any(map(wants_chunks, watching)):
         watching.append(services.answer_printer())
@@ -400,6 +404,7 @@ def _recorder(session: Session, path: Path | None, say: Tell, tries: int = _NAME
             redact=session.redact,
             privacy=cast(Any, config.privacy),
             shapes=config.mask_shapes,
+            arguments=config.arguments,
             home=config.home,
             owner=recording_owner(),
         )

@@ -206,6 +206,7 @@ def every_kind(run: DrawnRun) -> DrawnRun:
     add(table.ToolEndRecord, call=tool, status=ANSWERED, value=result)
     add(table.DeliveryRecord, call=tool)
     add(table.FailureRecord, kind="item", error=run.error(), items=3)
+    add(table.ReturnRecord, scope=scope, call=call, error=run.error())
     add(table.ObservationRecord)
     add(table.BatchRecord, state="sent", facts={"id": word()}, calls=[call])
     add(table.WarningRecord)

@@ -128,7 +128,18 @@ def anonymous(fields: Any) -> Any:
         return [tag, number, 1000 + number, "golden.example", reason, 1_800_000_000_000_000_000, 0]
     if tag == "T":
         return [tag, rest[0], rest[1].removeprefix(_ROOT + "/")]
-    return fields
+    return _placeless(fields)
+
+
+def _placeless(value: Any, root: str = _ROOT) -> Any:
+    """*value* without the folder that the sources lie in, which messages of errors name."""
+    if isinstance(value, str):
+        return value.replace(root + "/", "")
+    if isinstance(value, list):
+        return [_placeless(each, root) for each in value]
+    if isinstance(value, dict):
+        return {key: _placeless(each, root) for key, each in value.items()}
+    return value
 
 
 def made(name: str, path: Path) -> Any:

@@ -74,6 +74,7 @@ def told(trace: Trace) -> list[Any]:
             for step in steps
         ],
         [_plain(list(vars_of(failure))) for failure in trace.failures.values()],
+        [_plain(list(vars_of(end))) for end in trace.returns.values()],
         [_plain(list(vars_of(batch))) for batch in trace.batches.values()],
         list(trace.warnings),
         [trace.state, trace.reason, str(trace.error), trace.moments],
@@ -160,7 +161,7 @@ CONSUMERS: dict[str, tuple[Callable[[Path], object], frozenset[str]]] = {
         IN_ORDER | NOT_TIMED
         | _allowed(
             "Close totals sums", "Failure address error of at", "Observation address kind value",
-            "Process monotonic_ns number", "Scope at name metadata",
+            "Process monotonic_ns number", "Return at", "Scope at name metadata",
         ),
     ),
     "in spans": (spanned, IN_ORDER | NO_TEXT | NOT_TIMED | OF_SPANS),
@@ -173,7 +174,7 @@ CONSUMERS: dict[str, tuple[Callable[[Path], object], frozenset[str]]] = {
         IN_ORDER | NO_TEXT | NOT_TIMED | OF_SPANS
         | _allowed(
             "Dispatch at attempt", "End at", "Parameters options", "Process host monotonic_ns pid wall_ns",
-            "Retry attempt error", "Scope at line name metadata", "Start at edges n", "ToolEnd at",
+            "Retry attempt error", "Return value error at", "Scope arguments at line name metadata", "Start at edges n", "ToolEnd at",
             "ToolStart at line",
         ),
     ),

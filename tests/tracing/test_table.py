@@ -18,6 +18,7 @@ LETTERS = "HITUXBGMLNPSDACEVFRJOWZ"
 """The kinds of format 1, which no later version may give another meaning."""
 OTHERS: list[Any] = [
     ["U", 4, 2, 17],
+    ["Y", 5, 9, None, None, 17],
     ["Q", "appl-1", "sent", 17, {"id": "batch_1"}, [1, "/ask.0/gen.0"]],
 ]
 """Records of the kinds that no golden trace holds."""
@@ -29,7 +30,7 @@ def golden() -> list[Any]:
 
 def test_every_record_of_every_golden_trace_is_in_the_table_and_is_stored_as_it_was() -> None:
     found = golden()
-    assert {fields[0] for fields in found} == {*LETTERS, "Q"} == set(table.KINDS)
+    assert {fields[0] for fields in found} == {*LETTERS, "Q", "Y"} == set(table.KINDS)
     for fields in found:
         made = table.as_record(fields)
         assert type(made) is table.KINDS[fields[0]]

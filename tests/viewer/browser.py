@@ -234,5 +234,8 @@ class Page:
 Serve = Callable[..., ViewerServer]
 """A server of the runs at one or two paths."""
 
+Listed = Callable[[Path], ViewerServer]
+"""A server of the list of runs below a folder."""
+
 Show = Callable[..., Page]
 """A page of the browser that shows an address."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -12,12 +12,16 @@ import pytest
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tracing")]
 
-from browser import AXE, Chromium, Page, Serve, Show, executable  # noqa: E402
+from browser import AXE, Chromium, Listed, Page, Serve, Show, executable  # noqa: E402
 
-from appl.tracing.viewer import View, ViewerServer, Views  # noqa: E402
+from appl.tracing.viewer import RunList, View, ViewerServer, Views  # noqa: E402
 
 # CI installs Chromium and axe-core, and fails where one is missing; elsewhere these tests need them
-_needs = {"test_browser.py": executable(), "test_accessibility.py": executable() and AXE.exists()}
+_needs = {
+    "test_browser.py": executable(),
+    "test_run_list_browser.py": executable(),
+    "test_accessibility.py": executable() and AXE.exists(),
+}
 collect_ignore = [name for name, met in _needs.items() if not met and not os.environ.get("CI")]
 
 
@@ -34,6 +38,22 @@ def serve() -> Iterator[Serve]:
         def made(*paths: Path) -> ViewerServer:
             views = [stack.enter_context(closing(View(path))) for path in paths]
             return stack.enter_context(ViewerServer(Views(*views)))
+
+        yield made
+
+
+@pytest.fixture
+def listed() -> Iterator[Listed]:
+    """A server of the list of runs below a folder; an answer to one is only repeated."""
+
+    def answers(path: Path) -> Callable[[str, str], str]:
+        return lambda address, text: f"{path.stem} {address} {text}"
+
+    with ExitStack() as stack:
+
+        def made(home: Path) -> ViewerServer:
+            runs = stack.enter_context(closing(RunList(home, answers=answers)))
+            return stack.enter_context(ViewerServer(runs))
 
         yield made
 

@@ -47,7 +47,7 @@ class Synthetic:
         }  # fmt: skip
 
     def scopes(self, asked: Mapping[str, str]) -> dict[str, Any]:
-        return {"address": [], "where": [], "next": 0}
+        return {"address": [], "where": [], "arguments": [], "next": 0, "ends": [], "left": 0}
 
     def call(self, asked: Mapping[str, str]) -> dict[str, Any]:
         row = int(asked["row"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from browser import AXE, Serve, Show
+from browser import AXE, Listed, Serve, Show
+from folders import many_runs
 from large import large_trace
 from test_browser import VIEWS, visit
 
@@ -39,3 +40,18 @@ def test_axe_finds_nothing(path: Path, tmp_path: Path, serve: Serve, show: Show)
     page.until("document.querySelector('dialog').open")
     judge("help")
     assert len(found) == 2 * len((*VIEWS, "help")) and not any(found.values()), found
+
+
+def test_axe_finds_nothing_on_the_page_over_many_runs(
+    tmp_path: Path, listed: Listed, show: Show
+) -> None:
+    many_runs(tmp_path, 30)
+    page = show(listed(tmp_path).url)
+    page.until("document.querySelectorAll('.all-runs tbody tr').length == 30")
+    page.until("document.querySelector('.filters .note').innerText == ''")
+    page.js(AXE.read_text("utf-8") + "; 0")
+    found = [page.js(VIOLATIONS)]
+    page.scheme("dark")
+    page.frame()
+    found.append(page.js(VIOLATIONS))
+    assert found == [[], []]

@@ -188,7 +188,7 @@ def test_many_calls_are_grouped_by_function_with_percentiles_and_failures(
     names = "[...document.querySelectorAll('.functions tbody th')].map(e => e.innerText.slice(1))"
     *above, leaf = page.js(names)
     runs = page.js(
-        "[...document.querySelectorAll('.functions tbody tr')].at(-1).cells[1].innerText"
+        "[...document.querySelectorAll('.functions tbody tr')].at(-1).cells[2].innerText"
     )
     assert (above[0], leaf, runs) == ("main", "gen", "450")
     page.js("[...document.querySelectorAll('.functions button.opens')].at(-1).click()")
@@ -487,7 +487,7 @@ def test_a_question_is_answered_in_the_page(tmp_path: Path, show: Show) -> None:
     run = command("run", "shop.py")
     run.communicate(timeout=60)
     assert run.returncode == 75
-    viewer = command("trace", "view", "--no-open")
+    viewer = command("trace", "view", "last", "--no-open")
     try:
         assert viewer.stdout is not None
         page = show(viewer.stdout.readline().strip())

@@ -16,26 +16,38 @@ export class Run {
   more = true;
   private next = 0;
   private scopes = 0;
+  private left = 0;
   private coming: Promise<Changes> | null = null;
+  private facts: Promise<RunInfo> | null = null;
 
   constructor(
     readonly key: RunKey,
     private readonly source: Source,
   ) {}
 
+  /** Asks for what is shown first, before anybody waits for it. */
+  begin(): void {
+    this.facts = this.source.run(this.key);
+    this.coming = this.source.rows(this.key, 0);
+    for (const each of [this.facts, this.coming]) each.catch(() => undefined); // who takes it learns of it
+  }
+
   /** Reads on; whether anything has changed. */
   async read(): Promise<boolean> {
     const told = this.info?.state;
-    this.info ??= await this.source.run(this.key);
+    const facts = this.facts;
+    this.facts = null;
+    this.info ??= await (facts ?? this.source.run(this.key));
     const changes = await this.changes();
     const changed = changes.rows.length > 0;
     if (changed) this.table.apply(changes);
     if (this.more) return changed || told === undefined;
-    const scopes = await this.source.scopes(this.key, this.scopes);
+    const scopes = await this.source.scopes(this.key, this.scopes, this.left);
     this.scopes = scopes.next;
+    this.left = scopes.left;
     this.table.applyScopes(scopes);
     this.info = await this.source.run(this.key);
-    return changed || told !== this.info.state;
+    return changed || scopes.ends.length > 0 || told !== this.info.state;
   }
 
   /** What has changed; what follows is asked for at once, so that neither side waits for the other. */
@@ -108,6 +120,7 @@ export class App {
 
   /** Reads all there is, and goes on as long as there may be more. */
   async follow(): Promise<void> {
+    this.a.begin(); // one way to the server and back less than one after the other
     const keys = await this.source.runs();
     if (keys.includes("b")) this.b = new Run("b", this.source);
     await this.step();

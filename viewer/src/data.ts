@@ -41,6 +41,36 @@ export interface QuestionDoc {
   due: number | null;
 }
 
+/** A run of a list: `cost` in millionths, `null` if it is not known; texts are cut. */
+export interface ListedRun {
+  name: string;
+  program: string;
+  state: string;
+  began: string;
+  seconds: number;
+  calls: number;
+  failed: number;
+  failures: string[];
+  tokens: number;
+  cost: number | null;
+  unpriced: number;
+  models: string[];
+  error: string;
+  question: string;
+  answer: string;
+  evaluations: { program: string; samples: number; scores: Record<string, number> }[];
+}
+
+/** All runs of a folder; only the version where that is known. */
+export interface RunListDoc {
+  version: string;
+  home?: string;
+  runs?: ListedRun[];
+  /** Of how many runs the texts were read, of so many. */
+  read?: number;
+  of?: number;
+}
+
 /** Sums over calls; `null` is what no call says, `unknown` counts those that do not. */
 export interface Amount {
   calls: number;
@@ -85,7 +115,11 @@ export type Changes = Record<Column, number[]> & {
 export interface Scopes {
   address: string[];
   where: string[];
+  arguments: (string | null)[];
   next: number;
+  /** `[function, call whose answer it returned, another result, error]`; empty where there is none. */
+  ends: [string, string, string, string][];
+  left: number;
 }
 
 export type ToolCallDoc = [id: string, name: string, args: string];

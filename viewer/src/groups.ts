@@ -52,7 +52,22 @@ export function grouped(table: Table, each: boolean): Group {
     }
     group.rows.push(row);
   }
+  if (each) for (const address of table.scopeAt.keys()) addScope(root, address);
   return root;
+}
+
+/** Adds a function that made no call. */
+function addScope(root: Group, address: string): void {
+  let group = root, at = "";
+  for (const [depth, name] of address.slice(1).split("/").slice(0, DEEPEST).entries()) {
+    at += `/${name}`;
+    let below = group.below.get(name);
+    if (!below) {
+      group.below.set(name, (below = empty(name, depth)));
+      below.activations.set(at, [-1, -1]);
+    }
+    group = below;
+  }
 }
 
 function add(table: Table, group: Group, activation: string, row: number): void {

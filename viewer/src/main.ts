@@ -6,6 +6,7 @@ import { brief, fill, h, visible } from "./dom";
 import { many } from "./format";
 import { source } from "./source";
 import * as theme from "./theme";
+import { Runs } from "./runs";
 import { About } from "./views/about";
 import { Calls } from "./views/calls";
 import { Cost } from "./views/cost";
@@ -33,6 +34,8 @@ const KEYS: [string, string][] = [
 
 class Page {
   private readonly app = new App(source());
+  /** Whether the run is one of a list, which stands two folders above. */
+  private readonly listed = /\/run\/[^/]+\/$/.test(location.pathname);
   private readonly calls = new Calls(this.app);
   private readonly timeline = new Timeline(this.app);
   private readonly reader = new Reader(this.app);
@@ -68,6 +71,7 @@ class Page {
       h(
         "header",
         {},
+        this.listed && h("a", { href: "../../", class: "back" }, "All runs"),
         this.title,
         this.state,
         this.themes,
@@ -184,4 +188,5 @@ class Page {
   }
 }
 
-new Page().start();
+if (document.body.dataset["page"] === "runs") new Runs().start();
+else new Page().start();

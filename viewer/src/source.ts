@@ -11,7 +11,7 @@ export interface Source {
   runs(): Promise<RunKey[]>;
   run(key: RunKey): Promise<RunInfo>;
   rows(key: RunKey, since: number): Promise<Changes>;
-  scopes(key: RunKey, since: number): Promise<Scopes>;
+  scopes(key: RunKey, since: number, left: number): Promise<Scopes>;
   call(key: RunKey, row: number): Promise<CallDoc>;
   messages(key: RunKey, numbers: number[]): Promise<MessageDoc[]>;
   prefixes(key: RunKey): Promise<PrefixTree>;
@@ -30,8 +30,8 @@ export class Server implements Source {
   runs = (): Promise<RunKey[]> => this.ask("runs");
   run = (key: RunKey): Promise<RunInfo> => this.ask(`${key}/run`);
   rows = (key: RunKey, since: number): Promise<Changes> => this.ask(`${key}/rows?since=${since}`);
-  scopes = (key: RunKey, since: number): Promise<Scopes> =>
-    this.ask(`${key}/scopes?since=${since}`);
+  scopes = (key: RunKey, since: number, left: number): Promise<Scopes> =>
+    this.ask(`${key}/scopes?since=${since}&left=${left}`);
   call = (key: RunKey, row: number): Promise<CallDoc> => this.ask(`${key}/call?row=${row}`);
   prefixes = (key: RunKey): Promise<PrefixTree> => this.ask(`${key}/prefixes`);
   critical = (key: RunKey): Promise<CriticalPath> => this.ask(`${key}/critical`);
@@ -95,9 +95,13 @@ export class Embedded implements Source {
 
   answer = (): Promise<string> => Promise.reject(new Error("this page has no server"));
 
-  async scopes(key: RunKey, since: number): Promise<Scopes> {
+  async scopes(key: RunKey, since: number, left: number): Promise<Scopes> {
     const all = await this.block<Scopes>(`${key}/scopes`);
-    return { ...all, address: all.address.slice(since), where: all.where.slice(since) };
+    const { address, where, arguments: given, ends } = all;
+    return {
+      ...all, address: address.slice(since), where: where.slice(since), arguments: given.slice(since),
+      ends: ends.slice(left),
+    };
   }
 
   call = (key: RunKey, row: number): Promise<CallDoc> => this.item(`${key}/calls`, row);

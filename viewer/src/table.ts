@@ -24,6 +24,12 @@ export class Table {
   readonly address: string[] = [];
   readonly said: string[] = [];
   readonly scopeAt = new Map<string, string>();
+  /** What functions were called with, and what they returned, by their addresses. */
+  readonly given = new Map<string, string>();
+  /** How many scopes and ends of functions are known. */
+  ended = 0;
+  private readonly returned = new Map<string, [call: string, text: string, error: string]>();
+  private readonly rowAt = new Map<string, number>();
   private readonly columns: Record<Column, number[]>;
   private readonly used: number[][] = [];
   private readonly users = new Map<number, number[]>();
@@ -49,15 +55,34 @@ export class Table {
     const put = <T>(column: T[], values: T[]): void => rows.forEach((row, i) => (column[row] = values[i]!));
     for (const name of NUMBERS) put(this.columns[name], changes[name]);
     put(this.address, changes.address);
+    rows.forEach((row, i) => this.rowAt.set(changes.address[i] ?? "", row));
     put(this.said, changes.said);
     put(this.used, changes.uses);
     this.size = this.address.length;
     this.version++;
   }
 
-  /** Takes in where scopes stand in the source. */
+  /** Takes in where scopes stand in the source, and the ends of functions. */
   applyScopes(scopes: Scopes): void {
-    scopes.address.forEach((address, i) => this.scopeAt.set(address, scopes.where[i] ?? ""));
+    scopes.address.forEach((address, i) => {
+      this.scopeAt.set(address, scopes.where[i] ?? "");
+      const given = scopes.arguments[i];
+      if (given) this.given.set(address, given);
+    });
+    this.ended += scopes.address.length + scopes.ends.length;
+    for (const [address, ...end] of scopes.ends) this.returned.set(address, end);
+  }
+
+  /** What the function at an address returned, or the error that it raised; if that is recorded. */
+  result(address: string): string | undefined {
+    const [call, text, error] = this.returned.get(address) ?? [];
+    const row = call ? this.rowAt.get(call) : undefined;
+    return error || (row === undefined ? text : this.said[row]);
+  }
+
+  /** Whether the function at an address raised an error. */
+  raised(address: string): boolean {
+    return !!this.returned.get(address)?.[2];
   }
 
   get(column: Column, row: number): number {

@@ -20,6 +20,7 @@ from appl.tracing.reading.documents import (
     add,
     call_facts,
     of_observation,
+    of_return,
     of_scope,
     run_facts,
 )
@@ -78,6 +79,7 @@ def _document(run: Trace) -> Iterator[str]:
         yield f'  "{name}": {as_json(value)},\n'
     yield from _list("calls", _calls(run, totals, elapsed, texts))
     yield from _list("scopes", ([as_json(of_scope(scope))] for scope in run.scopes))
+    yield from _list("returns", ([as_json(of_return(end))] for end in run.returns.values()))
     yield from _list("tools", ([as_json(used.as_data())] for used in run.tools.values()))
     yield from _list("observations", ([as_json(of_observation(o))] for o in run.observations))
     warnings = ({"address": address, "message": said} for address, said in run.warnings)

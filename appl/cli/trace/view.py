@@ -1,4 +1,4 @@
-"""``appl trace view``: a recorded run in the browser, or as one HTML file.
+"""``appl trace view``: recorded runs in the browser, or one of them as one HTML file.
 
 Invariant: traces are only read, but for answers that the user gives to a run's questions in the
 page. The address with its token goes to stdout and to the browser. The
@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from appl.cli import parameters
-from appl.cli.commands import Options, appl_command, option, switch
+from appl.cli.commands import Options, appl_command, argument, option, switch
 from appl.cli.target import UsageError, unused_path
 from appl.cli.terminal import out, report_done, say
 from appl.cli.trace.run_names import run_path
+from appl.config import load
 from appl.errors import ApplError
 from appl.tracing import viewer
 
@@ -32,9 +33,17 @@ The page shows a run that goes on as it grows. It asks nobody but this command.
 
 
 @appl_command(
-    "view", epilog=_EPILOG, example="appl trace view last\nappl trace view last --html run.html"
+    "view",
+    epilog=_EPILOG,
+    example="appl trace view\nappl trace view last\nappl trace view last --html run.html",
 )
-@parameters.run
+@argument(
+    "run",
+    required=False,
+    metavar="RUN",
+    help=f"{parameters.RUN}; or a folder. Without it, a list of all runs",
+    shell_complete=parameters.RUNS,
+)
 @option(
     "--diff",
     metavar="RUN",
@@ -47,17 +56,23 @@ The page shows a run that goes on as it grows. It asks nobody but this command.
 @parameters.salvage
 @switch("--json", help="print the line as JSON")
 def command(given: Options) -> None:
-    """Show a run in the browser, or write it as one HTML file.
+    """Show recorded runs in the browser, or write one as one HTML file.
 
-    Shows calls, timeline, graph, prompts, shared prefixes, critical path, cost, search, and the
+    Without RUN it lists all runs: search, filters, cost by day, scores of evaluations. Of a run it
+    shows calls, timeline, graph, prompts, shared prefixes, critical path, cost, search, and the
     differences from another run.
     """
     if not 0 <= given.port < 1 << 16:
         raise UsageError(f"--port is a number from 0 to 65535, got {given.port}")
     if given.html:
         unused_path(Path(given.html))
+    home = _folder(given)
+    if home is not None:
+        with contextlib.closing(viewer.RunList(home, answers=_answer)) as listed:
+            _serve(listed, None, given)
+        return
     with contextlib.ExitStack() as held:
-        runs = [given.run, *([given.diff] if given.diff else [])]
+        runs = [given.run or "last", *([given.diff] if given.diff else [])]
         views = viewer.Views(
             *(
                 held.enter_context(
@@ -69,7 +84,25 @@ def command(given: Options) -> None:
         if given.html:
             _write(views, given)
         else:
-            _serve(views, given)
+            _serve(views, _answer(run_path(runs[0])), given)
+
+
+def _folder(given: Options) -> Path | None:
+    """The folder whose runs are listed; ``None`` where a run is shown or written."""
+    if given.run is not None and Path(given.run).is_dir():
+        if given.html or given.diff:
+            raise UsageError("--html and --diff are for a run, not for a folder of runs")
+        return _home_of(Path(given.run))
+    return None if given.run or given.html or given.diff else load().home
+
+
+def _home_of(folder: Path) -> Path:
+    """The folder of traces that *folder* is or has: a project, its ``.appl``, or the runs in it."""
+    if (folder / "runs").is_dir():
+        return folder
+    if folder.name == "runs":
+        return folder.parent
+    return folder / ".appl" if (folder / ".appl").is_dir() else folder
 
 
 def _write(views: viewer.Views, given: Options) -> None:
@@ -78,13 +111,18 @@ def _write(views: viewer.Views, given: Options) -> None:
     report_done(given.json, {"html": given.html, "bytes": size}, done)
 
 
-def _serve(views: viewer.Views, given: Options) -> None:
-    with _server(views, given.port, _answer(run_path(given.run))) as server:
+def _serve(
+    shown: viewer.Views | viewer.RunList,
+    answer: Callable[[str, str], str] | None,
+    given: Options,
+) -> None:
+    with _server(shown, given.port, answer) as server:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         line = {"ready": True, "url": server.url, "pid": os.getpid()}
         out(json.dumps(line) if given.json else server.url)
         if not given.json:
-            say("appl: showing the run at this address until Ctrl-C")
+            what = "the runs" if isinstance(shown, viewer.RunList) else "the run"
+            say(f"appl: showing {what} at this address until Ctrl-C")
         with contextlib.suppress(KeyboardInterrupt), _door(server.url) as door:
             if not given.no_open:  # a browser in the terminal keeps the thread that opens it
                 threading.Thread(target=_open, args=(door,), daemon=True).start()
@@ -107,10 +145,10 @@ def _answer(path: Path) -> Callable[[str, str], str]:
 
 
 def _server(
-    views: viewer.Views, port: int, answer: Callable[[str, str], str]
+    shown: viewer.Views | viewer.RunList, port: int, answer: Callable[[str, str], str] | None
 ) -> viewer.ViewerServer:
     try:
-        return viewer.ViewerServer(views, port=port, answer=answer)
+        return viewer.ViewerServer(shown, port=port, answer=answer)
     except (OSError, OverflowError) as error:
         raise UsageError(
             f"port {port} cannot be used: {error}; leave out --port, and a free one is taken"

@@ -147,6 +147,7 @@ class DistributedMap:
             run.profile,
             (models.profile_of(models.default.name or ""), models.default),
             run.reporter.streams,
+            run.reporter.shows_arguments,
             self._engine.dumps,
         )
         return self._portable(setup, "the prompt or the settings")

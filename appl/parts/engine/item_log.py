@@ -13,7 +13,15 @@ from dataclasses import replace
 from appl.errors import CallCancelled
 from appl.parts.engine.questions import WorkerCall
 from appl.prompt import Prompt
-from appl.runtime.event import Event, Failed, Observed, ScopeEntered, ToolEnded, ToolStarted
+from appl.runtime.event import (
+    Event,
+    Failed,
+    Observed,
+    ScopeEntered,
+    ScopeLeft,
+    ToolEnded,
+    ToolStarted,
+)
 from appl.runtime.frame import Frame
 from appl.runtime.world import Moment, ToolRequest
 
@@ -38,6 +46,7 @@ class ItemLog:
         self._calls: dict[str, WorkerCall] = {}
         self._frames: dict[str, Frame] = {}
         self._scopes: set[str] = set()
+        self._left: set[str] = set()
         self._begun: dict[Moment, Begun] = {}  # by the last worker
         self._lost: dict[Moment, Begun] = {}  # by others alone
         self._failures: list[Event] = []  # of the last worker
@@ -78,6 +87,10 @@ class ItemLog:
         if isinstance(event, ScopeEntered):
             fresh = event.address not in self._scopes
             self._scopes.add(event.address)
+            return fresh
+        if isinstance(event, ScopeLeft):
+            fresh = event.address not in self._left
+            self._left.add(event.address)
             return fresh
         if isinstance(event, Failed):  # once the item has ended: another worker may do better
             self._failures.append(event)

@@ -135,13 +135,14 @@ class Outbox:
         now: Callable[[], int],
         soon: Callable[[Callable[[], None]], None],
         wants_chunks: bool,
+        wants_arguments: bool = False,
     ) -> None:
         self._secrets, self._prompts = OwnSecrets(), SentPrompts()
         self._send, self._now, self._soon = send, now, soon
         self._waiting: deque[Message] = deque()
         self._asked: set[str] = set()
         self._called = False
-        self.wants_chunks = wants_chunks
+        self.wants_chunks, self.wants_arguments = wants_chunks, wants_arguments
 
     def on_event(self, event: Event) -> None:
         """Send *event* to the driver, unless the driver itself reports it."""

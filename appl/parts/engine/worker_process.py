@@ -54,6 +54,7 @@ class WorkerSetup:
     profile: Profile
     default: tuple[Profile, Model]
     streams: bool
+    shows_arguments: bool
     dumps: Callable[[Any], bytes]
 
 
@@ -122,7 +123,7 @@ class WorkerProcess:
         except BaseException as error:
             self._send(pickle.dumps([("broken", _unreadable(error))]))
             return
-        out = Outbox(self._send, time.monotonic_ns, _soon, setup.streams)
+        out = Outbox(self._send, time.monotonic_ns, _soon, setup.streams, setup.shows_arguments)
         try:
             self._serve(setup, f, out)
         except BaseException as error:

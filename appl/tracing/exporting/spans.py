@@ -152,10 +152,18 @@ class _Maker:
         about |= _place(scope.file, scope.line)
         if self._content and scope.metadata:
             about[names.METADATA] = json.dumps(jsonable(scope.metadata))
+        end = self._trace.returns.get(scope.address)
+        if self._content and scope.arguments:
+            about[names.ARGUMENTS] = scope.arguments
+        if self._content and end is not None and (shown := end.value or end.call):
+            about[names.RESULT] = shown
         if self._inference:
             about[names.KIND] = names.CHAIN
         own, above = self._identity("scope", scope.address), self._above(scope.address)
         span = ExportSpan(own, above, scope.name, "internal", at, at, about, whole=False)
+        if end is not None:
+            span.end = max(at, self._trace.wall(end.at, end.incarnation))
+            self._fail(span, end.error)
         self._known[scope.address] = span
         return span
 

@@ -92,7 +92,11 @@ class LineRecord(NamedTuple):
 
 
 class ScopeRecord(NamedTuple):
-    """A function, map item or task begins. Its address is that of ``parent`` and then ``leaf``."""
+    """A function, map item or task begins. Its address is that of ``parent`` and then ``leaf``.
+
+    ``metadata`` is the user's, and an empty map where there is none before ``arguments``, which
+    show what a function was called with.
+    """
 
     tag: Literal["X"]
     id: Id
@@ -103,6 +107,22 @@ class ScopeRecord(NamedTuple):
     line: OptionalLine
     at: Micros
     metadata: Annotated[Any, Content.LEFT_OUT, "value"] = None
+    arguments: Annotated[str | None, Content.TEXT] = None
+
+
+class ReturnRecord(NamedTuple):
+    """A function returned the answer of ``call``, or what ``value`` shows; or it raised ``error``.
+
+    Written where arguments are recorded, but not of a function that returned the answer of the
+    ``gen`` that it called last. An ``error`` has the beginning of its message.
+    """
+
+    tag: Literal["Y"]
+    scope: Reference
+    call: Annotated[int | str | None, Content.PLAIN, "id or address"]
+    value: Annotated[str | None, Content.TEXT]
+    error: Annotated[Any, Content.ERROR, "error or nil"]
+    at: Micros
 
 
 class PieceRecord(NamedTuple):
@@ -334,11 +354,11 @@ class CloseRecord(NamedTuple):
 
 
 Record = (
-    HeaderRecord | ProcessRecord | FileRecord | LineRecord | ScopeRecord | PieceRecord
-    | MediumRecord | MessageRecord | LongerRecord | PromptRecord | ParametersRecord | StartRecord
-    | DispatchRecord | RetryRecord | ChunksRecord | EndRecord | DeliveryRecord | ToolStartRecord
-    | ToolEndRecord | FailureRecord | ObservationRecord | BatchRecord | WarningRecord
-    | CloseRecord
+    HeaderRecord | ProcessRecord | FileRecord | LineRecord | ScopeRecord | ReturnRecord
+    | PieceRecord | MediumRecord | MessageRecord | LongerRecord | PromptRecord | ParametersRecord
+    | StartRecord | DispatchRecord | RetryRecord | ChunksRecord | EndRecord | DeliveryRecord
+    | ToolStartRecord | ToolEndRecord | FailureRecord | ObservationRecord | BatchRecord
+    | WarningRecord | CloseRecord
 )  # fmt: skip
 Kind = type[Any]
 """The class of a record."""

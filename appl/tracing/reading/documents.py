@@ -12,7 +12,7 @@ from typing import Any
 from appl.prompt import tagged
 from appl.prompt.notebook import Bundle, table
 from appl.tracing.format.totals import Totals
-from appl.tracing.reading.trace import Observation, RecordedCall, Scope, Trace
+from appl.tracing.reading.trace import Observation, RecordedCall, Returned, Scope, Trace
 
 _MOST = 200
 _WIDTH = 120
@@ -84,6 +84,7 @@ def of_trace(trace: Trace) -> dict[str, Any]:
         "totals": trace.sums(),
         "failures": [failure.as_data() for failure in trace.failures.values()],
         "scopes": [of_scope(scope) for scope in trace.scopes],
+        "returns": [of_return(end) for end in trace.returns.values()],
         "calls": [{**of_call(call), **call_facts(trace, call)} for call in trace.calls],
         "tools": [used.as_data() for used in trace.tools.values()],
         "observations": [of_observation(seen) for seen in trace.observations],
@@ -169,6 +170,12 @@ def of_scope(scope: Scope) -> dict[str, Any]:
     """*scope* with its metadata."""
     data = {name: getattr(scope, name) for name in scope.__slots__}
     return {**data, "metadata": jsonable(scope.metadata)}
+
+
+def of_return(end: Returned) -> dict[str, Any]:
+    """What a function returned, or raised."""
+    data = {name: getattr(end, name) for name in end.__slots__}
+    return {**data, "error": of_error(end.error)}
 
 
 def of_observation(seen: Observation) -> dict[str, Any]:

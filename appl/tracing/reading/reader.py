@@ -33,6 +33,7 @@ from appl.tracing.reading.trace import (
     Home,
     Incarnation,
     Observation,
+    Returned,
     Scope,
     Trace,
 )
@@ -278,10 +279,26 @@ class Reader:
                 self._file(scope.file),
                 optional(int, scope.line),
                 checked(int, scope.at),
-                codec.revive(scope.metadata, self.process.long),
+                codec.revive(scope.metadata, self.process.long) or None,
                 self.incarnation,
+                self._short(scope.arguments),
             )
         )
+
+    def _short(self, text: Any) -> str | None:
+        """A text that stays in memory."""
+        if text is not None:
+            self._allowance.spend(RECORD + 4 * len(checked(str, text)))
+        return optional(str, text)
+
+    def _return(self, left: table.ReturnRecord) -> None:
+        address = self._scope_of(left.scope)
+        call = None if left.call is None else self._address(left.call)
+        value = self._short(left.value)
+        self._allowance.spend(RECORD + 4 * len(address))
+        error = None if left.error is None else self._error(left.error)
+        made = Returned(address, call, value, error, checked(int, left.at), self.incarnation)
+        self._trace.returns[address] = made
 
     def _scope_of(self, reference: object) -> str:
         if isinstance(reference, int):
@@ -530,6 +547,7 @@ HANDLERS: dict[table.Kind, str] = {
     table.FileRecord: "_source_file",
     table.LineRecord: "_line",
     table.ScopeRecord: "_scope",
+    table.ReturnRecord: "_return",
     table.PieceRecord: "_piece",
     table.MediumRecord: "_medium",
     table.MessageRecord: "_message",

@@ -128,6 +128,19 @@ class Scope:
     at: int
     metadata: Any = None
     incarnation: int = 0
+    arguments: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The end of a function: it returned the answer of ``call``, or ``value``, or it raised."""
+
+    address: str
+    call: str | None
+    value: str | None
+    error: BaseException | None
+    at: int
+    incarnation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +176,7 @@ class Trace:
     ``tools`` are the calls of tools, by address. ``torn`` is the size of a last group that a crash
     cut off; ``moments`` counts deliveries and observations together, in whose order a replay tells
     them again. ``failures`` are refused answers and failed items, by address.
+    ``returns`` are the ends of functions, by address, where arguments are recorded.
     ``earlier`` are records of calls that a later process began again, ``batches`` those that were
     made for a provider, by key. ``read_to`` is the end of what was read of the file, and the
     checksum of its last block.
@@ -186,6 +200,7 @@ class Trace:
     by_address: Mapping[str, RecordedCall] = field(default_factory=dict)
     tools: Mapping[str, ToolUse] = field(default_factory=dict)
     failures: Failures = field(default_factory=Failures)
+    returns: dict[str, Returned] = field(default_factory=dict)
     earlier: Sequence[RecordedCall] = field(default_factory=list)
     batches: dict[str, RecordedBatch] = field(default_factory=dict)
     key: RunKey | None = field(default=None, repr=False)

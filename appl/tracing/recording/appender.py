@@ -19,6 +19,7 @@ from appl.runtime.event import (
     Failed,
     RunEnded,
     ScopeEntered,
+    ScopeLeft,
     ToolStarted,
     Warned,
 )
@@ -30,7 +31,7 @@ from appl.tracing.recording.recorder import Recorder
 if TYPE_CHECKING:
     from appl.tracing.reading.trace import Trace
 
-_QUIET = (ScopeEntered, CallStarted, Delivered, ChunksDelivered, Failed, Warned)
+_QUIET = (ScopeEntered, ScopeLeft, CallStarted, Delivered, ChunksDelivered, Failed, Warned)
 """What is written only with what comes of it, or with the end of the run."""
 
 

@@ -37,6 +37,7 @@ from appl.runtime.event import (
     Failed,
     Observed,
     ScopeEntered,
+    ScopeLeft,
     ToolEnded,
     ToolStarted,
     Warned,
@@ -60,6 +61,10 @@ _PIECE = 1 << 17
 """Characters of text after which records are packed, so that a block may be made of them."""
 _LINK = 40
 """Bytes of the record of a prompt."""
+_SHOWN, _SHOWN_ALL = 200, 1000
+"""Characters that are shown of one text, and of all arguments, or of a result."""
+_TEXT = 3
+"""Pieces of the snapshot of a text."""
 _TINY = 1 << 6
 """Characters that stay in their record however many others it has."""
 CANCELLED = CallCancelled("cancelled")
@@ -68,6 +73,7 @@ CANCELLED = CallCancelled("cancelled")
 _file_row = table.row(table.FileRecord)
 _line_row = table.row(table.LineRecord)
 _scope_row = table.row(table.ScopeRecord)
+_return_row = table.row(table.ReturnRecord)
 _piece_row = table.row(table.PieceRecord)
 _medium_row = table.row(table.MediumRecord)
 _message_row = table.row(table.MessageRecord)
@@ -93,7 +99,7 @@ _close_row = table.row(table.CloseRecord)
 class WithError:
     """An event whose error was told when it happened, as plain data."""
 
-    event: AttemptFailed | CallEnded | ToolEnded | Failed
+    event: AttemptFailed | CallEnded | ToolEnded | Failed | ScopeLeft
     error: tuple[Any, ...]
 
 
@@ -220,9 +226,49 @@ class EventEncoder:
         masks: list[str] = []
         if event.metadata:
             about = codec.shortened(event.metadata, partial(self._long, masks=masks))
-        fields = _scope_row(number, parent, name, event.name, file, event.line, at, about)
+        shown = None
+        if event.arguments is not None:
+            about, shown = about or {}, self._shown(event.arguments, masks)
+        fields = _scope_row(number, parent, name, event.name, file, event.line, at, about, shown)
         self._records.append(_masked(fields, masks) if masks else fields)
         self.written.scopes.recent[event.address] = number
+
+    def _left(self, event: ScopeLeft, error: tuple[Any, ...] | None = None) -> None:
+        masks: list[str] = []
+        call: int | str | None = None
+        shown: str | None = None
+        if event.of is not None:
+            call = self._call(event.of)
+        elif event.value is not None:
+            if len(event.value) == _TEXT and not event.value[0]:  # often that of the last answer
+                call = self.written.answers.find(event.value[1])
+            shown = None if call is not None else self._shown(event.value, masks)
+        if error is not None and self.redact is not None:  # it shows what the model said
+            actual, known, message, *_ = error
+            message = self.redacted(Message("assistant", message), masks).content
+            error = actual, known, message, [message]
+        scope = self.written.scopes.find(event.address) or event.address
+        fields = _return_row(scope, call, shown, error, self._at(event.at))
+        self._records.append(_masked(fields, masks) if masks else fields)
+
+    def _shown(self, pieces: tuple[str, ...], masks: list[str]) -> str:
+        """The text of a snapshot: without secrets, and with the beginnings of its long texts."""
+        found = [pieces[0]]
+        for at in range(1, len(pieces), 2):
+            text = pieces[at]
+            if len(text) > _SHOWN:  # a secret that is cut would not be known any more
+                text = self._masker.text(text, masks)
+                text = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+            quoted = repr(text)
+            if len(quoted) != len(text) + 2:  # nor one whose characters are escaped
+                quoted = repr(self._masker.text(text, masks))
+            found += [quoted, pieces[at + 1]]
+        whole = "".join(found)
+        if len(whole) > _SHOWN_ALL:
+            whole = f"{self._masker.text(whole, masks)[: _SHOWN_ALL - 1]}…"
+        if self.redact is not None and whole:
+            whole = self.redacted(Message("user", whole), masks).content[:_SHOWN_ALL]
+        return whole
 
     def _new_file(self, file: str) -> int:
         """The number of *file*, which has none yet."""
@@ -516,6 +562,9 @@ class EventEncoder:
     def _with_error(self, item: WithError) -> None:
         event = item.event
         masks: list[str] = []
+        if isinstance(event, ScopeLeft):
+            self._left(event, item.error)
+            return
         if isinstance(event, Failed):
             self._has_failed(event, item.error, masks)
             return
@@ -744,6 +793,7 @@ class EventEncoder:
 
 _HANDLERS: dict[type, Callable[[EventEncoder, Any], None]] = {
     ScopeEntered: EventEncoder._scope,
+    ScopeLeft: EventEncoder._left,
     CallStarted: EventEncoder._started,
     CallDispatched: EventEncoder._dispatched,
     ChunksDelivered: EventEncoder._chunks_delivered,

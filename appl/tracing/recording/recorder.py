@@ -33,6 +33,7 @@ from appl.runtime.event import (
     Observed,
     RunEnded,
     ScopeEntered,
+    ScopeLeft,
     ToolEnded,
     ToolStarted,
 )
@@ -78,7 +79,8 @@ class Recorder:
     """An instrument that writes a trace.
 
     *header* is plain data about the run. *secrets* are values to be masked besides those of the
-    environment; *shapes* adds what looks like a key. *redact* sees each message, answers too,
+    environment; *shapes* adds what looks like a key. With *arguments* it keeps what is shown of the
+    arguments and results of functions. *redact* sees each message, answers too,
     before it is stored. *privacy* says what is stored of texts at all (see ``Veil``); the key of a
     private trace lies below *home*. The trace is signed for *owner*. When recording fails, the next
     call is refused, or with ``on_error="warn"`` the run goes on unrecorded.
@@ -100,6 +102,7 @@ class Recorder:
         home: Path | None = None,
         secrets: Mapping[str, str] | Iterable[str] = (),
         shapes: bool = True,
+        arguments: bool = False,
         notify: Callable[[str], None] | None = None,
         fault: Fault | None = None,
         limit: int = QUEUE_BYTES,
@@ -108,6 +111,7 @@ class Recorder:
     ) -> None:
         header = dict(header or {})
         self.path = path or new_path(str(header.get("program", "run")))
+        self.wants_arguments = arguments
         self._on_error = on_error
         self._notify = notify = notify or _complain
         self._masker = Masker(secrets, shapes=shapes)
@@ -346,6 +350,12 @@ def _scope(event: ScopeEntered) -> Held:
     return replace(event, metadata=about), _WEIGHT
 
 
+def _left(event: ScopeLeft) -> Held:
+    if event.error is not None:
+        return WithError(event, short_error(event.error)), _WEIGHT
+    return event, _WEIGHT
+
+
 def _asked(event: CallStarted) -> Held:
     messages = event.request.messages
     return event, _WEIGHT + (messages.size if messages is not None else 0)
@@ -402,6 +412,7 @@ def _seen(event: Observed) -> Held:
 
 _HOLDS: dict[type, Callable[[Any], Held]] = {
     ScopeEntered: _scope,
+    ScopeLeft: _left,
     CallStarted: _asked,
     AttemptFailed: _attempt,
     CallEnded: _answered,

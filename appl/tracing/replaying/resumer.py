@@ -24,6 +24,7 @@ from appl.runtime.event import (
     Observed,
     RunEnded,
     ScopeEntered,
+    ScopeLeft,
     ToolEnded,
     ToolStarted,
     Warned,
@@ -253,6 +254,8 @@ class Resumer(Recall):
             return Moment(event.address, event.kind, event.ordinal) not in self._seen
         if isinstance(event, ScopeEntered):
             return event.address not in self.scopes
+        if isinstance(event, ScopeLeft):
+            return event.address not in self.trace.returns
         if isinstance(event, Warned):
             return (event.address, event.message) not in self._warned
         if isinstance(event, Delivered | ChunksDelivered) and self._is_untold(event):

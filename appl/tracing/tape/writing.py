@@ -89,6 +89,9 @@ class _Lines:
         for _, failure in sorted(trace.failures.items()):
             error = self._error(failure.error)
             yield from self._line(table.FailureRecord, failure, error=error)
+        for end in trace.returns.values() if self._full else ():
+            ended = {"scope": end.address, "error": self._error(end.error)}
+            yield from self._line(table.ReturnRecord, end, **ended)
         for batch in trace.batches.values() if self._full else ():
             yield from self._line(table.BatchRecord, batch)
         for address, message in trace.warnings if self._full else ():

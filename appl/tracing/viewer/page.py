@@ -54,9 +54,9 @@ def policy(connect: str) -> str:
     )
 
 
-def page() -> str:
-    """The page that asks its server for data."""
-    return "".join(_parts(iter(())))
+def page(*, is_list: bool = False) -> str:
+    """The page that asks its server for data: of a run, or of a list of runs."""
+    return "".join(_parts(iter(()), is_list))
 
 
 def export(views: Views, path: str | os.PathLike[str]) -> int:
@@ -81,7 +81,7 @@ def export(views: Views, path: str | os.PathLike[str]) -> int:
     return size
 
 
-def _parts(blocks: Iterator[tuple[str, str]]) -> Iterator[str]:
+def _parts(blocks: Iterator[tuple[str, str]], is_list: bool = False) -> Iterator[str]:
     first = next(blocks, None)
     yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     if first is not None:
@@ -91,7 +91,8 @@ def _parts(blocks: Iterator[tuple[str, str]]) -> Iterator[str]:
     yield '<meta name="color-scheme" content="light dark">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield '<link rel="icon" href="data:,">\n<title>appl trace</title>\n'
-    yield f"<style>{_built('viewer.css')}</style>\n</head>\n<body>\n"
+    kind = ' data-page="runs"' if is_list else ""
+    yield f"<style>{_built('viewer.css')}</style>\n</head>\n<body{kind}>\n"
     yield "<noscript>This page shows a recorded run with JavaScript.</noscript>\n"
     for name, text in itertools.chain([first] if first else [], blocks):
         yield f'<script type="application/gzip" data-name="{name}">{text}</script>\n'

@@ -1,4 +1,6 @@
-"""The viewer's server: one page and its data, on loopback, for everybody who has the address.
+"""The viewer's server: pages and their data, on loopback, for everybody who has the address.
+
+It serves one run, or two to compare; or a list of runs, each of which has a page below ``run/``.
 
 Invariant: no answer goes out without the token, to another host name, or to a page from elsewhere;
 the only method is GET, and no path is that of a file. A server that takes answers to a run's
@@ -7,16 +9,18 @@ questions takes them by POST from its own page alone: the browser names it as th
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from appl.tracing.viewer.page import page, policy
+from appl.tracing.viewer.run_list import Answer, RunList
 from appl.tracing.viewer.view import Views
 
 LOOPBACK = "127.0.0.1"
@@ -31,23 +35,24 @@ _HEADERS = {
 _OTHERS = ("HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
 _PATIENCE_S = 30.0
 _ANSWER_BYTES = 100_000
-Answer = Callable[[str, str], str]
-"""Adds an answer, a text, to the question at an address, and says so; ``ValueError`` if not."""
 
 
 class ViewerServer:
-    """Serves *views* from when it is made until ``close``; ``url`` is the address with the token.
+    """Serves *shown* from when it is made until ``close``; ``url`` is the address with the token.
 
-    *port* 0 takes a free one. *answer* is called for what a person answers in the page. Raises
-    ``OSError`` when the port cannot be had.
+    *port* 0 takes a free one. *answer* is called for what a person answers in the page of *shown*;
+    a list of runs knows by itself who takes answers. Raises ``OSError`` when the port cannot be
+    had.
     """
 
-    def __init__(self, views: Views, *, port: int = 0, answer: Answer | None = None) -> None:
+    def __init__(
+        self, shown: Views | RunList, *, port: int = 0, answer: Answer | None = None
+    ) -> None:
         self.token = secrets.token_urlsafe(24)
         self._http = _Http((LOOPBACK, port), _Handler)
-        self._http.views, self._http.token, self._http.answer = views, self.token, answer
-        if answer is not None:
-            views.runs["a"].answers = True
+        self._http.shown, self._http.token, self._http.answer = shown, self.token, answer
+        if answer is not None and isinstance(shown, Views):
+            shown.runs["a"].answers = True
         self.port: int = self._http.server_address[1]
         self._http.hosts = {f"{name}:{self.port}" for name in (LOOPBACK, "localhost")}
         self.url = f"http://{LOOPBACK}:{self.port}/{self.token}/"
@@ -79,7 +84,7 @@ class ViewerServer:
 class _Http(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
-    views: Views
+    shown: Views | RunList
     token: str
     hosts: set[str]
     answer: Answer | None
@@ -99,27 +104,64 @@ class _Handler(BaseHTTPRequestHandler):
         if found is None:
             return
         slash, name, query = found
+        run, rest = self._run_of(name)
+        if run is None:
+            self._get(self.server.shown, slash, rest, query)
+            return
+        with self._opened(run) as views:
+            if views is not None:
+                self._get(views[0], "/", rest, query)
+
+    def _get(self, shown: Views | RunList, slash: str, name: str, query: str) -> None:
+        """Answer with the page of *shown*, or with a document of it."""
         if slash and not name:
-            self._send(200, "text/html; charset=utf-8", page().encode())
+            is_list = isinstance(shown, RunList)
+            self._send(200, "text/html; charset=utf-8", page(is_list=is_list).encode())
         elif name.startswith("data/"):
-            self._data(name.removeprefix("data/"), query)
+            self._data(shown, name.removeprefix("data/"), query)
         else:
             self._refuse(404, "there is no such page")
 
+    def _run_of(self, name: str) -> tuple[str | None, str]:
+        """The run of a list that *name* is below, and what follows; ``None`` for no run."""
+        if isinstance(self.server.shown, RunList) and name.startswith("run/"):
+            run, slash, rest = name.removeprefix("run/").partition("/")
+            if slash:
+                return unquote(run), rest
+        return None, name
+
+    @contextlib.contextmanager
+    def _opened(self, run: str) -> Iterator[tuple[Views, Answer | None] | None]:
+        """The views of a run of the list; refused if ``None``."""
+        assert isinstance(self.server.shown, RunList)
+        with contextlib.ExitStack() as stack:
+            try:
+                found = stack.enter_context(self.server.shown.opened(run))
+            except KeyError:
+                self._refuse(404, "there is no such run, or it cannot be read")
+                yield None
+                return
+            yield found
+
     def do_POST(self) -> None:
-        if self.server.answer is None:
+        if self.server.answer is None and not isinstance(self.server.shown, RunList):
             self._refused_method()
             return
         found = self._asked_for()
         if found is None:
             return
+        run, name = self._run_of(found[1])
         origins = [[f"http://{host}"] for host in self.server.hosts]
         if self.headers.get_all("Origin", []) not in origins or not self._is_from_here():
             self._refuse(403, "answers are taken from the viewer's own page only")
-        elif found[1] != "answer":
+        elif name != "answer":
             self._refuse(404, "there is no such page")
-        else:
+        elif run is None:
             self._take_answer(self.server.answer)
+        else:
+            with self._opened(run) as views:
+                if views is not None:
+                    self._take_answer(views[1])
 
     def _asked_for(self) -> tuple[str, str, str] | None:
         """What follows the token in the address: its slash, name and query; refused if ``None``."""
@@ -141,7 +183,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _is_from_here(self) -> bool:
         return self.headers.get("Sec-Fetch-Site", "same-origin") in ("same-origin", "none")
 
-    def _take_answer(self, answer: Answer) -> None:
+    def _take_answer(self, answer: Answer | None) -> None:
+        if answer is None:
+            self._refused_method()
+            return
         length = self.headers.get("Content-Length", "")
         kind = self.headers.get_content_type()
         if kind != "application/json" or not (length.isascii() and length.isdigit()):
@@ -168,13 +213,13 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._send(200, "application/json", json.dumps({"said": said}).encode())
 
-    def _data(self, name: str, query: str) -> None:
+    def _data(self, shown: Views | RunList, name: str, query: str) -> None:
         if not self._is_from_here():
             self._refuse(403, "data goes to the viewer's own page only")
             return
         try:
             asked = dict(parse_qsl(query, keep_blank_values=True))
-            found = self.server.views.json(name, asked)
+            found = shown.json(name, asked)
         except KeyError:
             self._refuse(404, "there is no such document")
             return

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
 from appl.base.collecting import no_collection
@@ -19,6 +20,7 @@ from appl.tracing.explaining import costs
 from appl.tracing.explaining.steps import Steps
 from appl.tracing.reading.documents import jsonable
 from appl.tracing.reading.following import Following
+from appl.tracing.reading.trace import Returned
 from appl.tracing.recording.secret import Masker
 from appl.tracing.viewer.comparison import comparison
 from appl.tracing.viewer.critical import critical
@@ -30,9 +32,9 @@ from appl.tracing.viewer.search import Search
 from appl.tracing.viewer.texts import Texts
 
 Asked = Mapping[str, str]
-_FRESH, _PATIENCE = 0.2, 0.3
+_FRESH, _PATIENCE = 0.2, 0.15
 _TURN = 0.001
-_MOST = 500
+_MOST, _LONG = 500, 1000
 
 
 class View:
@@ -195,13 +197,21 @@ class View:
         return changes
 
     def _scopes(self, asked: Asked) -> dict[str, object]:
-        """The scopes from number ``since`` on: addresses, and the places of their functions."""
-        since = max(_number(asked, "since"), 0)
+        """The scopes from number ``since`` on, and the ends of functions from ``left`` on.
+
+        Of a scope the address, the place of its function and its arguments; of an end the address,
+        the call whose answer was returned, the text of another result, and the error.
+        """
+        since, left = max(_number(asked, "since"), 0), max(_number(asked, "left"), 0)
         scopes = self.trace.scopes[since:]
+        ends = list(islice(self.trace.returns.values(), left, None))
         return {
             "address": [scope.address for scope in scopes],
             "where": [f"{scope.file}:{scope.line}" if scope.file else "" for scope in scopes],
+            "arguments": [scope.arguments for scope in scopes],
             "next": len(self.trace.scopes),
+            "ends": [[end.address, end.call or "", end.value or "", _error(end)] for end in ends],
+            "left": left + len(ends),
         }
 
     def _found(self, asked: Asked) -> dict[str, object]:
@@ -240,6 +250,11 @@ class Views:
         b.read()
         with a.lock, b.lock:
             return comparison(a.rows, b.rows)
+
+
+def _error(end: Returned) -> str:
+    """The error that a function raised, in words."""
+    return "" if end.error is None else f"{type(end.error).__name__}: {end.error}"[:_LONG]
 
 
 def _number(asked: Asked, name: str) -> int:

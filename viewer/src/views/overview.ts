@@ -11,6 +11,7 @@ import { Samples } from "./samples";
 
 const SELDOM_MS = 400;
 const FEW = 60; // calls, each of which has its own row
+const MOST_SCOPES = 200;
 const OPEN_AT_FIRST = 30;
 const MOST_ROWS = 400;
 const MOST_CALLS = 100;
@@ -22,6 +23,8 @@ export class Overview implements View {
   readonly title = "Overview";
   readonly element: HTMLElement;
   private readonly totals = h("dl", { class: "totals" });
+  private readonly asked = h("div", {});
+  private readonly answered = h("div", {});
   private readonly talk = h("div", { class: "talk" });
   private readonly failures = h("div", {});
   private readonly evaluations = h("div", {});
@@ -35,6 +38,7 @@ export class Overview implements View {
   private few = true;
   private drawn = -SELDOM_MS;
   private version = -1;
+  private ended = -1;
   private told = "";
   private ends: [number, number] = [-1, -1];
 
@@ -71,11 +75,12 @@ export class Overview implements View {
     this.questions.update();
     const { table, info } = this.app.a;
     const told = `${info?.state} ${info?.reason} ${info?.error} ${info?.failures?.join()}`;
-    if (this.version === table.version && this.told === told) return;
+    if (this.version === table.version && this.told === told && this.ended === table.ended) return;
     const now = performance.now(); // a long run comes in many pieces, each of which changes all
     if (this.app.a.more && now - this.drawn < SELDOM_MS) return;
     this.drawn = now;
     this.version = table.version;
+    this.ended = table.ended;
     this.told = told;
     this.drawTotals();
     this.drawFailures();
@@ -124,7 +129,7 @@ export class Overview implements View {
   // -- what was asked and answered
 
   private async drawTalk(): Promise<void> {
-    const { table } = this.app;
+    const { table, a } = this.app;
     let first = -1, last = -1;
     for (let row = 0; row < table.size; row++) {
       if (table.text("kind", row) === "tool") continue;
@@ -132,24 +137,34 @@ export class Overview implements View {
       if (!table.answered(row)) continue;
       if (last < 0 || table.get("ended", row) >= table.get("ended", last)) last = row;
     }
-    if (first < 0) return fill(this.talk, h("p", { class: "note" }, "The run has asked no model."));
-    if (this.ends[0] === first && this.ends[1] === last) return;
+    if (first < 0) {
+      if (!a.more) fill(this.talk, h("p", { class: "note" }, "The run has asked no model."));
+      return;
+    }
+    if (a.more && this.ends[1] >= 0) last = this.ends[1]; // of a long run, each piece has a later one
+    const [before, after] = this.ends;
+    if (before === first && after === last) return;
     this.ends = [first, last];
     try {
-      const asked = await this.app.a.call(first);
-      const messages = await this.app.a.messages(asked);
-      const answered = last < 0 ? null : await this.app.a.call(last);
-      if (this.ends[0] !== first || this.ends[1] !== last) return;
-      fill(
-        this.talk,
-        panel("First prompt", first, asked.address, question(messages), "user"),
-        answered
-          ? panel("Last answer", last, answered.address, said(answered), "assistant")
-          : h("p", { class: "note" }, "There is no answer yet."),
-      );
+      if (before !== first) fill(this.asked, await this.firstPrompt(first));
+      const answer = last < 0 ? h("p", { class: "note" }, "There is no answer yet.") : await this.lastAnswer(last);
+      if (this.ends[1] === last) fill(this.answered, answer);
+      if (!this.asked.isConnected) fill(this.talk, this.asked, this.answered);
     } catch (error) {
+      this.ends = [-1, -1];
       fill(this.talk, h("p", { role: "alert" }, String(error)));
     }
+  }
+
+  private async firstPrompt(row: number): Promise<HTMLElement> {
+    const call = await this.app.a.call(row);
+    const messages = await this.app.a.messages(call);
+    return panel("First prompt", row, call.address, question(messages), "user");
+  }
+
+  private async lastAnswer(row: number): Promise<HTMLElement> {
+    const call = await this.app.a.call(row);
+    return panel("Last answer", row, call.address, said(call), "assistant");
   }
 
   // -- failures, each kind once
@@ -190,17 +205,18 @@ export class Overview implements View {
   // -- functions
 
   private drawFunctions(): void {
-    const few = this.app.table.size <= FEW;
+    const { table } = this.app;
+    const few = table.size <= FEW && table.scopeAt.size <= MOST_SCOPES;
     if (few !== this.few) this.open.clear();
     this.few = few;
-    const root = grouped(this.app.table, few);
+    const root = grouped(table, few);
     if (!root.below.size) return fill(this.functions);
     this.openSome(root, few ? MOST_ROWS : OPEN_AT_FIRST);
     const rows: HTMLElement[] = [];
     for (const group of root.below.values()) this.rowsOf(group, group.name, rows);
     const shown = rows.slice(0, MOST_ROWS);
     const times = few ? ["Time"] : ["Runs", "Median time", "95%"];
-    const head = ["Function", ...times, "Failed", "Prompt tokens", "Generated", "Cost", few ? "Answer" : "Last answer"];
+    const head = ["Function", "Arguments", ...times, "Failed", "Prompt tokens", "Generated", "Cost", few ? "Result" : "Last result"];
     fill(
       this.functions,
       h("h2", {}, "Functions and calls"),
@@ -240,7 +256,7 @@ export class Overview implements View {
     if (group.rows.length < 2) return;
     for (const row of group.rows.slice(0, MOST_CALLS)) rows.push(this.call(row, group.depth + 1));
     const rest = group.rows.length - MOST_CALLS;
-    if (rest > 0) rows.push(h("tr", {}, h("td", { colspan: 9, class: "note" }, `and ${count(rest)} more: see Calls`)));
+    if (rest > 0) rows.push(h("tr", {}, h("td", { colspan: 10, class: "note" }, `and ${count(rest)} more: see Calls`)));
   }
 
   private row(group: Group, path: string): HTMLElement {
@@ -261,16 +277,19 @@ export class Overview implements View {
       : only >= 0
         ? h("a", { href: `#/overview/${only}` }, name)
         : name;
-    const answer = runs === 1 || only >= 0 ? (table.said[group.last] ?? "") : "";
+    const [at = ""] = runs === 1 ? group.activations.keys() : [];
+    const given = table.given.get(at) ?? "";
+    const answer = runs === 1 || only >= 0 ? (table.result(at) ?? table.said[group.last] ?? "") : "";
     const typical = duration(percentile(times, 0.5));
     return this.line(
       only, group.depth, [only >= 0 && outcomeSign(table.get("outcome", only)), label],
+      given,
       [
         ...(this.few ? [typical] : [count(runs), typical, runs > 1 ? duration(percentile(times, 0.95)) : ""]),
         failures(group), count(group.prompt), count(group.completion), total(group.cost, group.unknown),
         brief(answer),
       ],
-      group.failed > 0,
+      group.failed > 0 || this.app.table.raised(at),
     );
   }
 
@@ -280,6 +299,7 @@ export class Overview implements View {
     const address = visible(table.address[row] ?? "");
     return this.line(
       row, depth, [outcomeSign(table.get("outcome", row)), h("a", { href: `#/overview/${row}`, class: "address", title: address }, middle(address))],
+      table.given.get(address.slice(0, address.lastIndexOf("/"))) ?? "",
       [
         "", duration(table.took(row)), "", failed ? "1" : "", count(table.get("prompt", row)),
         count(table.get("completion", row)),
@@ -290,7 +310,9 @@ export class Overview implements View {
     );
   }
 
-  private line(row: number, depth: number, label: Child[], cells: string[], failed: boolean): HTMLElement {
+  private line(
+    row: number, depth: number, label: Child[], given: string, cells: string[], failed: boolean,
+  ): HTMLElement {
     const name = h("th", { scope: "row" }, ...label);
     name.style.paddingInlineStart = `${0.4 + 1.1 * Math.min(depth, 20)}rem`;
     const last = cells.length - 1;
@@ -298,8 +320,9 @@ export class Overview implements View {
       "tr",
       {},
       name,
+      h("td", { class: "given", title: given && visible(given) }, brief(given)),
       ...cells.map((cell, i) =>
-        h("td", { class: i === last ? "said" : i === last - 4 && failed ? "number failure" : "number" }, cell),
+        h("td", { class: i === last ? (failed ? "said failure" : "said") : i === last - 4 && failed ? "number failure" : "number" }, cell),
       ),
     );
     if (row >= 0) made.dataset["row"] = String(row);
