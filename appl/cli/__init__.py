@@ -36,7 +36,7 @@ SECTIONS = {
         "chat": ("appl.cli.ask:chat", "talk with a model in the terminal"),
         "eval": ("appl.cli.evaluation", "score a function on many cases, and compare two"),
         "ctl": ("appl.cli.ctl", "look at live runs; pause, resume, cancel, set limits"),
-        "serve": ("appl.cli.serve", "put the embedded model, or SGLang, behind HTTP"),
+        "serve": ("appl.cli.serve", "put functions, the embedded model, or SGLang behind HTTP"),
     },
     "Set up": {
         "config": ("appl.cli.settings", "show each setting and where it comes from"),

@@ -20,7 +20,7 @@ import pydantic_core
 from appl.backend import canonical
 from appl.compiler import program_of
 from appl.errors import ApplError, nearest
-from appl.prompt import Message, Messages
+from appl.prompt import Message
 from appl.runtime.answers.stream import TextStream
 from appl.runtime.concurrency.promise import Proxy
 
@@ -29,7 +29,6 @@ _EMPTY = inspect.Parameter.empty
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _MANY = (list, Sequence, Iterable)
 _STREAMS = ("Iterator", "Generator", "AsyncIterator", "AsyncGenerator", "Iterable", "TextStream")
-_WAYS = ("kwargs", "args")
 
 
 class NotServable(ApplError):
@@ -53,6 +52,7 @@ def _line(problem: Mapping[str, Any]) -> str:
 class ServedFunction:
     """A function under the *name* of its route, with the JSON schemas of its two sides.
 
+    *place* is its name in *file*.
     ``streams`` is true if it returns or yields a stream. ``chat`` is the parameter that takes a
     conversation, ``takes_messages`` true if it takes all messages of it, not the last text alone.
     """
@@ -60,6 +60,7 @@ class ServedFunction:
     name: str
     function: Callable[..., Any]
     file: str
+    place: str
     parameters: Schema
     returns: Schema
     streams: bool
@@ -97,14 +98,16 @@ class ServedFunction:
                 known = list(self.parameters["properties"])
                 takes = f"it takes {', '.join(known)}" if known else "it takes no arguments"
                 given = str(each["loc"][0])
-                problem["msg"] = f"{self.name} has no such argument ({takes}){nearest(given, known)}"
+                problem["msg"] = (
+                    f"{self.name} has no such argument ({takes}){nearest(given, known)}"
+                )
             problems.append(problem)
         return problems
 
     def result(self, value: object) -> str:
         """The returned *value* as JSON text. Raises ``NotServable``."""
-        if isinstance(value, Message | Messages):
-            value = value.as_list() if isinstance(value, Messages) else value.as_dict()
+        if isinstance(value, Message):
+            value = value.as_dict()
         try:
             if self._adapter is not None and not isinstance(value, str):
                 return self._adapter.dump_json(value, warnings=False).decode()
@@ -129,13 +132,13 @@ def _place(name: str) -> str:
     return f"p_{name}"
 
 
-def served(functions: Mapping[str, Callable[..., Any]], file: str) -> list[ServedFunction]:
-    """The *functions* of *file*, by name, as they are served. Raises ``NotServable``."""
-    return [served_function(name, function, file) for name, function in functions.items()]
+def served_function(
+    name: str, function: Callable[..., Any], file: str, place: str = ""
+) -> ServedFunction:
+    """*function* as it is served under *name*. Raises ``NotServable``.
 
-
-def served_function(name: str, function: Callable[..., Any], file: str) -> ServedFunction:
-    """*function* as it is served under *name*. Raises ``NotServable``."""
+    *place* is its name in *file*, if that is another one.
+    """
     hints = _hints(function, name)
     parameters = _parameters(function, name)
     model = _model(name, parameters, hints)
@@ -153,7 +156,17 @@ def served_function(name: str, function: Callable[..., Any], file: str) -> Serve
         returns = {"type": "array", "items": _schema(_adapter(_item(returned)))}
     chat, messages = _chat(parameters, hints)
     return ServedFunction(
-        name, function, file, taken, returns, streams, chat, messages, model, adapter
+        name,
+        function,
+        file,
+        place or name,
+        taken,
+        returns,
+        streams,
+        chat,
+        messages,
+        model,
+        adapter,
     )
 
 
@@ -172,7 +185,9 @@ def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
     try:
         return typing.get_type_hints(inspect.unwrap(function), include_extras=True)
     except Exception as error:
-        raise NotServable(f"{name} cannot be served: its annotations cannot be read: {error}") from None
+        raise NotServable(
+            f"{name} cannot be served: its annotations cannot be read: {error}"
+        ) from None
 
 
 def _model(
@@ -239,11 +254,15 @@ def _chat(
     if name is None or len(needed) > 1:
         return None, False
     kind = hints.get(name, _guess(parameters[name].default))
-    if kind is str or (typing.get_origin(kind) in (typing.Union, types.UnionType) and str in typing.get_args(kind)):
+    if kind is str or (
+        typing.get_origin(kind) in (typing.Union, types.UnionType) and str in typing.get_args(kind)
+    ):
         return name, False
     is_many = (typing.get_origin(kind) or kind) in _MANY
     item = next(iter(typing.get_args(kind)), Any)
-    if is_many and ((typing.get_origin(item) or item) in (dict, Mapping, Any) or name == "messages"):
+    if is_many and (
+        (typing.get_origin(item) or item) in (dict, Mapping, Any) or name == "messages"
+    ):
         return name, True
     return None, False
 

@@ -23,12 +23,12 @@ _WAIT_S = 60.0
 _TABLE = """
 CREATE TABLE IF NOT EXISTS served_runs (
     run TEXT PRIMARY KEY, file TEXT NOT NULL, function TEXT NOT NULL, arguments TEXT NOT NULL,
-    key TEXT, owner TEXT NOT NULL, state TEXT NOT NULL, value TEXT, due REAL,
+    key TEXT, owner TEXT NOT NULL, state TEXT NOT NULL, value TEXT, due REAL, usage TEXT,
     accepted_at REAL NOT NULL, changed_at REAL NOT NULL
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX IF NOT EXISTS served_keys ON served_runs (file, function, key);
 """
-_ROW = "run, file, function, arguments, key, state, value, due"
+_ROW = "run, file, function, arguments, key, state, value, due, usage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,7 @@ class Entry:
     state: str
     value: str | None
     due: float | None
+    usage: str | None
 
 
 class Journal:
@@ -78,8 +79,9 @@ class Journal:
         now = time.time()
         with self._lock:
             self._base.execute(
-                "INSERT OR IGNORE INTO served_runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (run, file, function, arguments, key, self.owner, "accepted", None, None, now, now),
+                "INSERT OR IGNORE INTO served_runs"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL, ?, ?)",
+                (run, file, function, arguments, key, self.owner, "accepted", now, now),
             )
             found = self._base.execute(
                 f"SELECT {_ROW} FROM served_runs WHERE run = ?"
@@ -88,13 +90,20 @@ class Journal:
             ).fetchone()
         return Entry(*found)
 
-    def change(self, run: str, state: str, value: str | None, due: float | None = None) -> None:
-        """Note the *state* of *run*."""
+    def change(
+        self,
+        run: str,
+        state: str,
+        value: str | None,
+        due: float | None = None,
+        usage: str | None = None,
+    ) -> None:
+        """Note the *state* of *run*, with its *usage*."""
         with self._lock:
             self._base.execute(
-                "UPDATE served_runs SET state = ?, value = ?, due = ?, changed_at = ?"
+                "UPDATE served_runs SET state = ?, value = ?, due = ?, usage = ?, changed_at = ?"
                 " WHERE run = ?",
-                (state, value, due, time.time(), run),
+                (state, value, due, usage, time.time(), run),
             )
 
     def find(self, run: str) -> Entry | None:
@@ -140,6 +149,16 @@ class Journal:
                 (self.owner, owner, file),
             )
         return [Entry(*row[1:]) for row in rows if row[0] in dead]
+
+    def due(self, now: float) -> list[Entry]:
+        """Our waiting runs that may go on by themselves at *now*, in seconds since 1970."""
+        with self._lock:
+            rows = self._base.execute(
+                f"SELECT {_ROW} FROM served_runs WHERE state = 'waiting' AND due <= ?"
+                " AND owner = ?",
+                (now, self.owner),
+            ).fetchall()
+        return [Entry(*row) for row in rows]
 
     def forget(self, before: float) -> int:
         """Remove what ended before that time, in seconds since 1970; returns the number."""
