@@ -7,6 +7,7 @@ each of its runs has ended or can be gone on with.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import logging
 from collections.abc import Callable, Collection, Sequence
@@ -96,6 +97,12 @@ async def serve(
     runner = web.AppRunner(
         server.app, access_log=None, shutdown_timeout=5.0, auto_decompress=False, logger=log
     )
+    stack = contextlib.AsyncExitStack()
+    if network.mcp:
+        from appl.parts.serving import mcp_server  # only `--mcp-http` needs it
+
+        handler = await stack.enter_async_context(mcp_server.route(runs, network.most_bytes))
+        server.app.router.add_route("*", "/mcp", handler)
     await runner.setup()
     assert runner.server is not None, "it is set up"
     watch = asyncio.create_task(server.arrivals.watch(runner.server))
@@ -112,4 +119,5 @@ async def serve(
     finally:
         watch.cancel()
         await runner.cleanup()
+        await stack.aclose()
         runs.close()

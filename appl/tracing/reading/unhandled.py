@@ -5,10 +5,13 @@ Invariant: only reads. A failure counts as handled when the program went on afte
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Trace
+
+_GIVEN_UP = (KeyboardInterrupt, asyncio.CancelledError)
 
 
 def unhandled(trace: Trace) -> set[str]:
@@ -16,8 +19,11 @@ def unhandled(trace: Trace) -> set[str]:
 
     Those of a run that ended in a failure (a budget, an outage, a wrong key): a failed call after
     which neither its own frame nor one around it began anything. Where only a frame around it did,
-    which may not have looked at it yet, it counts if it failed as the whole run did.
+    which may not have looked at it yet, it counts if it failed as the whole run did. Of a run that
+    was ended from outside, the calls that were given up with it.
     """
+    if trace.reason in ("interrupted", "cancelled"):
+        return {call.address for call in trace.calls if isinstance(call.error, _GIVEN_UP)}
     if trace.reason != "failed":
         return set()
     begun = _begun(trace)
