@@ -28,14 +28,15 @@ HELD = Fault("held", share=0.0, ends="hang")
 
 
 class Model:
-    """A server of a model, which holds the questions that ``holds`` says so of."""
+    """A server of a model, which holds some questions, and fails at others."""
 
     def __init__(self) -> None:
         self.holds: Callable[[str], bool] = lambda question: False
+        self.fails: Callable[[str], Fault | None] = lambda question: None
         self.server = FaultServer(self._script)
 
     def _script(self, ask: Ask) -> Fault | None:
-        return HELD if self.holds(ask.question) else None
+        return HELD if self.holds(ask.question) else self.fails(ask.question)
 
     def until(self, count: int, begins: str) -> None:
         """Wait until *count* questions that begin so have come."""
