@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic import BaseModel
+
 import appl
 from appl import gen, ppl
-from pydantic import BaseModel
 
 
 class Trip(BaseModel):

@@ -236,7 +236,9 @@ def test_a_client_that_sends_slowly_holds_up_nobody(shared: Served) -> None:
     address = (shared.url.partition("//")[2].partition(":")[0], int(shared.url.rpartition(":")[2]))
     links = [socket.create_connection(address) for _ in range(50)]
     for link in links:
-        link.sendall(b"POST /functions/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
+        link.sendall(
+            b"POST /functions/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
+        )
     assert shared.call("ask", question="q").status_code == 200
     for link in links:
         link.close()

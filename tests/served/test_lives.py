@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import signal
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import httpx
 import pytest
 
 from appl.tracing import Trace
 
-from .conftest import Home, Served, wait_until
+from .conftest import Home, wait_until
 
 
 def once(home: Home) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import AsyncIterator
-from typing import Any
 
 import httpx2
-import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from .conftest import PROGRAM, Home, Served, wait_until
+from .conftest import PROGRAM, Home, Served
 
 
 @contextlib.asynccontextmanager

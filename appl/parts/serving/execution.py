@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from appl import config as settings
 from appl.backend import Response
@@ -113,21 +113,20 @@ class Job:
     streams: bool = False
     rerun: tuple[str, ...] = ()
     assume: Mapping[str, str] = field(default_factory=dict)
-    stop: type[BaseException] | None = None
+    stop: Literal["interrupted", "cancelled"] | None = None
     session: Session | None = None
 
-    def end(self, error: type[BaseException]) -> None:
-        """End the run, from any thread: its program gets *error* where it waits."""
-        self.stop = self.stop or error
+    def end(self, state: Literal["interrupted", "cancelled"]) -> None:
+        """End the run in *state*, from any thread: it is interrupted where its program waits."""
+        self.stop = self.stop or state
         if self.session is not None:
             io_thread().send(partial(self._fail, self.session.run))
 
     def _fail(self, run: Run) -> None:
         # On the I/O loop. What is asked from here on is refused; what is under way is given up, and
         # has no answer in the trace: who goes on asks it again.
-        assert self.stop is not None
         run.refusal = run.refusal or "this run was ended from outside"
-        run.fail(self.stop())
+        run.fail(KeyboardInterrupt())
 
 
 def execute(job: Job, common: RunSettings) -> Outcome:
@@ -160,7 +159,7 @@ def _usage(session: Session | None) -> str | None:
 
 
 def _stopped(job: Job) -> Outcome:
-    if job.stop is KeyboardInterrupt:
+    if job.stop == "interrupted":
         return Outcome("interrupted", None)
     error = {"type": "Cancelled", "message": "the run was cancelled", "status": 409}
     return Outcome("cancelled", json.dumps(error))

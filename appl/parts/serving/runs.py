@@ -185,7 +185,7 @@ class Runs:
         await self._until_idle(grace)
         for run in list(self._live.values()):
             if run.job is not None and not run.is_over:
-                run.job.end(KeyboardInterrupt)
+                run.job.end("interrupted")
         await self._until_idle(_LAST_S)
         for run in self._live.values():
             if not run.is_over:
@@ -326,7 +326,7 @@ class Runs:
             done = Outcome("cancelled", json.dumps(_CANCELLED))
             self._spawn(self._note(run, done))
         elif run.job is not None and not run.is_over:
-            run.job.end(asyncio.CancelledError)
+            run.job.end("cancelled")
 
     # -- inside
 

@@ -5,13 +5,10 @@ Invariant: only reads. A failure counts as handled when the program went on afte
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import RecordedCall, Trace
-
-_GIVEN_UP = (KeyboardInterrupt, asyncio.CancelledError)
 
 
 def unhandled(trace: Trace) -> set[str]:
@@ -22,8 +19,8 @@ def unhandled(trace: Trace) -> set[str]:
     which may not have looked at it yet, it counts if it failed as the whole run did. Of a run that
     was ended from outside, the calls that were given up with it.
     """
-    if trace.reason in ("interrupted", "cancelled"):
-        return {call.address for call in trace.calls if isinstance(call.error, _GIVEN_UP)}
+    if trace.reason == "interrupted":
+        return {call.address for call in trace.calls if isinstance(call.error, KeyboardInterrupt)}
     if trace.reason != "failed":
         return set()
     begun = _begun(trace)
