@@ -238,8 +238,10 @@ MAY = {
         "base",
         "errors",
     ],
+    "parts.web": ["errors"],
     "appl_backends": [
         "parts.batching.provider",
+        "parts.web",
         "backend",
         "backend.check",
         "backend.http",
@@ -265,6 +267,7 @@ ALL = [
     "parts.pytest_plugin",
     "testing",
     "parts.engine",
+    "parts.serving",
     "appl",
     "__main__",
     "parts.compat",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appl.base.extras import needed
 from appl.cli import overrides
 from appl.cli.commands import Options, appl_command, argument, combined, option, switch
 from appl.cli.exits import OK, USAGE
@@ -111,7 +112,8 @@ def command(given: Options) -> int:
     """
     _take_earlier(given)
     try:
-        from appl.parts.serving import process  # only a program that is served needs it
+        with needed("serve", "`appl serve FILE`"):
+            from appl.parts.serving import process  # only a program that is served needs it
     except MissingExtra as error:
         say(f"appl: {error}")
         return USAGE

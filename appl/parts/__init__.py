@@ -24,6 +24,8 @@ PARTS: Final[Mapping[str, str]] = {
     "appl.parts.engine": "maps in other processes",
     "appl.parts.evaluation": "the evaluation of programs on cases",
     "appl.mcp": "tools of MCP servers",
+    "appl.parts.serving": "functions behind HTTP and MCP",
+    "appl.parts.web": "what servers over HTTP have in common",
     "appl.parts.pytest_plugin": "tests that replay tapes",
     "appl.runtime.answers.choice": "choices",
     "appl.runtime.answers.continuation": "answers that go on after their limit",

@@ -121,6 +121,10 @@ class Served:
         return str(self.ready["url"])
 
     @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    @property
     def headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.ready['api_key']}"}
 

@@ -51,6 +51,18 @@ def tell(about: str) -> Iterator[str]:
 
 
 @ppl
+def parts(question: str) -> Iterator[str]:
+    for number in range(2):
+        yield str(part(f"{number} {question}"))
+
+
+@ppl
+def part(text: str) -> str:
+    f"part {text}"
+    return gen()
+
+
+@ppl
 async def later(question: str) -> str:
     f"later {question}"
     return await gen()

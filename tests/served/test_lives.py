@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import signal
+import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+import openai
 import pytest
 
 from appl.tracing import Trace
 
 from .conftest import Home, wait_until
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
 
 
 def once(home: Home) -> None:
@@ -79,6 +87,66 @@ def test_a_client_whose_server_was_killed_gets_its_run_again_by_its_key(home: Ho
     assert home.model.paid == {"first q": 1}
     other = after.call("ask", _headers=key, question="another")
     assert other.status_code == 422 and home.runs()[0] in other.text
+
+
+def test_a_client_of_openai_that_asks_again_after_a_crash_gets_the_same_run(home: Home) -> None:
+    server = home.start("--port", str(free_port()), "--api-key", "k")
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="k", max_retries=9)
+    home.model.holds = lambda question: True
+    with ThreadPoolExecutor() as threads:
+        asked = threads.submit(
+            client.chat.completions.create,
+            model="ask",
+            messages=[{"role": "user", "content": "q"}],
+        )
+        home.model.until(1, "first q")
+        server.kill()
+        home.model.holds = lambda question: False
+        home.start("--port", server.url.rpartition(":")[2], "--api-key", "k")
+        answer = asked.result().choices[0].message.content
+    assert answer == home.model.server.answer("first q")
+    assert home.model.paid == {"first q": 1} and len(home.runs()) == 1
+
+
+def test_slow_readers_hold_up_nobody_and_lose_nothing(home: Home) -> None:
+    home.model.server.answer = lambda question: f"{'x' * 999} " * 2000
+    server = home.start()
+    body = b'{"about": "x"}'
+    head = "POST /functions/tell HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n"
+    head += f"Authorization: {server.headers['Authorization']}\r\n"
+    head += f"Content-Length: {len(body)}\r\n\r\n"
+    links = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(5)]
+    for link in links:
+        link.sendall(head.encode() + body)
+    names = [re.search(r"Appl-Run: (\S+)", link.recv(2000).decode()) for link in links]
+    assert server.call("ask", question="q").status_code == 200
+    runs = [server.run(name[1]) for name in names if name is not None]
+    assert [len(run["result"]) for run in runs] == [2_000_000] * 5
+    for link in links:
+        link.close()
+
+
+def test_a_reader_whose_server_was_killed_reads_on_at_the_next_one(home: Home) -> None:
+    server = home.start()
+    home.model.holds = lambda question: question.startswith("part 1")
+    with httpx.stream(
+        "POST",
+        f"{server.url}/functions/parts",
+        headers={**server.headers, "Accept": "text/event-stream"},
+        json={"question": "q"},
+        timeout=60,
+    ) as stream:
+        lines = stream.iter_lines()
+        at = next(line for line in lines if line.startswith("id: ") and line != "id: 0")[4:]
+        wait_until(lambda: home.answered() == 1)
+        run = stream.headers["Appl-Run"]
+        server.kill()
+    home.model.holds = lambda question: False
+    after = home.start()
+    found = after.request("GET", f"/runs/{run}/events", headers={"Last-Event-ID": at})
+    texts = re.findall(r'^data: {"text": "(.*)"}$', found.text, re.M)
+    assert "".join(texts) == home.model.server.answer("part 1 q")
+    assert set(home.model.paid.values()) == {1}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -11,8 +11,8 @@ import contextlib
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
@@ -20,11 +20,15 @@ from appl.backend import canonical
 from appl.errors import ApplError
 from appl.parts.serving import chat, openapi
 from appl.parts.serving.functions import ServedFunction, WrongArguments
-from appl.parts.serving.runs import RunEvent, Runs, ServedRun
+from appl.parts.serving.journal import read
+from appl.parts.serving.served_run import ServedRun, pieces
 from appl.parts.web import refusals
 from appl.parts.web.guard import ARRIVAL_SECONDS, Arrivals, Hosts, arrive
 from appl.parts.web.keys import Keys
 from appl.parts.web.refusals import Refusal
+
+if TYPE_CHECKING:
+    from appl.parts.serving.runs import Runs
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _LOG = logging.getLogger("appl.serve")
@@ -39,6 +43,8 @@ _MOST_KEY = 255
 _ADMIN = re.compile(r"/runs/[^/]+/(answers|resume)")
 _OPEN = ("/docs", "/openapi.json")
 _EVENTS = "text/event-stream"
+_RETRIES = "x-stainless-retry-count"
+"""The header by which OpenAI's clients say that they send a request again."""
 _NO_RETRY = {"x-should-retry": "false"}
 """OpenAI's clients repeat a request that failed; here it would be another run."""
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"
@@ -168,12 +174,12 @@ class FunctionServer:
         text = await request.read() or b"{}"
         function.arguments(text)
         streams = _EVENTS in request.headers.get("Accept", "")
-        run = await self._accepted(request, function, canonical(json.loads(text)), streams)
+        run = await self._accepted(request, function, canonical(read(text)), streams)
         if streams:
             return await self._follow(request, run, 0)
         if "respond-async" in request.headers.get("Prefer", ""):
             return _as_json(run, 202)
-        await run.over()
+        await self._ended(run)
         return _as_json(run, run.status)
 
     async def _accepted(
@@ -182,7 +188,27 @@ class FunctionServer:
         key = request.headers.get("Idempotency-Key")
         if key is not None and not 0 < len(key) <= _MOST_KEY:
             raise Refusal(f"an Idempotency-Key has 1 to {_MOST_KEY} characters")
-        return await self._runs.accept(function, arguments, key, streams=streams)
+        again = request.headers.get(_RETRIES, "0") not in ("0", "")
+        accepting = asyncio.ensure_future(
+            self._runs.accept(function, arguments, key, streams=streams, again=again)
+        )
+        try:
+            return await asyncio.shield(accepting)
+        except asyncio.CancelledError:  # the client has gone; its run begins all the same
+            accepting.add_done_callback(self._left)
+            raise
+
+    def _left(self, accepting: asyncio.Future[ServedRun]) -> None:
+        if not accepting.cancelled() and accepting.exception() is None:
+            self._runs.orphan(accepting.result())
+
+    async def _ended(self, run: ServedRun) -> None:
+        """Wait for the end of *run*, with its client."""
+        try:
+            await run.over()
+        except asyncio.CancelledError:
+            self._runs.orphan(run)
+            raise
 
     # -- runs
 
@@ -204,9 +230,11 @@ class FunctionServer:
     async def _events(self, request: web.Request) -> web.StreamResponse:
         run = await self._found(request)
         last = request.headers.get("Last-Event-ID", "0")
-        if not (last.isascii() and last.isdigit() and len(last) < 16):
-            raise Refusal(f"Last-Event-ID is the id of an event, got {last!r:.40}")
-        return await self._follow(request, run, int(last))
+        try:
+            position = int(last[:16])
+        except ValueError:
+            raise Refusal(f"Last-Event-ID is the id of an event, got {last!r:.40}") from None
+        return await self._follow(request, run, position)
 
     async def _answers(self, request: web.Request) -> web.Response:
         run = await self._found(request)
@@ -278,7 +306,7 @@ class FunctionServer:
         run = await self._accepted(request, function, arguments, streams)
         if streams:
             return await self._chat_stream(request, run, body)
-        await run.over()
+        await self._ended(run)
         if run.state != "finished":
             return _named(refusals.openai(chat.refusal(run)), run)
         return _named(web.json_response(chat.answer(run)), run)
@@ -342,42 +370,6 @@ class FunctionServer:
     async def _health(self, request: web.Request) -> web.Response:
         status = 503 if self._runs.stopping else 200
         return web.json_response({"status": "stopping" if status == 503 else "ok"}, status=status)
-
-
-async def pieces(run: ServedRun, position: int, alive: float) -> AsyncIterator[RunEvent | None]:
-    """What *run* streams behind *position* until it is over; ``None`` after *alive* s of silence.
-
-    A run that goes on after a stop streams from its beginning again: what was sent is left out.
-    """
-    events, index = run.events, 0
-    while True:
-        if run.events is not events:
-            events, index = run.events, 0
-        if index < len(events):
-            event = _behind(events[index], position)
-            index += 1
-            if event is not None:
-                position = event.at
-                yield event
-        elif run.is_over:
-            return
-        else:
-            try:
-                async with asyncio.timeout(alive):
-                    await run.news()
-            except TimeoutError:
-                yield None
-
-
-def _behind(event: RunEvent, position: int) -> RunEvent | None:
-    """What of *event* lies behind *position*."""
-    if event.kind == "call":
-        return event if event.at >= position else None
-    if event.at <= position:
-        return None
-    if event.kind == "text" and event.at - len(event.data) < position:
-        return RunEvent("text", event.data[position - event.at :], event.at)
-    return event
 
 
 def _stream(run: ServedRun) -> web.StreamResponse:

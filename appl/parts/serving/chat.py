@@ -6,13 +6,13 @@ as if it had been done.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from appl.parts.serving.functions import ServedFunction
-from appl.parts.serving.runs import ServedRun
+from appl.parts.serving.journal import read
+from appl.parts.serving.served_run import ServedRun
 from appl.parts.web.refusals import Refusal
 
 _REFUSED = {
@@ -78,7 +78,7 @@ def head(run: ServedRun, *, chunk: bool) -> dict[str, Any]:
     return {
         "id": f"chatcmpl-{run.name}",
         "object": kind,
-        "created": int(time.time()),
+        "created": time.time_ns() // 10**9,
         "model": run.function.name,
     }
 
@@ -92,8 +92,8 @@ def answer(run: ServedRun) -> dict[str, Any]:
 
 def usage(run: ServedRun) -> dict[str, int]:
     """The tokens of all calls of *run*."""
-    used = json.loads(run.usage or "{}")
-    given, made = int(used.get("prompt_tokens", 0)), int(used.get("completion_tokens", 0))
+    used = read(run.usage or "{}")
+    given, made = used.get("prompt_tokens", 0), used.get("completion_tokens", 0)
     return {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made}
 
 
@@ -106,7 +106,7 @@ def delta(run: ServedRun, said: Mapping[str, Any], finish: str | None = None) ->
 def text_of(run: ServedRun) -> str:
     """The result of a run that finished: a text, or anything else as JSON."""
     assert run.value is not None
-    value = json.loads(run.value)
+    value = read(run.value)
     return value if isinstance(value, str) else run.value
 
 

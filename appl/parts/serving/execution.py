@@ -35,6 +35,7 @@ from appl.errors import (
     TraceError,
 )
 from appl.parts.serving.functions import ServedFunction, WrongArguments, words_of
+from appl.parts.serving.journal import read
 from appl.runtime.answers.stream import TextStream
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.parallel import call as started
@@ -282,7 +283,7 @@ def _emit_item(job: Job, piece: object) -> None:
     if isinstance(piece, str):
         job.emit("text", str(piece))
     else:
-        job.emit("item", json.loads(job.function.result(piece)))
+        job.emit("item", read(job.function.result(piece)))
 
 
 def _whole(items: list[object]) -> object:

@@ -7,7 +7,6 @@ with the name of each field that does not fit.
 from __future__ import annotations
 
 import inspect
-import json
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +19,7 @@ import pydantic_core
 from appl.backend import canonical
 from appl.compiler import program_of
 from appl.errors import ApplError, nearest
+from appl.parts.serving.journal import read
 from appl.prompt import Message
 from appl.runtime.answers.stream import TextStream
 from appl.runtime.concurrency.promise import Proxy
@@ -282,7 +282,7 @@ def functions_of(module: types.ModuleType) -> dict[str, Callable[..., Any]]:
 
 def words_of(arguments: str) -> tuple[str, ...]:
     """The JSON object *arguments* as words of ``appl run``, for the record of the run."""
-    return tuple(f"--{name}={_word(value)}" for name, value in json.loads(arguments).items())
+    return tuple(f"--{name}={_word(value)}" for name, value in read(arguments).items())
 
 
 def _word(value: object) -> str:

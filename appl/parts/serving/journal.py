@@ -8,6 +8,7 @@ taken by the next that serves the same file.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import secrets
 import sqlite3
@@ -16,6 +17,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 OPEN = ("accepted", "interrupted")
 """States of runs that a server has still to end."""
@@ -184,6 +186,11 @@ class Journal:
         place.unlink(missing_ok=True)
         os.close(lock)
         return True
+
+
+def read(text: str | bytes) -> Any:
+    """The value of JSON that this package has written or checked."""
+    return json.loads(text)
 
 
 def _locked(place: Path) -> int | None:

@@ -23,7 +23,8 @@ from appl.base.extras import needed
 from appl.base.version import version
 from appl.parts.serving.execution import RunSettings
 from appl.parts.serving.functions import Schema, ServedFunction, WrongArguments
-from appl.parts.serving.runs import RunLimits, Runs, ServedRun
+from appl.parts.serving.runs import RunLimits, Runs
+from appl.parts.serving.served_run import ServedRun
 from appl.parts.web.lifetime import stopping
 from appl.parts.web.refusals import Refusal
 
@@ -92,7 +93,7 @@ class FunctionTools:
         if run is None:
             return _failed(f"there is no run {name!r:.120} of these functions", {})
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, min(float(wait), _LONGEST_WAIT))):
+            async with asyncio.timeout(max(0.0, min(wait, _LONGEST_WAIT))):
                 await run.over()
         return result_of(run)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from appl.base.version import version
 from appl.parts.serving.functions import Schema, ServedFunction
+from appl.parts.serving.journal import read
 
 _REF = "#/components/schemas/"
 _STATES = ["queued", "running", "waiting", "interrupted", "finished", "failed", "cancelled"]
@@ -58,7 +59,7 @@ def _object(**fields: str) -> Schema:
 def _moved(schema: Schema, schemas: dict[str, Any]) -> Schema:
     """*schema* with its definitions among *schemas*."""
     text = json.dumps(schema).replace('"#/$defs/', f'"{_REF}')
-    moved: Schema = json.loads(text)
+    moved: Schema = read(text)
     schemas.update(moved.pop("$defs", {}))
     return moved
 

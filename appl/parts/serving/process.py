@@ -95,7 +95,12 @@ async def serve(
     log = logging.getLogger("appl.serve.http")
     log.addFilter(OneLine())
     runner = web.AppRunner(
-        server.app, access_log=None, shutdown_timeout=5.0, auto_decompress=False, logger=log
+        server.app,
+        handler_cancellation=True,
+        access_log=None,
+        shutdown_timeout=5.0,
+        auto_decompress=False,
+        logger=log,
     )
     stack = contextlib.AsyncExitStack()
     if network.mcp:

@@ -24,7 +24,8 @@ from appl.base import threads
 from appl.errors import ApplError
 from appl.parts.serving.execution import Job, Outcome, RunSettings, execute
 from appl.parts.serving.functions import ServedFunction
-from appl.parts.serving.journal import OPEN, Entry, Journal
+from appl.parts.serving.journal import OPEN, Entry, Journal, read
+from appl.parts.serving.served_run import ServedRun
 from appl.parts.web.refusals import Refusal
 from appl.runtime.waiting.people import on_question
 from appl.session.answers import add_answers
@@ -38,97 +39,6 @@ _LAST_S = 5.0
 """Seconds for programs to end that were told to; one that computes on is left, and gone on with by
 the next server."""
 _LOOK_S = 1.0
-ENDED = ("finished", "failed", "cancelled")
-
-
-@dataclass(frozen=True, slots=True)
-class RunEvent:
-    """A piece of what a run streams: ``text``, ``item`` or ``call``.
-
-    *at* is where it ends: the number of characters and items so far, the same for each way in which
-    the text may be cut. Who comes back names it, and gets what is behind it.
-    """
-
-    kind: str
-    data: Any
-    at: int
-
-
-class ServedRun:
-    """A run as its clients see it; on the event loop."""
-
-    def __init__(self, name: str, function: ServedFunction, arguments: str) -> None:
-        self.name, self.function, self.arguments = name, function, arguments
-        self.state = "queued"
-        self.value: str | None = None
-        self.usage: str | None = None
-        self.events: list[RunEvent] = []
-        self.job: Job | None = None
-        self._at = 0
-        self._skip = 0
-        self._news = asyncio.Event()
-
-    @property
-    def is_over(self) -> bool:
-        """True if nothing more comes before somebody goes on with it."""
-        return self.state not in ("queued", "running")
-
-    def add(self, kind: str, data: Any) -> None:
-        """Add a piece of its stream."""
-        if kind == "text" and not data:
-            return
-        self._at += len(data) if kind == "text" else kind == "item"
-        self.events.append(RunEvent(kind, data, self._at))
-        self._tell()
-
-    def become(self, state: str, value: str | None = None, usage: str | None = None) -> None:
-        """Note the *state*."""
-        self.state, self.value, self.usage = state, value, usage
-        self._tell()
-
-    def begin_again(self) -> None:
-        """It goes on: its program streams from the beginning again."""
-        self.events, self._at = [], 0
-        self.become("queued")
-
-    def _tell(self) -> None:
-        news, self._news = self._news, asyncio.Event()
-        news.set()
-
-    async def news(self) -> None:
-        """Wait for a change."""
-        await self._news.wait()
-
-    async def over(self) -> None:
-        """Wait for its end."""
-        while not self.is_over:
-            await self.news()
-
-    def as_data(self) -> dict[str, Any]:
-        """The run for its clients."""
-        data: dict[str, Any] = {
-            "run": self.name,
-            "function": self.function.name,
-            "status": self.state,
-        }
-        names = {"finished": "result", "waiting": "waits", "failed": "error", "cancelled": "error"}
-        if self.state in names and self.value is not None:
-            value = json.loads(self.value)
-            if names[self.state] == "error":
-                value = {name: each for name, each in value.items() if name != "status"}
-            data[names[self.state]] = value
-        if self.usage is not None:
-            data["usage"] = json.loads(self.usage)
-        return data
-
-    @property
-    def status(self) -> int:
-        """The HTTP status of an answer that is this run."""
-        if self.state == "finished":
-            return 200
-        if self.state in ("failed", "cancelled") and self.value is not None:
-            return int(json.loads(self.value).get("status", 500))
-        return 503 if self.state == "interrupted" else 202
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +67,7 @@ class Runs:
         self._accepting = self._running = 0
         self._seconds = 1.0  # that a run takes, lately
         self._changed = asyncio.Event()
+        self._orphans: dict[tuple[str, str, str], list[str]] = {}
         self._loop = asyncio.get_running_loop()
         self._stack = contextlib.ExitStack()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -211,7 +122,9 @@ class Runs:
         taken = await self._write(self._journal.take_over, files)
         for entry in taken:
             if entry.state in OPEN and entry.run not in self._live:
-                self._enqueue(self._of(entry))
+                run = self._of(entry)
+                self._enqueue(run)
+                self.orphan(run)
         return len(taken)
 
     async def _watch(self) -> None:
@@ -226,12 +139,23 @@ class Runs:
     # -- requests
 
     async def accept(
-        self, function: ServedFunction, arguments: str, key: str | None, *, streams: bool = False
+        self,
+        function: ServedFunction,
+        arguments: str,
+        key: str | None,
+        *,
+        streams: bool = False,
+        again: bool = False,
     ) -> ServedRun:
         """A new run of *function*, or the one that was accepted before with this *key*.
 
+        With *again*, the client says that it has sent the same request before: it gets a run whose
+        answer nobody has got.
+
         Raises ``Refusal`` if the server stops, is full, or has another request with the key.
         """
+        if again and (orphan := await self._orphan(function, arguments)) is not None:
+            return orphan
         if key is not None:
             known = await self._write(self._journal.keyed, function.file, function.name, key)
             if known is not None:
@@ -250,6 +174,21 @@ class Runs:
         run = self._of(entry)
         self._enqueue(run, streams=streams)
         return run
+
+    def orphan(self, run: ServedRun) -> None:
+        """Note that the client of *run* has gone without its answer."""
+        if len(self._orphans) < _MOST_ORPHANS:
+            self._orphans.setdefault(_request(run.function, run.arguments), []).append(run.name)
+
+    async def _orphan(self, function: ServedFunction, arguments: str) -> ServedRun | None:
+        request = _request(function, arguments)
+        names = self._orphans.get(request)
+        if not names:
+            return None
+        name = names.pop(0)
+        if not names:
+            del self._orphans[request]
+        return await self.find(name)
 
     def _check_room(self) -> None:
         if self.stopping:
@@ -334,7 +273,7 @@ class Runs:
         run = ServedRun(entry.run, self.functions[entry.function], entry.arguments)
         run.state, run.value, run.usage = entry.state, entry.value, entry.usage
         if entry.state == "finished" and run.function.streams and entry.value is not None:
-            _stream_again(run, json.loads(entry.value))
+            _stream_again(run, read(entry.value))
         return run
 
     async def _again(
@@ -355,13 +294,10 @@ class Runs:
         rerun: tuple[str, ...] = (),
         assume: Mapping[str, str] | None = None,
     ) -> None:
-        def emit(kind: str, data: Any) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(run.add, kind, data)
-
         path = self._path(run.name)
-        run.job = Job(run.function, run.arguments, path, emit, streams, rerun, assume or {})
         run.begin_again()
+        emit = _Pieces(self._loop, run).emit
+        run.job = Job(run.function, run.arguments, path, emit, streams, rerun, assume or {})
         self._live[run.name] = run
         self._queue.append(run)
         self._go_on()
@@ -417,6 +353,44 @@ class Runs:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+class _Pieces:
+    """What the program of *run* streams, on its way from the program's thread to the loop.
+
+    The loop is woken once for all that has come since it last looked.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, run: ServedRun) -> None:
+        self._loop, self._run = loop, run
+        self._events = run.events  # those of a run that has begun again are others
+        self._waiting: deque[tuple[str, Any]] = deque()
+        self._called = False
+
+    def emit(self, kind: str, data: Any) -> None:
+        """Hand over a piece, on any thread."""
+        self._waiting.append((kind, data))
+        # The mark is taken back before the queue is emptied, so a piece that comes meanwhile either
+        # is taken or wakes the loop again.
+        if not self._called:
+            self._called = True
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self.take)
+
+    def take(self) -> None:
+        """Take all that waits, on the loop."""
+        self._called = False
+        while self._waiting:
+            kind, data = self._waiting.popleft()
+            if self._run.events is self._events:
+                self._run.add(kind, data)
+
+
+_MOST_ORPHANS = 10_000
+
+
+def _request(function: ServedFunction, arguments: str) -> tuple[str, str, str]:
+    return function.file, function.name, arguments
 
 
 _CANCELLED = {"type": "Cancelled", "message": "the run was cancelled", "status": 409}
