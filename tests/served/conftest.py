@@ -66,6 +66,12 @@ class Home:
     model: Model
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        """Have the model asked at an address of its own: so nothing of OpenAI's is loaded."""
+        url = self.model.server.openai_url
+        text = f'[backends.openai]\nbase_url = "{url}"\napi_key = {{env = "MODEL_KEY"}}\n'
+        (self.folder / "appl.toml").write_text(text)
+
     def start(self, *words: str, target: str = str(PROGRAM)) -> Served:
         command = [sys.executable, "-m", "appl", "serve", target, "--json", *words]
         process = subprocess.Popen(
@@ -81,17 +87,17 @@ class Home:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, (self.folder / "stderr").read_text()
-        return Served(json.loads(line), process)
+        return Served(json.loads(line), process, self)
 
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("APPL_")}
         return {
             **kept,
             "HOME": str(self.folder),
+            "MODEL_KEY": "sk-of-a-test",
             "XDG_STATE_HOME": str(self.folder / "state"),
             "APPL_MODEL": "openai/fault",
-            "OPENAI_API_KEY": "sk-of-a-test",
-            "OPENAI_BASE_URL": self.model.server.openai_url,
+            "APPL_TRUST": str(self.folder),
             "APPL_CONCURRENCY": "1000",
             "APPL_CTL": "off",
         }
@@ -115,6 +121,7 @@ class Served:
 
     ready: dict[str, Any]
     process: subprocess.Popen[str]
+    home: Home
 
     @property
     def url(self) -> str:
@@ -182,7 +189,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     model = Model()
     with model.server:
         made = Home(tmp_path_factory.mktemp("served"), model)
-        server = made.start()
+        server = made.start(f"{PROGRAM}:plain")
         yield server
         server.stop()
         assert server.process.stdout is not None

@@ -53,14 +53,14 @@ def test_a_body_that_is_no_object_is_refused(shared: Served, body: bytes) -> Non
     assert found.status_code == 422, found.text
 
 
-def test_a_coroutine_and_a_plain_function_are_served_too(home: Home) -> None:
-    from .conftest import PROGRAM
-
-    server = home.start(f"{PROGRAM}:plain", target=f"{PROGRAM}:later")
-    assert server.ready["functions"] == ["later", "plain"]
-    assert server.call("later", question="q").json()["result"] == echo("later q")
-    assert server.call("plain", a=1).json()["result"] == 3
-    assert len(home.runs()) == 2
+def test_a_file_stands_for_its_prompt_functions_and_others_are_served_by_name(
+    shared: Served,
+) -> None:
+    functions = shared.ready["functions"]
+    assert {"ask", "later", "plain"} <= set(functions) and "_hidden" not in functions
+    assert shared.call("later", question="q").json()["result"] == echo("later q")
+    found = shared.call("plain", a=1)
+    assert found.json()["result"] == 3 and found.headers["Appl-Run"] in shared.home.runs()
 
 
 def test_a_program_that_fails_says_how_and_names_its_run(shared: Served) -> None:
@@ -96,7 +96,7 @@ def test_a_text_comes_in_pieces_and_then_as_a_whole(shared: Served, function: st
     found = streamed(shared, function, **{name: "x"})
     assert found[0][0] == "run" and found[-1][0] == "end"
     texts = [data["text"] for kind, _, data in found if kind == "text"]
-    assert len(texts) > 1 and "".join(texts) == found[-1][2]["result"]
+    assert texts and "".join(texts) == found[-1][2]["result"]
 
 
 def test_a_reader_that_comes_back_gets_the_rest(shared: Served) -> None:
@@ -164,12 +164,13 @@ def test_what_a_function_cannot_do_is_refused(client: openai.OpenAI) -> None:
         )
 
 
-def test_a_run_that_failed_is_not_asked_again_by_the_client(home: Home) -> None:
-    server = home.start()
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=server.ready["api_key"])
+def test_a_run_that_failed_is_not_asked_again_by_the_client(
+    shared: Served, client: openai.OpenAI
+) -> None:
+    before = len(shared.home.runs())
     with pytest.raises(openai.InternalServerError, match="nothing is called q"):
         client.chat.completions.create(model="fail", messages=said("q"))
-    assert len(home.runs()) == 1
+    assert len(shared.home.runs()) == before + 1
 
 
 # -- the description

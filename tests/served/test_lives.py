@@ -59,6 +59,7 @@ def test_a_server_that_was_killed_goes_on_and_pays_nothing_twice(home: Home, man
     once(home)
 
 
+@pytest.mark.long
 def test_a_run_that_waited_for_its_turn_when_the_server_was_killed_is_not_lost(home: Home) -> None:
     server = home.start("--max-running", "1")
     home.model.holds = lambda question: question == "first q0"
@@ -149,7 +150,9 @@ def test_a_reader_whose_server_was_killed_reads_on_at_the_next_one(home: Home) -
     assert set(home.model.paid.values()) == {1}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
+)
 def test_a_server_that_is_stopped_answers_what_it_had_begun(home: Home, number: int) -> None:
     server = home.start()
     home.model.holds = lambda question: True
@@ -183,6 +186,7 @@ def test_a_run_that_does_not_end_in_time_is_closed_and_goes_on_later(home: Home)
     assert home.model.paid == {"step 0 q": 1, "step 1 q": 1}
 
 
+@pytest.mark.long
 def test_a_program_that_computes_on_is_left_and_gone_on_with(home: Home) -> None:
     server = home.start("--grace", "0.1")
     name = server.begin("slow", seconds=60)
