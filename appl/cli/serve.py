@@ -44,15 +44,25 @@ ready, with the keys that it has drawn (as JSON, with all), and stops on SIGTERM
 class ServeGroup(Group):
     """The group ``serve``, in which a program stands for the command that serves it."""
 
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """The command *name*, or the one that serves the program of that name."""
+        if not _is_program(name):
+            return super().get_command(ctx, name)
+        from appl.cli import serve_program  # only a program that is served needs it
+
+        return serve_program.command
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command at the beginning of *args*, and the words after it."""
-        if ".py" in args[0] or ":" in args[0]:
-            from appl.cli import serve_program  # only a program that is served needs it
-
-            return "FILE", serve_program.command, args
+        if _is_program(args[0]):
+            return "FILE", self.get_command(ctx, args[0]), args
         return super().resolve_command(ctx, args)
+
+
+def _is_program(word: str) -> bool:
+    return ".py" in word or ":" in word
 
 
 _NETWORK, _SIZES = "Network", "Engine"

@@ -126,8 +126,10 @@ def command(given: Options) -> int:
     network = _network_of(given)
     if not given.mcp:
         process.check_keys(network, keys)
+    _common(given)  # settings that lack approval are refused before anything is imported
+    limits = _limits(given)
     functions = _functions(given.targets)
-    common, limits = _common(given), _limits(given)
+    common = _common(given)  # the program may have set some with `appl.init`
     try:
         if given.mcp:
             from appl.parts.serving import mcp_server  # only `--mcp` needs it
