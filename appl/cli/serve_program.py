@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from appl.parts.serving.process import Network, Ready
     from appl.parts.serving.runs import RunLimits
 
-_SETTINGS = (*overrides.SETTINGS, "home", "privacy")
+_SETTINGS = (*overrides.SETTINGS, "home")
 _NETWORK, _RUNS, _MCP = "Network", "Runs", "MCP"
 _EPILOG = """\
 A file alone stands for all prompt functions that it defines, but those that begin with `_`. The

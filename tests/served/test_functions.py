@@ -233,6 +233,14 @@ def test_other_machines_are_let_in_with_a_key_only(home: Home) -> None:
     assert "--host 0.0.0.0" in line and "random key" in line
 
 
+def test_texts_that_may_not_be_kept_are_not_served(home: Home) -> None:
+    from .conftest import PROGRAM
+    from .lines import refused
+
+    (home.folder / "appl.toml").write_text('privacy = "redacted"\n')
+    assert "APPL_PRIVACY=full" in refused(home, f"{PROGRAM}:ask")
+
+
 def test_a_client_that_sends_slowly_holds_up_nobody(shared: Served) -> None:
     address = (shared.url.partition("//")[2].partition(":")[0], int(shared.url.rpartition(":")[2]))
     links = [socket.create_connection(address) for _ in range(50)]

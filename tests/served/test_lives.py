@@ -205,7 +205,7 @@ def test_two_servers_of_one_folder_leave_each_other_s_runs_alone(home: Home) -> 
     home.model.until(1, "first q")
     second = home.start()
     assert second.ready["resumed"] == 0
-    assert second.run(name, wait=0)["status"] == "accepted"
+    assert second.run(name, wait=0)["status"] == "running"
     first.kill()
     home.model.holds = lambda question: False
     assert second.run(name)["status"] == "finished"

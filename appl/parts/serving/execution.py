@@ -28,6 +28,7 @@ from appl.errors import (
     BackendTimeout,
     BackendUnavailable,
     BudgetExceeded,
+    ConfigError,
     InDoubtBatch,
     InDoubtEffect,
     PromptTooLong,
@@ -364,5 +365,14 @@ def _status(error: BaseException) -> int:
 
 
 def served_config(overrides: Mapping[str, object]) -> Config:
-    """The settings of served runs; each is recorded, as otherwise nobody could go on with it."""
-    return replace(settings.load(dict(overrides)), trace=True)
+    """The settings of served runs; each is recorded, as otherwise nobody could go on with it.
+
+    Raises ``ConfigError``.
+    """
+    config = settings.load(dict(overrides))
+    if config.privacy != "full":
+        raise ConfigError(
+            f"privacy = {config.privacy!r} keeps texts out of traces, and a server keeps requests "
+            "and results as they are, so that it can go on with its runs: serve with APPL_PRIVACY=full"
+        )
+    return replace(config, trace=True)

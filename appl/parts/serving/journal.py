@@ -67,14 +67,16 @@ class Journal:
         self._base.execute("PRAGMA synchronous = FULL")
         self._base.executescript(_TABLE)
         self.owner = secrets.token_hex(8)
-        self._alive = _locked(self._place(self.owner))
+        alive = _locked(self._place(self.owner))
+        assert alive is not None, "nobody else has this name"
+        self._alive = alive
 
     def close(self) -> None:
         """Give up the ownership of all rows."""
         with self._lock:
             self._base.close()
         self._place(self.owner).unlink(missing_ok=True)
-        os.close(self._alive if self._alive is not None else os.open(os.devnull, os.O_RDONLY))
+        os.close(self._alive)
 
     def add(self, run: str, file: str, function: str, arguments: str, key: str | None) -> Entry:
         """The new run *run*, or the one that was accepted before with this *key*."""
@@ -106,6 +108,15 @@ class Journal:
                 "UPDATE served_runs SET state = ?, value = ?, due = ?, usage = ?, changed_at = ?"
                 " WHERE run = ?",
                 (state, value, due, usage, time.time(), run),
+            )
+
+    def claim(self, run: str) -> None:
+        """Take the ended or waiting *run* to go on with it, whoever has accepted it."""
+        with self._lock:
+            self._base.execute(
+                "UPDATE served_runs SET state = 'accepted', owner = ?, value = NULL, due = NULL,"
+                " changed_at = ? WHERE run = ?",
+                (self.owner, time.time(), run),
             )
 
     def find(self, run: str) -> Entry | None:

@@ -282,7 +282,7 @@ class Runs:
         rerun: tuple[str, ...] = (),
         assume: Mapping[str, str] | None = None,
     ) -> None:
-        await self._write(self._journal.change, run.name, "accepted", None)
+        await self._write(self._journal.claim, run.name)
         if run.name not in self._live:
             self._enqueue(run, rerun=rerun, assume=assume or {})
 

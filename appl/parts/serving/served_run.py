@@ -89,7 +89,8 @@ class ServedRun:
         data: dict[str, Any] = {
             "run": self.name,
             "function": self.function.name,
-            "status": self.state,
+            # one that another server has accepted goes on there
+            "status": "running" if self.state == "accepted" else self.state,
         }
         names = {"finished": "result", "waiting": "waits", "failed": "error", "cancelled": "error"}
         if self.state in names and self.value is not None:
