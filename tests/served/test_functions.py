@@ -71,6 +71,13 @@ def test_a_program_that_fails_says_how_and_names_its_run(shared: Served) -> None
     assert shared.run(found.headers["Appl-Run"])["error"] == error
 
 
+def test_a_wrong_path_or_method_says_what_there_is(shared: Served) -> None:
+    wrong = shared.request("GET", "/functions/ask")
+    assert wrong.status_code == 405 and "takes POST, got GET" in wrong.text
+    assert "/docs" in shared.request("GET", "/asks").text
+    assert "served here: ask" in shared.call("asks").text
+
+
 # -- events
 
 

@@ -137,6 +137,11 @@ class FunctionServer:
             return web.json_response({"error": data}, status=422)
         except web.HTTPRequestEntityTooLarge:
             return say(Refusal(f"the body is larger than {self._most} bytes", 413))
+        except web.HTTPMethodNotAllowed as error:
+            ways = " or ".join(sorted(error.allowed_methods))
+            return say(Refusal(f"{request.path} takes {ways}, got {error.method}", 405))
+        except web.HTTPNotFound:
+            return say(Refusal(f"there is no {request.path:.200}; /docs shows what there is", 404))
         except web.HTTPException as error:
             return say(Refusal(error.reason, error.status))
         except ConnectionError:

@@ -373,6 +373,6 @@ def served_config(overrides: Mapping[str, object]) -> Config:
     if config.privacy != "full":
         raise ConfigError(
             f"privacy = {config.privacy!r} keeps texts out of traces, and a server keeps requests "
-            "and results as they are, so that it can go on with its runs: serve with APPL_PRIVACY=full"
+            "and results as they are, to go on with its runs: serve with APPL_PRIVACY=full"
         )
     return replace(config, trace=True)
