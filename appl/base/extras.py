@@ -47,6 +47,8 @@ def needed(extra: str, use: str, kind: type[MissingExtra] = MissingExtra) -> Ite
     except MissingExtra:
         raise
     except ImportError as error:
+        if (error.name or "").startswith("appl."):
+            raise  # a missing part is no missing library
         raise kind(advice(extra, use, error), extra=extra) from None
 
 
