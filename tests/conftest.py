@@ -67,6 +67,7 @@ PARTS = {
     "providers": "kills and faults",
     "servers": "kills and faults",
     "serving": "kills and faults",
+    "served": "kills and faults",
     "sglang": "kills and faults",
     "examples": "examples",
     "terminal": "examples",
@@ -79,7 +80,7 @@ PARTS = {
 LONGEST = (
     "mixed", "kills", "waits/test_kills", "equivalence", "tracing/test_replay_programs", "hostile",
     "canaries", "edits",
-    "tapes", "docs", "examples", "batches", "cluster", "audit", "resume", "servers", "serving", "controls",
+    "tapes", "docs", "examples", "batches", "cluster", "audit", "resume", "servers", "serving", "served", "controls",
 )  # fmt: skip
 """The folders and files whose tests take longest, and are begun first: so no process is left alone
 with one of them in the end."""
@@ -92,7 +93,8 @@ WIDE = (
 )  # fmt: skip
 """Files of the quick suite's folders that are not in it: random suites, and what takes seconds."""
 REWRITTEN = ("anyio", "appl", "hypothesis")
-OPTIONAL = frozenset(["hypothesis.extra"])  # each of its parts loads another library
+OPTIONAL = frozenset(["hypothesis.extra", "appl.parts.serving", "appl.parts.web"])
+"""Packages whose modules load further libraries."""
 _seconds: dict[str, float] = defaultdict(float)
 
 

@@ -254,8 +254,10 @@ MAY = {
         "base",
         "errors",
     ],
+    "parts.web": ["errors"],
     "appl_backends": [
         "parts.batching.provider",
+        "parts.web",
         "backend",
         "backend.check",
         "backend.http",
@@ -281,6 +283,7 @@ ALL = [
     "parts.pytest_plugin",
     "testing",
     "parts.engine",
+    "parts.serving",
     "appl",
     "__main__",
     "parts.compat",

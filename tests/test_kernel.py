@@ -93,6 +93,7 @@ PYTHON = {
 COMMANDS = {
     "appl.parts.evaluation": "eval program.py:ask cases.jsonl",
     "appl.parts.optimization": "optimize program.py:ask cases.jsonl",
+    "appl.parts.serving": "serve program.py",
     "appl.compiler.lint": "check program.py",
     "appl.compiler.plan": "plan program.py",
     "appl.tracing.explaining": "trace cost a.trace",

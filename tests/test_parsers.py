@@ -85,6 +85,7 @@ LISTED = {
         "_set_clock.ShiftedDatetime.utcnow stamp": "it is about now",
     },
     "appl/cli/perturbed_process.py": {"spawned json": "a child of this program has written it"},
+    "appl/parts/serving/journal.py": {"read json": OWN},
     "appl/cli/terminal.py": {"bytes_shown float": NUMBER},
     "appl/cli/trace/run_names.py": {"need_trace decode": OWN},
     "appl/compiler/trees.py": {"_tree literal": HERE},

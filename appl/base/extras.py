@@ -12,7 +12,7 @@ import importlib.util
 from collections.abc import Iterator
 from typing import Any
 
-from appl.errors import MissingBackendExtra, MissingExtra
+from appl.errors import MissingBackendExtra, MissingExtra, MissingPart
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "anthropic": ("httptools",),
@@ -44,7 +44,7 @@ def needed(extra: str, use: str, kind: type[MissingExtra] = MissingExtra) -> Ite
     """A block that imports libraries of *extra*; a failed import becomes a ``MissingExtra``."""
     try:
         yield
-    except MissingExtra:
+    except (MissingExtra, MissingPart):
         raise
     except ImportError as error:
         raise kind(advice(extra, use, error), extra=extra) from None

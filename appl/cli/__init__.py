@@ -37,7 +37,7 @@ SECTIONS = {
         "eval": ("appl.cli.evaluation", "score a function on many cases, and compare two"),
         "optimize": ("appl.cli.optimization", "find better texts for the prompts of a function"),
         "ctl": ("appl.cli.ctl", "look at live runs; pause, resume, cancel, set limits"),
-        "serve": ("appl.cli.serve", "put the embedded model, or SGLang, behind HTTP"),
+        "serve": ("appl.cli.serve", "put functions, the embedded model, or SGLang behind HTTP"),
     },
     "Set up": {
         "config": ("appl.cli.settings", "show each setting and where it comes from"),

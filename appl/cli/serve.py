@@ -1,4 +1,4 @@
-"""``appl serve``: the embedded engine behind HTTP, or a supervised SGLang."""
+"""``appl serve``: functions, the embedded engine, or a supervised SGLang behind HTTP."""
 
 from __future__ import annotations
 
@@ -37,7 +37,32 @@ ready, with the keys that it has drawn (as JSON, with all), and stops on SIGTERM
 /shutdown.
 
 `appl serve sglang --help` starts and supervises an SGLang server instead.
+`appl serve FILE --help` tells of functions that are served.
 """
+
+
+class ServeGroup(Group):
+    """The group ``serve``, in which a program stands for the command that serves it."""
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """The command *name*, or the one that serves the program of that name."""
+        if not _is_program(name):
+            return super().get_command(ctx, name)
+        from appl.cli import serve_program  # only a program that is served needs it
+
+        return serve_program.command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command at the beginning of *args*, and the words after it."""
+        if _is_program(args[0]):
+            return "FILE", self.get_command(ctx, args[0]), args
+        return super().resolve_command(ctx, args)
+
+
+def _is_program(word: str) -> bool:
+    return ".py" in word or ":" in word
 
 
 _NETWORK, _SIZES = "Network", "Engine"
@@ -91,17 +116,22 @@ _engine = combined(
 
 @appl_command(
     "serve",
-    cls=Group,
-    subcommand_metavar="[sglang …]",
+    cls=ServeGroup,
+    subcommand_metavar="[FILE[:FUNCTION] … | sglang …]",
     epilog=_EPILOG,
-    example="appl serve --port 8000\nappl serve sglang --model Qwen/Qwen3-8B",
+    example="appl serve program.py:ask\nappl serve --port 8000\nappl serve sglang --model "
+    "Qwen/Qwen3-8B",
 )
 @_network
 @_engine
 @switch("--json", help="print the line as JSON")
 @switch("--until-eof", help="stop when standard input ends as well")
 def command(given: Options) -> int:
-    """Put the embedded model behind SGLang's and OpenAI's HTTP interfaces."""
+    """Put functions of a file, or the embedded model, behind HTTP.
+
+    With FILE or FILE:FUNCTION it serves these functions, as JSON, as events, to OpenAI's clients
+    and as MCP tools. Without, it serves the embedded model with SGLang's and OpenAI's interfaces.
+    """
     return serve(given) if click.get_current_context().invoked_subcommand is None else OK
 
 

@@ -72,12 +72,15 @@ def parse(text: str) -> Target:
     return target
 
 
-def load(target: Target, *, to_call: bool = False) -> Callable[..., object]:
+def load(
+    target: Target, *, to_call: bool = False, module: ModuleType | None = None
+) -> Callable[..., object]:
     """Import the target's module and return its function. Errors of the module pass through.
 
-    With *to_call*, a method that needs an object is refused.
+    With *to_call*, a method that needs an object is refused. *module* is the target's module if it
+    was imported before.
     """
-    module = _from_file(Path(target.place)) if target.is_file else _by_name(target.place)
+    module = module or load_module(target)
     found: object = module
     owner: object = None
     for part in target.function.split("."):
@@ -88,6 +91,11 @@ def load(target: Target, *, to_call: bool = False) -> Callable[..., object]:
         _need_no_object(target, owner)
     function: Callable[..., object] = found
     return function
+
+
+def load_module(target: Target) -> ModuleType:
+    """Import the target's module. Errors of the module pass through."""
+    return _from_file(Path(target.place)) if target.is_file else _by_name(target.place)
 
 
 def _need_no_object(target: Target, owner: type) -> None:

@@ -26,6 +26,8 @@ PARTS: Final[Mapping[str, str]] = {
     "appl.parts.search": "the candidates with which a tree search goes on",
     "appl.mcp": "tools of MCP servers",
     "appl.parts.optimization": "the optimisation of prompts",
+    "appl.parts.serving": "functions behind HTTP and MCP",
+    "appl.parts.web": "what servers over HTTP have in common",
     "appl.parts.pytest_plugin": "tests that replay tapes",
     "appl.runtime.answers.choice": "choices",
     "appl.runtime.answers.continuation": "answers that go on after their limit",

@@ -30,10 +30,11 @@ class Entry:
     """The way a program was started, so that a replay can start it again.
 
     ``cli`` is ``appl run`` with *argv* as typed. Of a ``script`` only the number of its arguments
-    is recorded, as they may hold anything. An ``api`` run is a block inside a program.
+    is recorded, as they may hold anything. An ``api`` run is a block inside a program. A ``served``
+    one is a request to a server, with *argv* as ``appl run`` would take its arguments.
     """
 
-    kind: Literal["cli", "script", "api"]
+    kind: Literal["cli", "script", "api", "served"]
     file: str | None = None
     function: str | None = None
     argv: tuple[str, ...] = ()

@@ -198,7 +198,7 @@ class Session:
 
     def _tell_lost(self) -> None:
         """Report, at the end of a program, much time lost by calls that waited for one another."""
-        if self.entry.kind == "api" or "pytest" in sys.modules or "serial" not in vars(self.run):
+        if self.entry.kind in _MANY or "pytest" in sys.modules or "serial" not in vars(self.run):
             return  # the last one: nothing was noted
         line = self.run.serial.line(time.monotonic() - self.run.began)
         if line:
@@ -375,6 +375,8 @@ def _begin(
 
 
 _reported: set[str] = set()
+_MANY = ("api", "served")
+"""Kinds of entries of which one process may have many runs."""
 
 
 def _tell_notes(config: Config, say: Tell) -> None:
@@ -387,7 +389,7 @@ def _tell_notes(config: Config, say: Tell) -> None:
 
 def _first_time(session: Session) -> bool:
     """True unless this program, with many blocks, was already told which model answers."""
-    seen = session.entry.kind == "api" and "embedded" in _reported
+    seen = session.entry.kind in _MANY and "embedded" in _reported
     _reported.add("embedded")
     return not seen
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from appl.parts.web.keys import Keys
 from appl.testing import Served, serving
-from appl_backends.embedded.server.keys import Keys
 
 from .conftest import Client, connect
 

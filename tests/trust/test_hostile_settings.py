@@ -260,6 +260,7 @@ _WORDS: dict[str, list[str]] = {
     "ask": ["ask", "What?"],
     "run": ["run", "prog.py:main"],
     "chat": ["chat"],
+    "serve": ["serve", "prog.py:main", "--max-running", "0"],
     "eval": ["eval", "prog.py:main", "data.jsonl"],
     "optimize": ["optimize", "prog.py:main", "data.jsonl"],
     "check": ["check", "--replayable", "prog.py:main"],
@@ -278,7 +279,7 @@ _WORDS: dict[str, list[str]] = {
     "export": ["trace", "export", "RUN", "--chrome", "out.json"],
     "export-test": ["trace", "export-test", "RUN", "-o", "test_it.py"],
 }
-_NO_SETTINGS = {"init", "graph", "ctl", "serve", "completion", "trust", "trace"}
+_NO_SETTINGS = {"init", "graph", "ctl", "completion", "trust", "trace"}
 """Commands that read no settings; ``init`` starts others that do."""
 
 

@@ -113,6 +113,7 @@ def note_changes(trace: Trace, since: str) -> None:
 def recorded(trace: Trace, entry: dict[str, Any], words: Iterable[str]) -> RecordedProgram:
     """The program of *trace*, which *entry* names."""
     kind, file = entry.get("kind"), entry.get("file")
+    kind = "cli" if kind == "served" else kind  # which `appl run` starts as well
     if kind not in ("cli", "script") or not isinstance(file, str):
         what = "a `with appl.record():` block" if kind == "api" else "code without a file"
         raise UsageError(

@@ -16,8 +16,11 @@ def unhandled(trace: Trace) -> set[str]:
 
     Those of a run that ended in a failure (a budget, an outage, a wrong key): a failed call after
     which neither its own frame nor one around it began anything. Where only a frame around it did,
-    which may not have looked at it yet, it counts if it failed as the whole run did.
+    which may not have looked at it yet, it counts if it failed as the whole run did. Of a run that
+    was ended from outside, the calls that were given up with it.
     """
+    if trace.reason == "interrupted":
+        return {call.address for call in trace.calls if isinstance(call.error, KeyboardInterrupt)}
     if trace.reason != "failed":
         return set()
     begun = _begun(trace)

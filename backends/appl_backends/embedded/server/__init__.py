@@ -7,8 +7,8 @@ the program's own process; only the way there differs.
 from appl.base.extras import needed
 
 with needed("serve", "`appl serve`"):
+    from appl.parts.web.keys import Keys
     from appl_backends.embedded.server.app import EngineServer
-    from appl_backends.embedded.server.keys import Keys
     from appl_backends.embedded.server.process import Address, serve
 
 __all__ = ["Address", "EngineServer", "Keys", "serve"]

@@ -14,19 +14,19 @@ from typing import Any
 from aiohttp import web
 
 from appl.errors import ApplError
+from appl.parts.web import refusals
+from appl.parts.web.guard import ARRIVAL_SECONDS, Arrivals, Hosts, arrive
+from appl.parts.web.keys import Keys
+from appl.parts.web.refusals import Refusal, refusal_of
 from appl_backends.embedded import Embedded
 from appl_backends.embedded.sampler import Draw
-from appl_backends.embedded.server import refusal as refusals
 from appl_backends.embedded.server.chat import Chat
 from appl_backends.embedded.server.completions import Completions
 from appl_backends.embedded.server.fields import parsed
-from appl_backends.embedded.server.guard import ARRIVAL_SECONDS, Arrivals, Hosts, arrive
 from appl_backends.embedded.server.info import Info
 from appl_backends.embedded.server.jobs import Jobs
-from appl_backends.embedded.server.keys import Keys
 from appl_backends.embedded.server.messages import MessagesRoute
 from appl_backends.embedded.server.native import Generate
-from appl_backends.embedded.server.refusal import Refusal, refusal_of
 from appl_backends.embedded.server.responses import Responses
 from appl_backends.embedded.server.special_tokens import Words
 from appl_backends.embedded.task import EngineTask

@@ -14,11 +14,12 @@ from aiohttp import web
 
 from appl.backend import Request, Sampling, canonical
 from appl.errors import ApplError
+from appl.parts.web.events import EventStream
+from appl.parts.web.refusals import Refusal, streamed
 from appl.prompt import Message, Messages, ToolCall, as_message
 from appl_backends.embedded.probe import TokenProbe
 from appl_backends.embedded.server.fields import Fields, parsed
 from appl_backends.embedded.server.jobs import EngineJob, Jobs
-from appl_backends.embedded.server.refusal import Refusal, streamed
 from appl_backends.embedded.server.sampling import (
     HOTTEST,
     MOST_PRIORITY,
@@ -39,7 +40,6 @@ from appl_backends.embedded.server.shapes import (
     wants_usage,
 )
 from appl_backends.embedded.server.special_tokens import Words
-from appl_backends.embedded.server.sse import EventStream
 from appl_backends.embedded.task import AnswerPiece, EngineTask, SequenceRun
 
 _FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id")

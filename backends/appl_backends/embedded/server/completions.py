@@ -9,11 +9,12 @@ from typing import Any
 
 from aiohttp import web
 
+from appl.parts.web.events import EventStream
+from appl.parts.web.refusals import Refusal, streamed
 from appl_backends.embedded.constraint import AnswerForm
 from appl_backends.embedded.probe import TokenProbe
 from appl_backends.embedded.server.fields import Fields, are_tokens, parsed
 from appl_backends.embedded.server.jobs import EngineJob, Jobs
-from appl_backends.embedded.server.refusal import Refusal, streamed
 from appl_backends.embedded.server.sampling import Params, params
 from appl_backends.embedded.server.shapes import (
     check,
@@ -25,7 +26,6 @@ from appl_backends.embedded.server.shapes import (
     wants_usage,
 )
 from appl_backends.embedded.server.special_tokens import Words
-from appl_backends.embedded.server.sse import EventStream
 from appl_backends.embedded.task import EngineTask, SequenceRun
 
 DEFAULT_TOKENS = 16

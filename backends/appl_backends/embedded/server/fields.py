@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from appl_backends.embedded.server.refusal import Refusal
+from appl.parts.web.refusals import Refusal
 
 T = TypeVar("T")
 _SHOWN = 80

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from appl.errors import BackendError
-from appl_backends.embedded.server.refusal import Refusal, refusal_of
+from appl.parts.web.refusals import Refusal, refusal_of
 
 if TYPE_CHECKING:
     from appl_backends.embedded import Embedded

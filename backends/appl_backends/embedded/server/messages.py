@@ -13,15 +13,15 @@ from typing import Any
 
 from aiohttp import web
 
+from appl.parts.web.events import EventStream
+from appl.parts.web.refusals import Refusal, anthropic_error
 from appl.prompt import ToolCall
 from appl_backends.embedded import MODEL
 from appl_backends.embedded.server.chat import chat_request
 from appl_backends.embedded.server.fields import Fields, parsed
 from appl_backends.embedded.server.jobs import EngineJob, Jobs, Update
-from appl_backends.embedded.server.refusal import Refusal, anthropic_error
 from appl_backends.embedded.server.shapes import check, matched
 from appl_backends.embedded.server.special_tokens import Words
-from appl_backends.embedded.server.sse import EventStream
 from appl_backends.embedded.task import EngineTask
 
 _SAME = ("model", "temperature", "top_p", "max_tokens")

@@ -13,13 +13,13 @@ from typing import Any
 from aiohttp import web
 
 from appl.errors import ApplError
+from appl.parts.web.events import EventStream
+from appl.parts.web.refusals import Refusal, refusal_of, streamed
 from appl_backends.embedded.server.fields import parsed
 from appl_backends.embedded.server.jobs import EngineJob, Jobs
 from appl_backends.embedded.server.native_answer import AnswerWriter, Extent
 from appl_backends.embedded.server.native_request import Batch, PromptRequest, RequestReader
-from appl_backends.embedded.server.refusal import Refusal, refusal_of, streamed
 from appl_backends.embedded.server.special_tokens import Words
-from appl_backends.embedded.server.sse import EventStream
 from appl_backends.embedded.task import AnswerPiece
 
 

@@ -11,12 +11,12 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
+from appl.parts.web.refusals import Refusal
 from appl_backends.embedded import Embedded
 from appl_backends.embedded.constraint import AnswerForm
 from appl_backends.embedded.probe import TokenProbe
 from appl_backends.embedded.server.fields import Fields, are_tokens
 from appl_backends.embedded.server.jobs import EngineJob
-from appl_backends.embedded.server.refusal import Refusal
 from appl_backends.embedded.server.sampling import MOST_PRIORITY, Params, params
 from appl_backends.embedded.server.special_tokens import Words
 from appl_backends.embedded.task import EngineTask

@@ -7,21 +7,17 @@ finishes what it has begun with what is there.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import os
-import signal
-import sys
-import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from aiohttp import web
 
+from appl.parts.web.guard import ARRIVAL_SECONDS, OneLine
+from appl.parts.web.keys import Keys
+from appl.parts.web.lifetime import stopping, url_of
 from appl_backends.embedded import Embedded
 from appl_backends.embedded.server.app import MOST_BYTES, EngineServer
-from appl_backends.embedded.server.guard import ARRIVAL_SECONDS, OneLine
-from appl_backends.embedded.server.keys import Keys
 
 GRACE = 5.0
 
@@ -81,10 +77,10 @@ async def serve(
     assert runner.server is not None, "it is set up"
     watch = asyncio.create_task(server.arrivals.watch(runner.server))
     try:
-        with _stopping(over, until_eof):
+        with stopping(over, until_eof):
             site = web.TCPSite(runner, host, port)
             await site.start()
-            ready(Address(_url(host, runner.addresses[0][1]), keys))
+            ready(Address(url_of(host, runner.addresses[0][1]), keys))
             await over.wait()
             # First no new connections, then the open jobs end with what they have; ``cleanup``
             # waits until their answers are sent, for GRACE seconds at most.
@@ -94,33 +90,3 @@ async def serve(
         watch.cancel()
         await runner.cleanup()
         await backend.aclose()  # last: handlers use it until cleanup has ended them
-
-
-@contextlib.contextmanager
-def _stopping(over: asyncio.Event, until_eof: bool) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, over.set)
-    if until_eof:
-        threading.Thread(target=_read_on, args=(loop, over), daemon=True).start()
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-
-
-def _read_on(loop: asyncio.AbstractEventLoop, over: asyncio.Event) -> None:
-    """Set *over* at the end of standard input; runs on a thread of its own.
-
-    A loop cannot wait for every kind of input: files, for example. The thread is a daemon, as
-    nothing can end its ``read``.
-    """
-    while os.read(sys.stdin.fileno(), 4096):
-        continue
-    with contextlib.suppress(RuntimeError):  # the loop has ended by itself
-        loop.call_soon_threadsafe(over.set)
-
-
-def _url(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

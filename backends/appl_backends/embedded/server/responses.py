@@ -13,16 +13,16 @@ from typing import Any
 
 from aiohttp import web
 
+from appl.parts.web.events import EventStream
+from appl.parts.web.refusals import Refusal
 from appl.prompt import ToolCall
 from appl_backends.embedded import MODEL
 from appl_backends.embedded.probe import TokenProbe
 from appl_backends.embedded.server.chat import chat_request
 from appl_backends.embedded.server.fields import Fields, parsed
 from appl_backends.embedded.server.jobs import EngineJob, Jobs, Update
-from appl_backends.embedded.server.refusal import Refusal
 from appl_backends.embedded.server.shapes import check, content, said
 from appl_backends.embedded.server.special_tokens import Words
-from appl_backends.embedded.server.sse import EventStream
 from appl_backends.embedded.task import EngineTask, SequenceRun
 
 _MEMORY = ("previous_response_id", "conversation", "prompt")

@@ -10,11 +10,11 @@ import os
 from dataclasses import dataclass
 
 from appl.errors import Unsupported
+from appl.parts.web.refusals import Refusal
 from appl_backends.ebnf import lark_of
 from appl_backends.embedded.constraint import AnswerForm
 from appl_backends.embedded.sampler import Draw, fresh_seed
 from appl_backends.embedded.server.fields import Fields
-from appl_backends.embedded.server.refusal import Refusal
 
 DEFAULT_TOKENS = 128
 MOST_SAMPLES = 128

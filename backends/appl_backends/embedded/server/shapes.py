@@ -7,10 +7,10 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+from appl.parts.web.refusals import Refusal
 from appl_backends.embedded import MODEL
 from appl_backends.embedded.probe import TokenEntry
 from appl_backends.embedded.server.fields import Fields
-from appl_backends.embedded.server.refusal import Refusal
 from appl_backends.embedded.server.special_tokens import Words
 from appl_backends.embedded.task import EngineTask, SequenceRun
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from appl_backends.embedded.server.refusal import Refusal
+from appl.parts.web.refusals import Refusal
 
 ARRIVAL_SECONDS = 20.0
 """How long the head of a request may take to arrive, and how long its body."""
