@@ -194,6 +194,9 @@ LISTED = {
         "Constraints.compile decode": OWN, "_source json": OWN,
     },
     "backends/appl_backends/ebnf.py": {"_character int": FEW, "_times int": FEW},
+    "backends/appl_backends/embedded/adapters.py": {
+        "Adapter.load json": MODEL, "Adapter.load int": FEW, "_scale float": MODEL,
+    },
     "backends/appl_backends/embedded/model.py": {"Llama.load json": MODEL},
     "backends/appl_backends/embedded/server/app.py": {"EngineServer._detokenize decode": "it decodes tokens"},
     "backends/appl_backends/embedded/server/messages.py": {"_block json": "a grammar has made it"},

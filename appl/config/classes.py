@@ -144,7 +144,9 @@ def folders(value: object, place: SettingContext) -> str | None:
     """Files or folders inside of the project, by name."""
     if not isinstance(value, Mapping):
         return folder(value, place)
-    return next(filter(None, (folder(part, place) for part in value.values())), None)
+    # {env = "NAME"} is a mapping, too
+    each = (folder(part, place) for part in value.values())
+    return name(value, place) or next(filter(None, each), None)
 
 
 def _inside(value: str, place: SettingContext) -> bool:
