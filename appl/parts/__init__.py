@@ -25,6 +25,7 @@ PARTS: Final[Mapping[str, str]] = {
     "appl.parts.evaluation": "the evaluation of programs on cases",
     "appl.mcp": "tools of MCP servers",
     "appl.parts.pytest_plugin": "tests that replay tapes",
+    "appl.parts.sandbox": "a sandbox for code that a model wrote",
     "appl.runtime.answers.choice": "choices",
     "appl.runtime.answers.continuation": "answers that go on after their limit",
     "appl.runtime.answers.multi_call": "answers that take several calls",
