@@ -118,10 +118,13 @@ class System:
 
     # -- what a process may do
 
-    def give_up_rights(self) -> None:
-        """Drop every capability for good, and let no program give one back."""
+    def bound_rights(self) -> None:
+        """Have no program give a capability back; only who has them may say so."""
         for capability in range(64):
             self.libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # fails above the last one
+
+    def give_up_rights(self) -> None:
+        """Drop every capability, for good."""
         header = (ctypes.c_uint32 * 2)(0x20080522, 0)
         self.do("capset", ctypes.byref(header), ctypes.byref((ctypes.c_uint32 * 6)()))
         self.do("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -265,6 +268,7 @@ def start_code(system: System, request: dict[str, Any], work: str, confined: boo
         os.closerange(STATUS + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         os.set_inheritable(STATUS, False)
         os.chdir(work)
+        system.bound_rights()
         if confined and os.getuid() == 0:
             os.setgroups([])
             os.setresgid(NOBODY, NOBODY, NOBODY)
@@ -357,6 +361,7 @@ def run_confined(system: System, request: dict[str, Any]) -> NoReturn:
         os.chmod(WORK, 0o700)
     _write_files(request["files"], WORK)
     child = start_code(system, request, WORK, True)
+    system.bound_rights()
     system.give_up_rights()
     system.do("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
     tell(wait_for(child, request["limits"]["seconds"]))
