@@ -3,35 +3,32 @@
 appl run examples/coder_critic.py --model openai/gpt-5-mini
 appl run examples/coder_critic.py --model openai/gpt-5-mini --rounds 2
 
-After CudaForge (arXiv 2511.01884), with Python instead of CUDA: the code runs in its own process,
-which tests it and measures its time. The critic sees the measurement, and not the coder's opinion.
-The measurement is recorded, so that a replay shows it again and runs nothing.
+After CudaForge (arXiv 2511.01884), with Python instead of CUDA: the code runs in a sandbox without
+network and files of yours, where it is tested and its time measured. The critic sees the
+measurement, and not the coder's opinion. The measurement is recorded, so that a replay shows it
+again and runs nothing.
 
 This example needs a model that writes code. The embedded one does not, and the example says so.
 """
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from appl import AIRole, Generation, SystemMessage, gen, observe, ppl
+from appl import AIRole, Generation, SandboxLimits, SystemMessage, gen, ppl, run_code
 
 TASK = "Write a Python function solve(n) that returns the sum of the squares of 1 to n."
 TESTS = {0: 0, 1: 1, 10: 385, 1000: 333833500}
 FENCE = re.compile(r"```(?:python)?\n(.*?)```", re.DOTALL)
 HARNESS = """
 import json, sys, time
-program, tests = json.load(sys.stdin)
-space = {}
-exec(compile(program, "answer.py", "exec"), space)
-for n, wanted in tests:
-    got = space["solve"](n)
+from answer import solve
+for n, wanted in json.load(sys.stdin):
+    got = solve(n)
     assert got == wanted, f"solve({n}) is {got!r} and not {wanted}"
 began = time.perf_counter()
-space["solve"](300_000)
+solve(300_000)
 print(time.perf_counter() - began)
 """
 
@@ -49,21 +46,21 @@ class Measured:
         return f"All tests pass; solve(300000) takes {1e3 * self.seconds:.2f} ms."
 
 
-def run(code: str) -> list[str]:
-    """Standard output and the last line of standard error of the code under its tests."""
-    given = json.dumps([code, list(TESTS.items())])
-    command = [sys.executable, "-I", "-c", HARNESS]
-    try:
-        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=10)
-    except subprocess.TimeoutExpired:
-        return ["", "it did not end within 10 seconds"]
-    return [done.stdout, (done.stderr.strip().splitlines() or [""])[-1]]
-
-
 def measured(code: str) -> Measured:
     """The measurement of one run of the code, from the record in a replay."""
-    out, problem = observe(run, code)
-    return Measured(float(out)) if out else Measured(None, problem)
+    done = run_code(
+        HARNESS,
+        files={"answer.py": code},
+        stdin=json.dumps(list(TESTS.items())),
+        limits=SandboxLimits(seconds=10, memory_mb=512),
+    )
+    if done.ended == "seconds":
+        return Measured(None, "it did not end within 10 seconds")
+    last = (done.stdout if done.ok else done.stderr).strip().splitlines()[-1:]
+    try:
+        return Measured(float(last[0])) if done.ok else Measured(None, *last)
+    except (IndexError, ValueError):
+        return Measured(None, "it ended the program that tests it")
 
 
 def code_of(answer: object) -> str:

@@ -224,7 +224,8 @@ def make_root(system: System, request: dict[str, Any]) -> None:
     Path("/etc/group").write_text(f"nobody:x:{NOBODY}:\n")
     os.mkdir(WORK)
     system.mount("tmpfs", WORK, "tmpfs", MS_NOSUID | MS_NODEV, limits.replace("755", "777"))
-    os.symlink(WORK, "/tmp")
+    if not os.path.lexists("/tmp"):  # something in it may be readable
+        os.symlink(WORK, "/tmp")
     system.do("umount2", "/.outside", MNT_DETACH)
     os.rmdir("/.outside")
     system.restrict("/", ATTR_RDONLY, recursive=False)
@@ -269,14 +270,16 @@ def start_code(system: System, request: dict[str, Any], work: str, confined: boo
         os.set_inheritable(STATUS, False)
         os.chdir(work)
         system.bound_rights()
+        ours = 2  # the launcher and process 1
         if confined and os.getuid() == 0:
+            ours = 0
             os.setgroups([])
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
         system.do("prctl", PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)
-        _limit(request["limits"], confined)
+        _limit(request["limits"], confined, ours)
         system.give_up_rights()
         os.umask(0o077)
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
@@ -299,7 +302,8 @@ def _file_of(text: str, work: str) -> int:
     return opened
 
 
-def _limit(limits: dict[str, Any], confined: bool) -> None:
+def _limit(limits: dict[str, Any], confined: bool, ours: int) -> None:
+    """Set the limits; *ours* is the number of processes of the same user that are not the code's."""
     mega = 2**20
     seconds = int(limits["seconds"]) + 1
     values = {
@@ -311,8 +315,8 @@ def _limit(limits: dict[str, Any], confined: bool) -> None:
         resource.RLIMIT_MEMLOCK: 0,
         resource.RLIMIT_MSGQUEUE: 0,
     }
-    if confined:  # elsewhere it counts all processes of the user; two are this one and process 1
-        values[resource.RLIMIT_NPROC] = limits["processes"] + 2
+    if confined:  # elsewhere it would count all processes of the user
+        values[resource.RLIMIT_NPROC] = limits["processes"] + ours
     for kind, value in values.items():
         hard = resource.getrlimit(kind)[1]
         least = value if hard == resource.RLIM_INFINITY else min(value, hard)

@@ -27,7 +27,7 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/etc/ld.so.cach
 """What Python and its libraries need of the system: files that are the same for everybody."""
 
 
-def run(
+def run_code(
     code: str,
     stdin: str,
     files: dict[str, str],

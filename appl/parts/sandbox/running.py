@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Literal, get_args
 
 from appl.errors import InvalidOption, TraceCorrupt
-from appl.parts.sandbox.process import run
+from appl.parts.sandbox import process
 from appl.parts.sandbox.values import ENDED, CodeResult, SandboxLimits
 from appl.runtime.tools.observation import observed
 
@@ -60,7 +60,7 @@ def run_code(
         "isolation": isolation,
     }
     effect = "observed" if isolation == "namespaces" else "effect"
-    return _result(observed(run, (), request, effect))
+    return result_of(observed(process.run_code, (), request, effect))
 
 
 def _checked_files(files: Mapping[str, str]) -> dict[str, str]:
@@ -86,7 +86,7 @@ def _absolute(path: str | os.PathLike[str]) -> str:
     return found
 
 
-def _result(value: object) -> CodeResult:
+def result_of(value: object) -> CodeResult:
     """The result that was recorded. Raises ``TraceCorrupt``."""
     match value:
         case {"stdout": str(out), "stderr": str(err), "exit_code": code, "ended": str(ended)} if (
