@@ -215,6 +215,7 @@ MAY = {
         "backend.price",
         "errors",
     ],
+    "parts.sandbox": ["runtime.tools", "errors"],
     "parts.conversations": ["tracing.recording", "prompt", "errors"],
     "mcp": [
         "runtime",

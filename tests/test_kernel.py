@@ -78,6 +78,7 @@ def test_every_part_is_in_this_package() -> None:
 
 PYTHON = {
     "appl.parts.evaluation": "import appl; appl.evaluate(len, ['a'])",
+    "appl.parts.sandbox": "import appl; appl.run_code('1')",
     "appl.parts.conversations": "import appl; appl.Conversation().save('chat.json')",
     "appl.parts.engine": "import appl; appl.map(len, ['a'], engine='processes')",
     "appl.mcp": "import appl; appl.mcp.stdio",

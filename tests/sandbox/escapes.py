@@ -39,7 +39,8 @@ import glob
 for path in glob.glob("/proc/[0-9]*/cmdline"):
     if str(W["victim"]) in path: print("ESCAPED", path)
 """,
-    "the memory of its parent": LIBC + """
+    "the memory of its parent": LIBC
+    + """
 for pid in (os.getppid(), 1, W["pid"]):
     try: open(f"/proc/{pid}/mem", "rb"); print("ESCAPED", pid)
     except OSError: pass
@@ -53,14 +54,16 @@ for fd in range(3, 1024):
     try: print("ESCAPED", os.read(fd, 100))
     except OSError: pass
 """,
-    "the old root below the new one (chroot)": LIBC + """
+    "the old root below the new one (chroot)": LIBC
+    + """
 try:
     os.mkdir("d"); os.chroot("d")
     for _ in range(64): os.chdir("..")
     os.chroot("."); print("ESCAPED", os.listdir("/"))
 except OSError as e: print(e)
 """,
-    "a file by its handle (CVE-2014-9357, shocker)": LIBC + """
+    "a file by its handle (CVE-2014-9357, shocker)": LIBC
+    + """
 handle = ctypes.create_string_buffer(b"\\x08\\0\\0\\0\\x01\\0\\0\\0" + b"\\x02" + bytes(7), 128)
 fd = os.open("/", os.O_RDONLY)
 if libc.open_by_handle_at(fd, handle, os.O_RDONLY) >= 0: print("ESCAPED")
@@ -75,12 +78,14 @@ for name in ("mem", "kmem", "kmsg", "sda", "vda", "nvme0n1", "fuse", "kvm", "loo
     try: os.open(f"/dev/{name}", os.O_RDWR); print("ESCAPED", name)
     except OSError: pass
 """,
-    "keys of the kernel's keyring": LIBC + """
+    "keys of the kernel's keyring": LIBC
+    + """
 for keyring in (-1, -2, -3, -4, -5):
     if libc.syscall(W["keyctl"], 6, keyring, 0, 0, 0) >= 0: print("ESCAPED", keyring)
     if libc.syscall(W["add_key"], b"user", b"appl", b"x", 1, keyring) >= 0: print("ESCAPED", keyring)
 """,
-    "shared memory of System V": LIBC + """
+    "shared memory of System V": LIBC
+    + """
 libc.shmat.restype = ctypes.c_void_p
 if libc.shmat(W["segment"], None, 0) not in (None, 2**64 - 1): print("ESCAPED")
 if libc.shmget(0x4150, 100, 0o1777) >= 0: print("ESCAPED")
@@ -125,15 +130,18 @@ for family, kind in ((40, 1), (16, 3), (17, 3), (38, 5), (15, 3)):
     try: socket.socket(family, kind); print("ESCAPED", family)
     except OSError: pass
 """,
-    "io_uring, which filters do not see": LIBC + """
+    "io_uring, which filters do not see": LIBC
+    + """
 buffer = ctypes.create_string_buffer(256)
 if libc.syscall(425, 4, buffer) >= 0: print("ESCAPED")
 """,
-    "system calls by another table (x32)": LIBC + """
+    "system calls by another table (x32)": LIBC
+    + """
 if os.uname().machine != "x86_64": raise SystemExit
 if libc.syscall(0x40000000 | 41, 2, 1, 0) >= 0: print("ESCAPED")
 """,
-    "system calls of 32 bits": LIBC + """
+    "system calls of 32 bits": LIBC
+    + """
 import mmap
 if os.uname().machine != "x86_64": raise SystemExit
 page = mmap.mmap(-1, 4096, prot=7)
@@ -178,11 +186,13 @@ import os
 try: open(os.path.dirname(os.__file__) + "/sitecustomize.py", "w").write("import os"); print("ESCAPED")
 except OSError as e: print(e)
 """,
-    "mounts that are made writable": LIBC + """
+    "mounts that are made writable": LIBC
+    + """
 for path in (b"/", b"/usr", os.path.dirname(os.__file__).encode()):
     if libc.mount(b"none", path, b"", 32 | 4096, b"") == 0: print("ESCAPED", path)
 """,
-    "new mounts": LIBC + """
+    "new mounts": LIBC
+    + """
 for kind in (b"proc", b"sysfs", b"tmpfs", b"overlay", b"cgroup", b"cgroup2", b"bpf"):
     if libc.mount(kind, b"/sandbox", kind, 0, b"") == 0: print("ESCAPED", kind)
 if libc.syscall(430, b"proc", 0) >= 0: print("ESCAPED fsopen")
@@ -194,7 +204,8 @@ for path in ["/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/kerne
     try: os.open(path, os.O_WRONLY); print("ESCAPED", path)
     except OSError: pass
 """,
-    "another user": LIBC + """
+    "another user": LIBC
+    + """
 import shutil, subprocess
 for call in (lambda: os.setuid(0), lambda: os.setreuid(0, 0), lambda: os.setresuid(0, 0, 0), lambda: os.setgid(0), lambda: os.setgroups([0])):
     try: call(); print("ESCAPED", os.getresuid())
@@ -208,7 +219,8 @@ for name in ("su", "mount", "sudo", "passwd"):
         subprocess.run([path, "--version"], capture_output=True)
         if libc.prctl(39, 0, 0, 0, 0) != 1: print("ESCAPED", "new rights are possible")
 """,
-    "new rights by new namespaces": LIBC + """
+    "new rights by new namespaces": LIBC
+    + """
 import threading
 for flag in (0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000):
     if libc.unshare(flag) == 0: print("ESCAPED unshare", hex(flag))
@@ -220,12 +232,14 @@ pid = libc.syscall(435, args, 88)
 if pid == 0: os._exit(0)
 if pid > 0: print("ESCAPED clone3")
 """,
-    "capabilities that are taken back": LIBC + """
+    "capabilities that are taken back": LIBC
+    + """
 header = (ctypes.c_uint32 * 2)(0x20080522, 0); data = (ctypes.c_uint32 * 6)(*[0xffffffff] * 6)
 if libc.capset(header, data) == 0: print("ESCAPED")
 if any(libc.prctl(23, n, 0, 0, 0) == 1 for n in range(41)): print("ESCAPED bounding set")
 """,
-    "the kernel: modules, programs, clocks, names": LIBC + """
+    "the kernel: modules, programs, clocks, names": LIBC
+    + """
 import socket, time
 buffer = ctypes.create_string_buffer(256)
 for number in W["kernel_calls"]:
@@ -239,7 +253,8 @@ except OSError: pass
 }
 
 OTHERS = {
-    "a debugger on its parent": LIBC + """
+    "a debugger on its parent": LIBC
+    + """
 for pid in (os.getppid(), 1, W["pid"], W["victim"]):
     for request in (16, 0x4206):
         if libc.ptrace(request, pid, 0, 0) == 0: print("ESCAPED", pid)
@@ -257,7 +272,8 @@ for _ in range(3):
     try: os.kill(-1, signal.SIGKILL)
     except OSError: pass
 """,
-    "a descriptor of another process": LIBC + """
+    "a descriptor of another process": LIBC
+    + """
 for pid in (1, W["pid"], W["victim"]):
     fd = libc.syscall(434, pid, 0)
     if fd >= 0:
@@ -311,7 +327,8 @@ kept = []
 for _ in range(4000): kept.append(b"x" * 2**20)
 print("ESCAPED")
 """,
-    "all memory, outside of its address space": LIBC + """
+    "all memory, outside of its address space": LIBC
+    + """
 import mmap
 kept = 0
 for number in range(4000):

@@ -160,7 +160,9 @@ def exposed(tmp_path: Path) -> Iterator[Outside]:
 LIMITS = SandboxLimits(seconds=1.0, output_kb=64, memory_mb=256)
 
 
-def confined(code: str, limits: SandboxLimits = LIMITS, isolation: str = "namespaces") -> CodeResult:
+def confined(
+    code: str, limits: SandboxLimits = LIMITS, isolation: str = "namespaces"
+) -> CodeResult:
     """The result of *code*, without a record."""
     as_data = {name: getattr(limits, name) for name in SandboxLimits.__slots__}
     return result_of(process.run_code(code, "", {}, [], False, as_data, isolation))
@@ -234,8 +236,6 @@ print(children + 1)
 
 
 def test_nothing_is_left_of_a_sandbox_on_disk(outside: Outside, tmp_path: Path) -> None:
-    before = set(os.listdir("/tmp")), Path("/proc/mounts").read_text()
+    before = set(Path("/tmp").iterdir()), Path("/proc/mounts").read_text()
     confined("open('a', 'w').write('x' * 1000)")
-    assert (set(os.listdir("/tmp")), Path("/proc/mounts").read_text()) == before
-
-
+    assert (set(Path("/tmp").iterdir()), Path("/proc/mounts").read_text()) == before

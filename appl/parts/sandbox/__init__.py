@@ -16,6 +16,4 @@ if TYPE_CHECKING:
         SandboxLimits as SandboxLimits,
     )
 else:
-    __getattr__ = names_of(
-        __name__, {"running": "run_code", "values": "CodeResult SandboxLimits"}
-    )
+    __getattr__ = names_of(__name__, {"running": "run_code", "values": "CodeResult SandboxLimits"})

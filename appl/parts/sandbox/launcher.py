@@ -303,7 +303,7 @@ def _file_of(text: str, work: str) -> int:
 
 
 def _limit(limits: dict[str, Any], confined: bool, ours: int) -> None:
-    """Set the limits; *ours* is the number of processes of the same user that are not the code's."""
+    """Set the limits; *ours* counts the processes of the same user that are not the code's."""
     mega = 2**20
     seconds = int(limits["seconds"]) + 1
     values = {
@@ -390,9 +390,9 @@ def _write_files(files: dict[str, str], work: str) -> None:
         path.write_text(text, "utf-8", newline="")
     owner = NOBODY if os.getuid() == 0 and work == WORK else -1
     for folder, _, names in os.walk(work):
-        for path in (folder, *(f"{folder}/{name}" for name in names)):
+        for place in (folder, *(f"{folder}/{name}" for name in names)):
             if owner >= 0:
-                os.chown(path, owner, owner)
+                os.chown(place, owner, owner)
 
 
 def main() -> None:

@@ -33,8 +33,8 @@ def run_code(
 ) -> CodeResult:
     """Run Python *code* in a sandbox, and return what it wrote and how it ended.
 
-    The code sees Python and its standard library, its own work folder ``/sandbox`` with *files* (text by
-    name), and *stdin*; nothing else of the machine, and no network. *readable* names files and
+    The code sees Python and its standard library, its own work folder ``/sandbox`` with *files*
+    (text by name), and *stdin*; nothing else of the machine, and no network. *readable* names files and
     folders that it may read as well, *packages* adds those of this environment. The result is
     recorded: a replay gives it again, and runs nothing.
 
@@ -71,7 +71,9 @@ def _checked_files(files: Mapping[str, str]) -> dict[str, str]:
                 f"run_code(files=...) has names below the work folder, got {name!r:.80}"
             )
         if str(path) == MAIN:
-            raise InvalidOption(f"run_code(files=...): {MAIN} is the code itself; take another name")
+            raise InvalidOption(
+                f"run_code(files=...): {MAIN} is the code itself; take another name"
+            )
         if not isinstance(text, str):
             raise InvalidOption(f"run_code(files=...) has texts, got {text!r:.80} for {name!r:.80}")
     return dict(files)
@@ -81,7 +83,7 @@ def _absolute(path: str | os.PathLike[str]) -> str:
     found = os.path.abspath(path)
     if not os.path.exists(found) or found == "/":
         raise InvalidOption(
-            f"run_code(readable=...) has files and folders below the root folder, got {found!r:.200}"
+            f"run_code(readable=...) has files and folders below the root, got {found!r:.200}"
         )
     return found
 
@@ -94,5 +96,3 @@ def result_of(value: object) -> CodeResult:
         ):
             return CodeResult(out, err, code, ended)  # type: ignore[arg-type]
     raise TraceCorrupt(f"a recorded run_code() is none: {value!r:.80}")
-
-

@@ -45,7 +45,8 @@ class CodeResult:
     """What code wrote, and how it ended. All of it was chosen by the code: it is data.
 
     ``ended`` is ``"exit"`` with its ``exit_code``, ``"signal"`` with the negated number of the
-    signal as ``exit_code``, or the limit that ended it, ``"seconds"`` or ``"output"``, with ``None``.
+    signal as ``exit_code``, or with ``None`` the limit that ended it, ``"seconds"`` or
+    ``"output"``.
     Output is text as UTF-8; bytes that are none are replaced.
     """
 
