@@ -34,8 +34,8 @@ def run_code(
     """Run Python *code* in a sandbox, and return what it wrote and how it ended.
 
     The code sees Python and its standard library, its own work folder ``/sandbox`` with *files*
-    (text by name), and *stdin*; nothing else of the machine, and no network. *readable* names files and
-    folders that it may read as well, *packages* adds those of this environment. The result is
+    (text by name), and *stdin*; nothing else of the machine, and no network. *readable* names
+    files and folders that it may read as well, *packages* adds those of this environment. The result is
     recorded: a replay gives it again, and runs nothing.
 
     *isolation* is ``"namespaces"``. ``"limits_only"`` is no sandbox: it bounds time and memory of
@@ -83,7 +83,7 @@ def _absolute(path: str | os.PathLike[str]) -> str:
     found = os.path.abspath(path)
     if not os.path.exists(found) or found == "/":
         raise InvalidOption(
-            f"run_code(readable=...) has files and folders below the root, got {found!r:.200}"
+            f"run_code(readable=...) has files and folders below the root, got {found!r:.99}"
         )
     return found
 
