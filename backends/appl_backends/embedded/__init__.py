@@ -86,7 +86,8 @@ class Embedded:
     the number of sequences that run at once and ``chunk`` the prompt tokens computed in one step.
     ``threads`` is the number of BLAS threads of a step (``None``: as the process has it set).
     ``ahead`` says whether tokens are computed in advance where an earlier answer or a constraint
-    tells them: that is faster, and changes no answer.
+    tells them: that is faster, and changes no answer. With ``token_ids`` answers keep their token
+    ids and log-probabilities, and those of their prompts, for ``appl trace export --train``.
     With a ``seed``, requests without one derive theirs from it and from where they are asked.
     """
 
@@ -105,6 +106,7 @@ class Embedded:
         row_tokens: int = 16384,
         threads: int | None = 1,
         ahead: bool = True,
+        token_ids: bool = False,
     ) -> None:
         if min(max_tokens, max_batch, chunk, cache_tokens, row_tokens) < 1:
             raise InvalidOption("max_tokens, max_batch, chunk and memory sizes must be positive")
@@ -131,7 +133,7 @@ class Embedded:
         )
         self._features = FEATURES if ahead else FEATURES - {"drafts"}
         self._drafts: Drafts | None = None
-        self._seed = seed
+        self._seed, self._token_ids = seed, token_ids
         self.worker = EngineThread(self.engine, BlasThreads(threads))
 
     @property
@@ -168,12 +170,18 @@ class Embedded:
         try:
             async with asyncio.timeout(request.timeout):
                 task = await self.task(request, stream=emit is not None)
+                if self._token_ids and task.logprobs is None:
+                    task.logprobs = 0
                 response = await self.worker.run(task, _numbered(emit, request.sample))
         except TimeoutError:
             raise BackendTimeout(f"no answer within {request.timeout} s") from None
         if request.sampling.choices is not None:
             alone = await self._alone(request, task)
             response = _chosen(response, request, task, alone)
+        elif self._token_ids:
+            from appl_backends.embedded.kept_tokens import with_tokens  # few programs keep ids
+
+            response = with_tokens(response, request, task)
         return _named(response, request.messages)
 
     async def _embedded(self, request: Request) -> Response:

@@ -1,0 +1,31 @@
+"""Answers of the engine with their token ids, for programs that train on them.
+
+Invariant: ids are those that the engine computed, prompt and answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from appl.backend import Request, Response, Sample
+from appl.backend.tokens import SampleTokens, WholePrompt
+from appl_backends.embedded.task import EngineTask
+
+
+def with_tokens(response: Response, request: Request, task: EngineTask) -> Response:
+    """*response*, the one of *task*, with the ids of its samples.
+
+    Log-probabilities that the program did not ask for stand with the ids only.
+    """
+    return replace(response, samples=tuple(_samples(response, request, task)))
+
+
+def _samples(response: Response, request: Request, task: EngineTask) -> Iterator[Sample]:
+    prompt, wanted = WholePrompt(task.prompt), request.sampling.logprobs is not None
+    for sample, run in zip(response.samples, task.live, strict=True):
+        ids = run.ids[len(task.prompt) :]
+        scores = run.entries if len(run.entries) == len(ids) else None
+        logprobs = sample.logprobs if wanted else None
+        tokens = SampleTokens(request, prompt, ids, scores)
+        yield replace(sample, logprobs=logprobs, tokens=tokens)
