@@ -215,7 +215,7 @@ MAY = {
         "backend.price",
         "errors",
     ],
-    "parts.sandbox": ["runtime.tools", "errors"],
+    "parts.sandbox": ["base", "runtime.tools", "errors"],
     "parts.conversations": ["tracing.recording", "prompt", "errors"],
     "mcp": [
         "runtime",

@@ -259,7 +259,7 @@ def start_code(system: System, request: dict[str, Any], work: str, confined: boo
     child = os.fork()
     if child:
         os.close(tell)
-        problem = os.read(broken, 4096).decode()
+        problem = os.read(broken, 4096).decode(errors="replace")
         if problem:
             raise Refused(problem)
         return child

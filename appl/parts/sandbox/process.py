@@ -169,7 +169,7 @@ class _Process:
     def _result(self) -> dict[str, object]:
         try:
             told = json.loads(bytes(self.texts["status"]).partition(b"\n")[0] or b"{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             told = {}
         if "refused" in told:
             raise SandboxUnavailable(

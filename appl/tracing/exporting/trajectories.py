@@ -9,7 +9,7 @@ Invariant: ids are those that were recorded. An answer without them is named, an
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -132,7 +132,7 @@ def read(path: Path | str) -> Iterator[Trajectory]:
                     nodes.append((told["parent"], told["ids"]))
                 elif "end" in told:
                     yield _row(told, nodes)
-            except (ValueError, TypeError, LookupError) as error:
+            except (ValueError, TypeError, LookupError, RecursionError) as error:
                 raise TraceCorrupt(f"{path}, line {number}: {error!r}") from None
 
 
@@ -280,14 +280,6 @@ def _reason(call: StoredCall) -> str:
         "its backend kept no ids, or a secret stands in its texts: ids are kept with `token_ids = "
         "true` under [backends.sglang] or [backends.embedded]"
     )
-
-
-def without_ids(lines: Iterable[str]) -> Iterator[WithoutIds]:
-    """The calls without ids among the *lines* of a tree."""
-    for line in lines:
-        told = json.loads(line)
-        if "why" in told:
-            yield WithoutIds(told["call"], told["why"])
 
 
 def _as_json(value: object) -> str:

@@ -42,6 +42,7 @@ from appl_backends.embedded.constraint import AnswerForm, Constraints
 from appl_backends.embedded.engine import BatchEngine
 from appl_backends.embedded.model import Llama
 from appl_backends.embedded.naive import NaiveCache
+from appl_backends.embedded.probe import TokenProbe
 from appl_backends.embedded.radix import BLOCK, RadixCache
 from appl_backends.embedded.sampler import TOLERANCE, Draw, fresh_seed
 from appl_backends.embedded.task import AnswerPiece, EngineTask
@@ -170,8 +171,8 @@ class Embedded:
         try:
             async with asyncio.timeout(request.timeout):
                 task = await self.task(request, stream=emit is not None)
-                if self._token_ids and task.logprobs is None:
-                    task.logprobs = 0
+                if self._token_ids and task.options is None:
+                    task.probe = TokenProbe(len(task.prompt))
                 response = await self.worker.run(task, _numbered(emit, request.sample))
         except TimeoutError:
             raise BackendTimeout(f"no answer within {request.timeout} s") from None

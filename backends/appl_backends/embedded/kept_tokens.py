@@ -14,18 +14,14 @@ from appl_backends.embedded.task import EngineTask
 
 
 def with_tokens(response: Response, request: Request, task: EngineTask) -> Response:
-    """*response*, the one of *task*, with the ids of its samples.
-
-    Log-probabilities that the program did not ask for stand with the ids only.
-    """
+    """*response*, the one of *task*, with the ids of its samples."""
     return replace(response, samples=tuple(_samples(response, request, task)))
 
 
 def _samples(response: Response, request: Request, task: EngineTask) -> Iterator[Sample]:
-    prompt, wanted = WholePrompt(task.prompt), request.sampling.logprobs is not None
+    prompt = WholePrompt(task.prompt)
     for sample, run in zip(response.samples, task.live, strict=True):
         ids = run.ids[len(task.prompt) :]
-        scores = run.entries if len(run.entries) == len(ids) else None
-        logprobs = sample.logprobs if wanted else None
-        tokens = SampleTokens(request, prompt, ids, scores)
-        yield replace(sample, logprobs=logprobs, tokens=tokens)
+        known = [entry.token for entry in run.probed] == ids
+        logprobs = [entry.logprob for entry in run.probed] if known else None
+        yield replace(sample, tokens=SampleTokens(request, prompt, ids, logprobs))
