@@ -21,10 +21,11 @@ import appl
 from appl import AIRole, SystemMessage, gen, ppl
 from appl.tracing import Trace
 from appl.tracing.exporting.trajectories import Trajectory, read, row_lines, tree_lines
-from appl_backends.sglang import SGLang
 
 Row = tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]
-RULES = "You answer questions about numbers. Answer in one sentence, and give a reason. " * 10
+SIZED = 500
+"""The branches of the runs whose traces are compared by size."""
+RULES = "You answer questions about numbers. Answer in one sentence, and give a reason. " * 4
 
 
 def program(branches: int, tokens: int, logprobs: int | None) -> None:
@@ -61,12 +62,12 @@ def program(branches: int, tokens: int, logprobs: int | None) -> None:
         str(answer)
 
 
-def recorded(url: str, path: Path, branches: int, tokens: int, ids: bool, scores: bool) -> float:
+def recorded(url: str, path: Path, branches: int, tokens: int, kept: str | None) -> float:
     """Run the program, and return the seconds that it took."""
     began = time.perf_counter()
-    backend = SGLang(url=url, token_ids=ids)
-    with appl.record(path, backend=backend):
-        program(branches, tokens, 0 if scores else None)
+    settings = {"url": url} | ({"tokens": kept} if kept in ("ids", "logprobs") else {})
+    with appl.record(path, backend="sglang", backends={"sglang": settings}):
+        program(branches, tokens, 0 if kept == "gen(logprobs=0)" else None)
     return time.perf_counter() - began
 
 
@@ -90,7 +91,9 @@ def logged(folder: Path, offsets: dict[Path, int]) -> Iterator[Row]:
                 told = json.loads(line[line.index("{") :])
                 if told.get("event") != "request.finished":
                     continue
-                prompt = told["obj"]["input_ids"]
+                prompt, parameters = told["obj"]["input_ids"], told["obj"]["sampling_params"]
+                if (parameters.get("n") or 1) > 1 and not told["out"]["output_ids"]:
+                    continue  # the server computes the prompt of several samples by itself, first
                 for out in told["out"] if isinstance(told["out"], list) else [told["out"]]:
                     scores = out["meta_info"].get("output_token_logprobs") or ()
                     ids = prompt[0] if isinstance(prompt[0], list) else prompt
@@ -102,11 +105,14 @@ def main() -> None:
     branches, tokens = (int(word) for word in [*sys.argv[3:], "10000", "16"][:2])
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        plain, scored, whole = (folder / f"{name}.trace" for name in ("plain", "scored", "whole"))
-        recorded(url, plain, branches, tokens, ids=False, scores=False)
-        recorded(url, scored, branches, tokens, ids=False, scores=True)
+        sizes = {}
+        for kept in (None, "ids", "logprobs", "gen(logprobs=0)"):
+            path = folder / f"{str(kept)[:8]}.trace"
+            recorded(url, path, SIZED, tokens, kept)
+            sizes[kept] = path.stat().st_size
+        whole = folder / "whole.trace"
         offsets = {path: path.stat().st_size for path in log.iterdir()}
-        seconds = recorded(url, whole, branches, tokens, ids=True, scores=False)
+        seconds = recorded(url, whole, branches, tokens, "logprobs")
         trace = Trace.open(whole)
         began = time.perf_counter()
         rows = Counter(
@@ -118,14 +124,17 @@ def main() -> None:
             file.writelines(f"{line}\n" for line in row_lines(trace))
         server = Counter(logged(log, offsets))
         right = sum((rows & server).values())
-        print(f"{sum(rows.values())} answers rebuilt, {sum(server.values())} in the log of the server")
+        print(
+            f"{sum(rows.values())} answers rebuilt, {sum(server.values())} in the log of the server"
+        )
         print(f"equal in prompt ids, answer ids and log-probabilities: {right}")
         print(f"run {seconds:.0f} s, export and reading {exported:.1f} s")
-        sizes = {path.stem: path.stat().st_size for path in (plain, scored, whole)}
         generated = sum(len(answer) * n for (_, answer, _), n in rows.items())
-        print(f"generated tokens: {generated}")
-        for name, size in sizes.items():
-            print(f"trace, {name}: {size} bytes, {size / sizes['plain']:.2f}")
+        print(f"generated tokens: {generated}; bytes of the trace: {whole.stat().st_size}")
+        for kept, size in sizes.items():
+            print(
+                f"trace of {SIZED} branches, tokens={kept}: {size} bytes, {size / sizes[None]:.2f}"
+            )
         for name in ("tree", "rows"):
             print(f"{name}.jsonl: {(folder / f'{name}.jsonl').stat().st_size} bytes")
         if not right == sum(rows.values()) == sum(server.values()):

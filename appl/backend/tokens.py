@@ -9,10 +9,22 @@ import struct
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from appl.errors import InvalidOption
 
 if TYPE_CHECKING:
     from appl.backend import Request
+
+
+Kept = Literal["ids", "logprobs"] | None
+"""What a backend keeps of the tokens of its answers: ids, log-probabilities as well, or nothing."""
+
+
+def check_kept(value: object) -> None:
+    """Raise ``InvalidOption`` unless *value* says what to keep."""
+    if value not in ("ids", "logprobs", None):
+        raise InvalidOption(f"tokens is 'ids' or 'logprobs', got {value!r:.80}")
 
 
 class PromptTokens(Protocol):
@@ -86,12 +98,17 @@ def _numbers(data: bytes) -> Iterator[int]:
 
 
 def pack_logprobs(logprobs: Sequence[float]) -> bytes:
-    """Log-probabilities as bytes, without a loss: of 4 bytes each where all have room in them."""
+    """Log-probabilities as bytes, without a loss: of 4 bytes each where all have room in them.
+
+    The first bytes of all come first, then the second ones: so they are compressed better.
+    """
     whole = array("d", logprobs)
     short = array("f", logprobs)
     kept = array("d", short) == whole
     kind = "f" if kept else "d"
-    return kind.encode() + struct.pack(f"<{len(whole)}{kind}", *whole)
+    data = struct.pack(f">{len(whole)}{kind}", *whole)
+    size = struct.calcsize(kind)
+    return kind.encode() + b"".join(data[at::size] for at in range(size))
 
 
 def unpack_logprobs(data: bytes) -> list[float]:
@@ -100,4 +117,7 @@ def unpack_logprobs(data: bytes) -> list[float]:
     size = {"f": 4, "d": 8}.get(kind, 0)
     if not size or (len(data) - 1) % size:
         raise ValueError("the log-probabilities of tokens are damaged")
-    return list(struct.unpack(f"<{(len(data) - 1) // size}{kind}", data[1:]))
+    count = (len(data) - 1) // size
+    columns = [data[1 + at * count : 1 + (at + 1) * count] for at in range(size)]
+    rows = bytes(byte for row in zip(*columns, strict=True) for byte in row)
+    return list(struct.unpack(f">{count}{kind}", rows))

@@ -241,7 +241,7 @@ BACKENDS: Mapping[str, Mapping[str, Class]] = {
         "api_key": key_of(""),
     },
     "sglang": {
-        **_all(name, "model max_tokens connections connect_timeout token_ids"),
+        **_all(name, "model max_tokens connections connect_timeout tokens"),
         "url": address,
         "api_key": key_of("SGLANG_API_KEY"),
         "admin_key": key_of("SGLANG_ADMIN_KEY"),
@@ -251,7 +251,7 @@ BACKENDS: Mapping[str, Mapping[str, Class]] = {
     },
     "embedded": {
         **_all(name, "cache seed max_tokens max_batch chunk cache_tokens row_tokens threads ahead"),
-        "token_ids": name,
+        "tokens": name,
         "weights": folder,
     },
 }

@@ -35,8 +35,8 @@ def run_code(
 
     The code sees Python and its standard library, its own work folder ``/sandbox`` with *files*
     (text by name), and *stdin*; nothing else of the machine, and no network. *readable* names
-    files and folders that it may read as well, *packages* adds those of this environment. The result is
-    recorded: a replay gives it again, and runs nothing.
+    files and folders that it may read as well, *packages* adds those of this environment. The
+    result is recorded: a replay gives it again, and runs nothing.
 
     *isolation* is ``"namespaces"``. ``"limits_only"`` is no sandbox: it bounds time and memory of
     code that you trust, which can read your files. A run that was killed meanwhile is then in

@@ -255,6 +255,8 @@ def _of_call(call: StoredCall, prompts: _Prompts) -> Iterator[Trajectory | Witho
         prompt, packed, scores = told
         ids = unpack_ids(packed)
         logprobs = None if scores is None else unpack_logprobs(scores)
+        if logprobs is None and sample.logprobs and len(sample.logprobs) == len(ids):
+            logprobs = [token.logprob for token in sample.logprobs]  # of gen(logprobs=...)
         yield Trajectory(
             call.address,
             call.sample + number,
@@ -277,8 +279,8 @@ def _reason(call: StoredCall) -> str:
     if response.choice_method is not None:
         return "a choice is scored, and not generated"
     return (
-        "its backend kept no ids, or a secret stands in its texts: ids are kept with `token_ids = "
-        "true` under [backends.sglang] or [backends.embedded]"
+        "its backend kept no ids, or a secret stands in its texts: ids are kept with `tokens = "
+        '"logprobs"` under [backends.sglang] or [backends.embedded]'
     )
 
 

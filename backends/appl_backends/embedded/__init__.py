@@ -52,6 +52,7 @@ from appl_backends.embedded.worker import EngineThread
 from appl_backends.option_scores import scored
 
 if TYPE_CHECKING:
+    from appl.backend.tokens import Kept
     from appl_backends.embedded.drafts import DraftCursor, Drafts
 
 MODEL = "embedded"
@@ -87,8 +88,9 @@ class Embedded:
     the number of sequences that run at once and ``chunk`` the prompt tokens computed in one step.
     ``threads`` is the number of BLAS threads of a step (``None``: as the process has it set).
     ``ahead`` says whether tokens are computed in advance where an earlier answer or a constraint
-    tells them: that is faster, and changes no answer. With ``token_ids`` answers keep their token
-    ids and log-probabilities, and those of their prompts, for ``appl trace export --train``.
+    tells them: that is faster, and changes no answer. With ``tokens`` ``"ids"`` answers keep their
+    token ids and those of their prompts, for ``appl trace export --train``; with ``"logprobs"``
+    also the log-probabilities.
     With a ``seed``, requests without one derive theirs from it and from where they are asked.
     """
 
@@ -107,7 +109,7 @@ class Embedded:
         row_tokens: int = 16384,
         threads: int | None = 1,
         ahead: bool = True,
-        token_ids: bool = False,
+        tokens: Kept = None,
     ) -> None:
         if min(max_tokens, max_batch, chunk, cache_tokens, row_tokens) < 1:
             raise InvalidOption("max_tokens, max_batch, chunk and memory sizes must be positive")
@@ -134,7 +136,11 @@ class Embedded:
         )
         self._features = FEATURES if ahead else FEATURES - {"drafts"}
         self._drafts: Drafts | None = None
-        self._seed, self._token_ids = seed, token_ids
+        if tokens is not None:
+            from appl.backend.tokens import check_kept  # few programs keep tokens
+
+            check_kept(tokens)
+        self._seed, self._tokens = seed, tokens
         self.worker = EngineThread(self.engine, BlasThreads(threads))
 
     @property
@@ -171,7 +177,7 @@ class Embedded:
         try:
             async with asyncio.timeout(request.timeout):
                 task = await self.task(request, stream=emit is not None)
-                if self._token_ids and task.options is None:
+                if self._tokens == "logprobs" and task.options is None:
                     task.probe = TokenProbe(len(task.prompt))
                 response = await self.worker.run(task, _numbered(emit, request.sample))
         except TimeoutError:
@@ -179,7 +185,7 @@ class Embedded:
         if request.sampling.choices is not None:
             alone = await self._alone(request, task)
             response = _chosen(response, request, task, alone)
-        elif self._token_ids:
+        elif self._tokens:
             from appl_backends.embedded.kept_tokens import with_tokens  # few programs keep ids
 
             response = with_tokens(response, request, task)

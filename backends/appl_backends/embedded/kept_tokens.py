@@ -22,6 +22,6 @@ def _samples(response: Response, request: Request, task: EngineTask) -> Iterator
     prompt = WholePrompt(task.prompt)
     for sample, run in zip(response.samples, task.live, strict=True):
         ids = run.ids[len(task.prompt) :]
-        known = [entry.token for entry in run.probed] == ids
+        known = task.probe is not None and [entry.token for entry in run.probed] == ids
         logprobs = [entry.logprob for entry in run.probed] if known else None
         yield replace(sample, tokens=SampleTokens(request, prompt, ids, logprobs))

@@ -55,6 +55,7 @@ from appl_backends.sglang.tools import Offer, offer_of
 from appl_backends.sglang.wire import STOP_S, Wire
 
 if TYPE_CHECKING:
+    from appl.backend.tokens import Kept
     from appl.runtime.scheduling.order import CallQueue, Order
 
 URL = "http://127.0.0.1:30000"
@@ -96,8 +97,9 @@ class SGLang:
     has it); *template* is another chat template: ``plain``, a Jinja file, or the template itself.
     *max_tokens* bounds answers that say nothing themselves (default: the room in the context).
     *connections* is how many requests are on their way at once, *connect_timeout* the seconds in
-    which a connection must be made. With *token_ids* answers keep their token ids and
-    log-probabilities, and those of their prompts, for ``appl trace export --train``. *advise* is told, once, what the server could be set to.
+    which a connection must be made. With *tokens* ``"ids"`` answers keep their token ids
+    and those of their prompts, for ``appl trace export --train``; with ``"logprobs"`` also the
+    log-probabilities. *advise* is told, once, what the server could be set to.
     The server is the user's own, so answers cost nothing, unless ``[prices]`` says otherwise.
     """
 
@@ -115,7 +117,7 @@ class SGLang:
         max_tokens: int | None = None,
         connections: int = 1024,
         connect_timeout: float = 10.0,
-        token_ids: bool = False,
+        tokens: Kept = None,
         advise: Callable[[str], None] | None = None,
     ) -> None:
         if connections < 1 or connect_timeout <= 0:
@@ -129,7 +131,11 @@ class SGLang:
         self._workers: tuple[Wire, ...] = ()
         self._tokenizer = Path(tokenizer).expanduser() if tokenizer is not None else None
         self._template, self._max_tokens, self._model = template, max_tokens, model
-        self._advise, self._token_ids = advise or _say, token_ids
+        if tokens is not None:
+            from appl.backend.tokens import check_kept  # few programs keep tokens
+
+            check_kept(tokens)
+        self._advise, self._tokens = advise or _say, tokens
         self._rids = map(f"appl-{secrets.token_hex(4)}-{{}}".format, itertools.count(1))
         self._ready: Ready | None = None
         self._known: Ready | None = None
@@ -203,7 +209,7 @@ class SGLang:
         if request.sampling.tools or emit is not None or ready.thinking is not None:
             return await self._read(ready, request, prompt, emit)
         messages = request.messages
-        has_form = request.sampling.regex is not None and not self._token_ids
+        has_form = request.sampling.regex is not None and not self._tokens
         head = ready.heads.of(request.sampling) if has_form else None
         if head is not None and messages is not None and not messages.needs and not begun(messages):
             whole = TokenRun(prompt, head.ids)
@@ -314,7 +320,7 @@ class SGLang:
         parameters, seed = ready.parameters.of(sampling, offer), sampling.seed
         if server.priority:
             more += b',"priority":%d' % request.priority
-        if self._token_ids and sampling.logprobs is sampling.prompt_logprobs is None:
+        if self._tokens == "logprobs" and sampling.logprobs is sampling.prompt_logprobs is None:
             from appl_backends.sglang.kept_tokens import WITH_LOGPROBS  # few programs keep ids
 
             more += WITH_LOGPROBS
@@ -454,10 +460,10 @@ class SGLang:
                 ids, is_cut = answers.generated(each)
                 ready.prompts.answered(request.messages, sample.text, ids, cut=is_cut)
         said, model = request.messages, ready.server.model
-        if self._token_ids and (said is None or not said.needs):  # of an image nobody knows them
+        if self._tokens and (said is None or not said.needs):  # of an image nobody knows them
             from appl_backends.sglang.kept_tokens import with_tokens  # few programs keep ids
 
-            samples = with_tokens(samples, listed, request, prompt)
+            samples = with_tokens(samples, listed, request, prompt, self._tokens)
         shed = said.shed_for(NOBODY) if said is not None and said.provided else ()
         response = Response(tuple(samples), answers.usage(listed), model, cost=0, shed=shed)
         if (most := request.sampling.prompt_logprobs) is None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from appl.backend import Request, Sample
-from appl.backend.tokens import PromptTokens, SampleTokens
+from appl.backend.tokens import Kept, PromptTokens, SampleTokens
 from appl_backends.sglang.answers import asked_for
 
 WITH_LOGPROBS = b',"return_logprob":true'
@@ -22,18 +22,18 @@ def with_tokens(
     answers: Sequence[Mapping[str, Any]],
     request: Request,
     prompt: PromptTokens,
+    kept: Kept,
 ) -> list[Sample]:
     """*samples* with the ids of the *answers* that they were read from, to *prompt*.
 
     Log-probabilities that the program did not ask for stand with the ids only.
     """
-    return [
-        replace(
-            asked_for(sample, request.sampling.logprobs),
-            tokens=SampleTokens(request, prompt, answer["output_ids"], _logprobs(answer)),
-        )
-        for sample, answer in zip(samples, answers, strict=True)
-    ]
+    found = []
+    for sample, answer in zip(samples, answers, strict=True):
+        logprobs = _logprobs(answer) if kept == "logprobs" else None
+        tokens = SampleTokens(request, prompt, answer["output_ids"], logprobs)
+        found.append(replace(asked_for(sample, request.sampling.logprobs), tokens=tokens))
+    return found
 
 
 def _logprobs(answer: Mapping[str, Any]) -> list[float] | None:
