@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -109,12 +110,12 @@ class Outside:
         return [*found, *(f"process {pid}" for pid in left_over())]
 
 
-def left_over() -> list[int]:
-    """The processes that an escape has left behind."""
+def left_over(word: str = MARKER) -> list[int]:
+    """The processes whose last argument is *word*."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            if path.read_bytes().endswith(MARKER.encode() + b"\0"):
+            if path.read_bytes().endswith(word.encode() + b"\0"):
                 found.append(int(path.parent.name))
     return found
 
@@ -239,3 +240,24 @@ def test_nothing_is_left_of_a_sandbox_on_disk(outside: Outside, tmp_path: Path) 
     before = set(Path("/tmp").iterdir()), Path("/proc/mounts").read_text()
     confined("open('a', 'w').write('x' * 1000)")
     assert (set(Path("/tmp").iterdir()), Path("/proc/mounts").read_text()) == before
+
+
+CALLER = """
+import sys
+from appl.parts.sandbox import process
+limits = dict(seconds=600, memory_mb=256, processes=8, disk_mb=8, output_kb=8, open_files=64)
+code = "import os, sys; os.execv(sys.executable, [sys.executable, '-c', 'input()', %r])"
+code = "import os; os.setsid(); " + code % (sys.argv[1],)
+process.run_code(code.replace("'input()'", "'import time; time.sleep(600)'"), "", {}, [], False, limits, "namespaces")
+"""
+
+
+def test_code_ends_when_its_caller_is_killed() -> None:
+    word = f"appl-killed-{os.getpid()}"
+    end = time.monotonic() + 30
+    with subprocess.Popen([sys.executable, "-c", CALLER, word]) as caller:
+        while not (found := left_over(word)):
+            assert time.monotonic() < end and caller.poll() is None
+        caller.kill()
+    while any(Path(f"/proc/{pid}").exists() for pid in found):
+        assert time.monotonic() < end
