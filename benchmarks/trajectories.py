@@ -1,6 +1,6 @@
 """Do the trajectories of a tree of branches equal what an SGLang server had, by the server's log?
 
-Usage: trajectories.py URL LOG [BRANCHES] [TOKENS]. LOG is the folder of the server's own log of
+Usage: trajectories.py URL LOG BRANCHES TOKENS [TRACE]. LOG is the folder of the server's own log of
 requests: start it with ``--log-requests --log-requests-level 3 --log-requests-format json
 --log-requests-target LOG``. Each branch goes on from one of a few answers, in a second turn; some
 answers have a form, tools or several samples. It also says how large the trace is with token ids,
@@ -102,7 +102,7 @@ def logged(folder: Path, offsets: dict[Path, int]) -> Iterator[Row]:
 
 def main() -> None:
     url, log = sys.argv[1], Path(sys.argv[2])
-    branches, tokens = (int(word) for word in [*sys.argv[3:], "10000", "16"][:2])
+    branches, tokens = int(sys.argv[3]), int(sys.argv[4])
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         sizes = {}
@@ -110,7 +110,7 @@ def main() -> None:
             path = folder / f"{str(kept)[:8]}.trace"
             recorded(url, path, SIZED, tokens, kept)
             sizes[kept] = path.stat().st_size
-        whole = folder / "whole.trace"
+        whole = Path(sys.argv[5]) if len(sys.argv) > 5 else folder / "whole.trace"
         offsets = {path: path.stat().st_size for path in log.iterdir()}
         seconds = recorded(url, whole, branches, tokens, "logprobs")
         trace = Trace.open(whole)

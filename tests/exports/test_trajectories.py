@@ -31,6 +31,7 @@ from appl.tracing.exporting.trajectories import (
     tree_lines,
 )
 from appl.tracing.format import table
+from appl.tracing.reading.process_records import StoredCall
 from appl_backends.embedded import WEIGHTS
 from appl_backends.embedded.blas_threads import BlasThreads
 from tests.cli.conftest import Project
@@ -197,6 +198,18 @@ def test_a_tree_has_what_prompts_share_once(tmp_path: Path) -> None:
     firsts = [(line["parent"], line["ids"][:1]) for line in lines[2:] if "ids" in line]
     assert len(firsts) == len({(parent, *ids) for parent, ids in firsts})
     assert all(found.logprobs is None for found in whole)
+
+
+def test_an_export_may_read_a_run_any_number_of_times(tmp_path: Path) -> None:
+    """What was read is let go of: else the limit on memory would end a long export."""
+    trace = recorded(tmp_path / "one.trace", "embedded", {"tokens": "ids"}, lambda: ask(1, n=3))
+    list(trajectories(trace))
+    call = trace.calls[0]
+    assert isinstance(call, StoredCall)
+    before = call.process.stored.allowance.taken
+    for _ in range(3):
+        assert len(list(trajectories(trace))) == 3
+    assert call.process.stored.allowance.taken == before
 
 
 def test_ids_alone_go_with_log_probabilities_that_the_program_wanted(tmp_path: Path) -> None:

@@ -64,9 +64,13 @@ def trajectories(trace: Trace) -> Iterator[Trajectory | WithoutIds]:
     for call in trace.calls:
         try:
             assert isinstance(call, StoredCall)  # as all calls of a file
-            yield from _of_call(call, prompts)
+            allowance = call.process.stored.allowance
+            taken = allowance.taken
+            found = list(_of_call(call, prompts))
+            allowance.taken = taken  # of what was read for this call nothing is kept
         except (ValueError, TypeError, LookupError) as error:
             raise TraceCorrupt(f"{trace.path}: the token ids of {call.address}: {error}") from None
+        yield from found
 
 
 def row_lines(trace: Trace) -> Iterator[str]:
