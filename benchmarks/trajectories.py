@@ -91,10 +91,10 @@ def logged(folder: Path, offsets: dict[Path, int]) -> Iterator[Row]:
                 told = json.loads(line[line.index("{") :])
                 if told.get("event") != "request.finished":
                     continue
-                prompt, parameters = told["obj"]["input_ids"], told["obj"]["sampling_params"]
-                if (parameters.get("n") or 1) > 1 and not told["out"]["output_ids"]:
-                    continue  # the server computes the prompt of several samples by itself, first
+                prompt = told["obj"]["input_ids"]
                 for out in told["out"] if isinstance(told["out"], list) else [told["out"]]:
+                    if not out["output_ids"]:
+                        continue  # a prompt that was computed ahead, by us or by the server
                     scores = out["meta_info"].get("output_token_logprobs") or ()
                     ids = prompt[0] if isinstance(prompt[0], list) else prompt
                     yield row(ids, out["output_ids"], [score for score, *_ in scores])
