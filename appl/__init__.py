@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from appl.parts.evaluation.sample_runs import evaluate as evaluate
     from appl.parts.optimization.search import optimize as optimize
     from appl.parts.search import keep as keep
+    from appl.parts.sandbox.running import run_code as run_code
+    from appl.parts.sandbox.values import CodeResult as CodeResult, SandboxLimits as SandboxLimits
     from appl.prompt import (
         AIMessage as AIMessage,
         Audio as Audio,
@@ -121,6 +123,8 @@ appl.parts.evaluation.sample_runs: evaluate
 appl.parts.optimization.search: optimize
 appl.parts.search: keep
 appl.parts.engine.cluster: Ray
+appl.parts.sandbox.running: run_code
+appl.parts.sandbox.values: CodeResult SandboxLimits
 appl.runtime.function: ppl reset_context
 appl.prompt: AIMessage Audio BracketedDefinition Definition Image Indexing Message Promptable
     Secret SystemMessage ToolCall ToolMessage UserMessage define define_bracketed
@@ -158,8 +162,8 @@ appl.errors: ApplError AuthenticationFailed BackendBusy BackendError BackendNotF
     ConfigError ConversationChanged ConversationError DeadlockError DivergenceError
     InDoubtBatch InDoubtEffect InvalidOption MalformedResponse MissingPart ModelNotFound
     NotATrace OutputError ProgramChanged PromptSyntaxError PromptTooLong PromptTypeError
-    QuestionExpired ReplayStuck RunClosed RunError RunWaiting SecretInRecord
-    SourceUnavailable ToolError ToolLoopError ToolServerError TraceCorrupt TraceError
+    QuestionExpired ReplayStuck RunClosed RunError RunWaiting SandboxUnavailable
+    SecretInRecord SourceUnavailable ToolError ToolLoopError ToolServerError TraceCorrupt TraceError
     TraceLocked TraceTooNew TraceWriteError UnknownOption Unsupported UntrustedTrace
     UnusedRecords
 """

@@ -15,6 +15,7 @@ ApplError
 │   └── ConversationChanged                  somebody else has saved it since it was loaded
 ├── MissingExtra             (ImportError)   a library that an extra installs is missing
 ├── MissingPart              (ModuleNotFoundError)  a part of this package is not installed
+├── SandboxUnavailable       (OSError)       this machine allows no sandbox for code
 ├── RunError                                 the runtime refuses a call, or a run failed
 │   ├── DeadlockError                        a program waits for itself
 │   ├── CallCancelled                        the call was cancelled before it had an answer
@@ -133,6 +134,10 @@ class MissingExtra(ApplError, ImportError):
 
 class MissingPart(ApplError, ModuleNotFoundError):
     """A part of this package that is needed is not in this installation."""
+
+
+class SandboxUnavailable(ApplError, OSError):
+    """This machine allows no sandbox, so the code was not run."""
 
 
 class Awaited(NamedTuple):

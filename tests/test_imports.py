@@ -231,6 +231,7 @@ MAY = {
         "errors",
     ],
     "parts.search": ["runtime.concurrency", "runtime.prompts", "prompt", "errors"],
+    "parts.sandbox": ["base", "runtime.tools", "errors"],
     "parts.conversations": ["tracing.recording", "prompt", "errors"],
     "mcp": [
         "runtime",

@@ -80,6 +80,7 @@ PYTHON = {
     "appl.parts.evaluation": "import appl; appl.evaluate(len, ['a'])",
     "appl.parts.optimization": "import appl; appl.optimize(len, ['a'])",
     "appl.parts.search": "import appl; appl.keep(['a'], [1], 1)",
+    "appl.parts.sandbox": "import appl; appl.run_code('1')",
     "appl.parts.conversations": "import appl; appl.Conversation().save('chat.json')",
     "appl.parts.engine": "import appl; appl.map(len, ['a'], engine='processes')",
     "appl.mcp": "import appl; appl.mcp.stdio",

@@ -95,6 +95,10 @@ LISTED = {
     },
     "appl/base/moments.py": {"moment_of float": NUMBER},
     "appl/config/readers.py": {"whole int": FEW},
+    "appl/parts/sandbox/launcher.py": {
+        "main json": OWN, "main int": "its caller has written it", "_limit int": NUMBER,
+        "run_confined int": NUMBER, "System.number int": NUMBER,
+    },
     "appl/parts/control/client.py": {"live_runs float": "_described lets only moments through"},
     "appl/parts/control/folder.py": {"pid_of int": FEW},
     "appl/parts/control/words.py": {"head float": "a run of this user has written it"},

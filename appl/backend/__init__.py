@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from appl.backend.price import Priced
+    from appl.backend.tokens import SampleTokens
     from appl.prompt.message import Messages, ToolCall
     from appl.prompt.provider_fields import ProviderFields
 
@@ -279,6 +280,7 @@ class Sample:
     ``unknown`` is that of an answer that is whole and does not say why it ended. ``reasoning`` is
     the model's reasoning before the answer, if the backend reports it separately.
     ``provider_fields`` are those of its message that only its provider understands, and gets back.
+    ``tokens`` are its ids and those of its prompt, where a backend was set to keep them.
     """
 
     text: str
@@ -287,6 +289,7 @@ class Sample:
     tool_calls: tuple[ToolCall, ...] = ()
     reasoning: str | None = None
     provider_fields: ProviderFields | None = None
+    tokens: SampleTokens | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

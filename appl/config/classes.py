@@ -250,7 +250,7 @@ BACKENDS: Mapping[str, Mapping[str, Class]] = {
         "api_key": key_of(""),
     },
     "sglang": {
-        **_all(name, "model max_tokens connections connect_timeout"),
+        **_all(name, "model max_tokens connections connect_timeout tokens"),
         "url": address,
         "api_key": key_of("SGLANG_API_KEY"),
         "admin_key": key_of("SGLANG_ADMIN_KEY"),
@@ -261,6 +261,7 @@ BACKENDS: Mapping[str, Mapping[str, Class]] = {
     },
     "embedded": {
         **_all(name, "cache seed max_tokens max_batch chunk cache_tokens row_tokens threads ahead"),
+        "tokens": name,
         "weights": folder,
         "adapters": folders,
     },

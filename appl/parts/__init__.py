@@ -29,6 +29,7 @@ PARTS: Final[Mapping[str, str]] = {
     "appl.parts.serving": "functions behind HTTP and MCP",
     "appl.parts.web": "what servers over HTTP have in common",
     "appl.parts.pytest_plugin": "tests that replay tapes",
+    "appl.parts.sandbox": "a sandbox for code that a model wrote",
     "appl.runtime.answers.choice": "choices",
     "appl.runtime.answers.continuation": "answers that go on after their limit",
     "appl.runtime.answers.multi_call": "answers that take several calls",

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from appl import observe
+from appl import SandboxLimits, observe, run_code
 
 FENCE = re.compile(r"```[\w+]*\n(.*?)```", re.DOTALL)
 SHELL = "/bin/sh"
@@ -214,10 +214,9 @@ def solve(values):
 def verify_python(code: str, seed: int) -> list[Any]:
     """The verdict on ``solve(values)`` in Python."""
     given = cases(seed)
-    command = [sys.executable, "-I", "-c", PYTHON_HARNESS]
-    with tempfile.TemporaryDirectory() as folder:
-        text = json.dumps([code, *given])
-        return checked(given, run_limited(command, text, Path(folder), 10, 2048))
+    limits = SandboxLimits(seconds=10, memory_mb=2048)
+    ran = run_code(PYTHON_HARNESS, stdin=json.dumps([code, *given]), limits=limits)
+    return checked(given, Ended(ran.exit_code, ran.stdout, ran.stderr))
 
 
 C_HARNESS = r"""

@@ -33,7 +33,7 @@ FILE may be - for stdout. --otel takes the base URL of any OTLP/HTTP collector; 
 OTEL_EXPORTER_OTLP_HEADERS. The same command goes on where an export stopped. Content (prompts,
 answers, errors) is left out of spans and timelines unless --content is given.
 """
-_FORMS = ("otel_file", "chrome", "jsonl", "markdown")
+_FORMS = ("otel_file", "chrome", "jsonl", "markdown", "train", "train_rows")
 
 
 @appl_command(
@@ -48,6 +48,8 @@ _FORMS = ("otel_file", "chrome", "jsonl", "markdown")
 @option("--chrome", metavar="FILE", help="a timeline for Perfetto or Chrome")
 @option("--jsonl", metavar="FILE", help="everything, as JSON lines")
 @option("--markdown", metavar="FILE", help="a transcript")
+@option("--train", metavar="FILE", help="token ids of prompts and answers, as a tree")
+@option("--train-rows", metavar="FILE", help="token ids of prompts and answers, a row each")
 @option("--html", metavar="FILE", help="the viewer with the run, in one file")
 @switch("--content", help="put texts into spans and timelines")
 @switch("--openinference", help="add OpenInference's attributes to spans")
@@ -231,12 +233,35 @@ def _lines(trace: Trace, form: str, given: Options) -> Iterable[str]:
         from appl.tracing import tape  # one form of export needs it
 
         return (line.rstrip("\n") for line in tape.write(trace, full=True))
+    if form in ("train", "train_rows"):
+        return _trajectories(trace, form)
     if form == "otel_file":
         return _otlp_lines(trace, given)
     module = importlib.import_module(f"appl.tracing.exporting.{form}")
     lines: Iterable[str]
     lines = module.lines(trace, content=given.content) if form == "chrome" else module.lines(trace)
     return lines
+
+
+def _trajectories(trace: Trace, form: str) -> Iterator[str]:
+    """Answers as token ids, after a word on stderr about those without."""
+    from appl.tracing.exporting import trajectories  # one form of export needs it
+
+    if trace.header.get("privacy", "full") != "full":
+        raise UsageError(f"{trace.path.name} is a private run: it has no token ids")
+    others = [
+        each
+        for each in trajectories.trajectories(trace)
+        if isinstance(each, trajectories.WithoutIds)
+    ]
+    if others:
+        shown = "".join(f"\n  {each.call}: {each.why}" for each in others[:_SHOWN])
+        more = f"\n  and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+        say(f"appl: without token ids, and not among the rows: {len(others)}{shown}{more}")
+    return (trajectories.tree_lines if form == "train" else trajectories.row_lines)(trace)
+
+
+_SHOWN = 10
 
 
 def _otlp_lines(trace: Trace, given: Options) -> Iterator[str]:

@@ -26,13 +26,19 @@ from appl.runtime.tools.signature import place_of
 
 
 def observed(
-    f: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+    f: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    effect: str = "observed",
 ) -> object:
-    """The value of ``f(*args, **kwargs)``: recorded, or from a record. Raises what it raised."""
+    """The value of ``f(*args, **kwargs)``: recorded, or from a record. Raises what it raised.
+
+    With the *effect* ``"effect"`` it is as much in doubt after a kill as a tool with effects.
+    """
     args, kwargs = resolve(args), resolve(kwargs)
     name = name_of(f)
     caller = here(call_in_words, name, args)
-    seen = ObserveTask(beside(caller, name), strand_here().hub, lambda: f(*args, **kwargs))
+    seen = ObserveTask(beside(caller, name), strand_here().hub, lambda: f(*args, **kwargs), effect)
     caller.add(seen)
     try:
         seen.begin(name, _arguments(f, args, kwargs), place_of(f))
@@ -47,16 +53,18 @@ def observed(
 class ObserveTask(EffectTask):
     """One call of ``observe``; ``begun`` is true once it runs, or a record answers for it."""
 
-    __slots__ = ("_look", "_text", "begun")
+    __slots__ = ("_effect", "_look", "_text", "begun")
 
-    def __init__(self, frame: Frame, home: Hub, look: Callable[[], Any]) -> None:
+    def __init__(
+        self, frame: Frame, home: Hub, look: Callable[[], Any], effect: str = "observed"
+    ) -> None:
         super().__init__(frame, home)
-        self._look, self._text = look, ""
+        self._look, self._text, self._effect = look, "", effect
         self.begun = False
 
     def begin(self, name: str, arguments: str, place: tuple[str | None, int | None]) -> None:
         """Run the function, or take its result from a record."""
-        self.tell_start(name, arguments, "observed", place)
+        self.tell_start(name, arguments, self._effect, place)
         self.expect(name, arguments, self.run.services.sequential, self._go)
         self.begun = True
 
@@ -66,7 +74,9 @@ class ObserveTask(EffectTask):
         start(self._perform, context)
 
     def _perform(self) -> object:
-        if self.run.services.gate is not None:
+        if self._effect == "effect" and self.run.services.barrier is not None:
+            self.run.services.barrier()
+        elif self.run.services.gate is not None:
             self.run.services.gate()
         value = self._look()
         if inspect.iscoroutine(value):

@@ -28,7 +28,7 @@ class Content(Enum):
     ERROR = "its message and arguments are replaced; an unknown fact is refused"
     ANSWER = "texts, arguments and reasoning are replaced, tokens and scores left out"
     RESULT = "an error as that of a call; the message is a record of its own"
-    ABOUT = "stays; an unknown fact is refused"
+    ABOUT = "stays, but ids of tokens are left out; an unknown fact is refused"
     OBSERVED = "a number, a truth value and nil stay; all else is left out"
     OPTIONS = "parameters that are numbers stay; of the others only the names"
     WORD = "stays where it is a plain name"

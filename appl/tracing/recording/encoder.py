@@ -52,6 +52,7 @@ from appl.tracing.recording.secret import Masker
 if TYPE_CHECKING:
     from appl.tracing.reading.trace import RecordedCall
     from appl.tracing.recording.privacy import Redact
+    from appl.tracing.recording.token_writer import TokenWriter
 
 LONG_TEXT = 1 << 20
 _SHORT_TEXT = 1 << 12
@@ -144,6 +145,7 @@ class EventEncoder:
         self._mark = object()
         self._firsts: dict[str, int] = {}
         self._last_params: tuple[Sampling | None, str, int] = (None, "", 0)
+        self._token_writer: TokenWriter | None = None
         self._pack: Callable[[object], bytes] = codec.packer()
 
     def encode(self, items: list[object], failed: Callable[[str, Exception], None]) -> list[bytes]:
@@ -610,7 +612,7 @@ class EventEncoder:
         self._size += size
         data = record.response_data(response)
         lengths = chunks.lengths(event.chunks) if event.chunks else None
-        is_usual = not self._firsts and event.source is None
+        is_usual = not self._firsts and event.source is None and first.tokens is None
         about = None if is_usual else self._about_end(event)
         call = self.written.calls.find(address)
         ended = _end_row(call or address, record.ANSWERED, data, at, lengths, None, about)
@@ -678,7 +680,19 @@ class EventEncoder:
             about["first"] = self._at(first)
         if event.source is not None:
             about |= {"source": event.source.kind, "of": event.source.of}
+        samples = event.response.samples if event.response is not None else ()
+        if self.redact is None and any(sample.tokens is not None for sample in samples):
+            about |= self._tokens(samples)
         return about or None
+
+    def _tokens(self, samples: tuple[Sample, ...]) -> dict[str, object]:
+        """The token ids of *samples* and of their prompts."""
+        if self._token_writer is None:
+            from appl.tracing.recording.token_writer import TokenWriter  # few backends keep ids
+
+            self._token_writer = TokenWriter(self._bytes, self._masker.finds)
+        facts = self._token_writer.facts(samples)
+        return {} if facts is None else {"tokens": facts}
 
     def _chunks_delivered(self, event: ChunksDelivered) -> None:
         fields = _chunks_row(self._call(event.address), event.count, self._at(event.at))
@@ -686,6 +700,10 @@ class EventEncoder:
 
     def _vector(self, data: bytes) -> object:
         """What stands for a vector, which is written once however many answers have it."""
+        return {"$blob": [self._bytes(data), len(data), False]}
+
+    def _bytes(self, data: bytes) -> int:
+        """The number of a piece that holds *data*, which is written once."""
         key = digest_of(data)
         number = self.written.vectors.find(key)
         if number is None:
@@ -695,7 +713,7 @@ class EventEncoder:
             self._size += len(data)
             if self._size > _PIECE:
                 self._flush()
-        return {"$blob": [number, len(data), False]}
+        return number
 
     def _answer(self, text: str | bytes, masks: list[str]) -> object:
         if isinstance(text, bytes):

@@ -79,7 +79,7 @@ _NO_NAMES, _REDACTED = (), (REDACTED,)
 _STAYS = frozenset({Content.PLAIN, Content.OWNER, Content.PATH})
 
 _MORE = frozenset(["media", "calls", "of", "name", "error", "from", "provided"])
-_ABOUT = frozenset(["first", "source", "of"])
+_ABOUT = frozenset(["first", "source", "of", "tokens"])
 
 _HEADER = frozenset(
     """
@@ -264,7 +264,7 @@ class Veil:
 
     def _about(self, about: Any, record: Record) -> object:
         _check_names(record.tag, about, _ABOUT)
-        return about
+        return {name: value for name, value in about.items() if name != "tokens"}
 
     def _sample(self, sample: Any) -> list[object]:
         text, reason, _, *more = sample

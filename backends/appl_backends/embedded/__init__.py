@@ -42,6 +42,7 @@ from appl_backends.embedded.constraint import AnswerForm, Constraints
 from appl_backends.embedded.engine import BatchEngine
 from appl_backends.embedded.model import Llama
 from appl_backends.embedded.naive import NaiveCache
+from appl_backends.embedded.probe import TokenProbe
 from appl_backends.embedded.radix import BLOCK, RadixCache
 from appl_backends.embedded.sampler import TOLERANCE, Draw, fresh_seed
 from appl_backends.embedded.task import AnswerPiece, EngineTask
@@ -52,6 +53,7 @@ from appl_backends.option_scores import scored
 
 if TYPE_CHECKING:
     from appl_backends.embedded.adapters import Adapter
+    from appl.backend.tokens import Kept
     from appl_backends.embedded.drafts import DraftCursor, Drafts
 
 MODEL = "embedded"
@@ -87,7 +89,9 @@ class Embedded:
     the number of sequences that run at once and ``chunk`` the prompt tokens computed in one step.
     ``threads`` is the number of BLAS threads of a step (``None``: as the process has it set).
     ``ahead`` says whether tokens are computed in advance where an earlier answer or a constraint
-    tells them: that is faster, and changes no answer.
+    tells them: that is faster, and changes no answer. With ``tokens`` ``"ids"`` answers keep their
+    token ids and those of their prompts, for ``appl trace export --train``; with ``"logprobs"``
+    also the log-probabilities.
     *adapters* are folders of LoRA adapters, by the names that ``gen(lora=...)`` has for them; each
     is loaded when a call first asks for it, and requests of several are computed in one batch.
     With a ``seed``, requests without one derive theirs from it and from where they are asked.
@@ -109,6 +113,7 @@ class Embedded:
         threads: int | None = 1,
         ahead: bool = True,
         adapters: Mapping[str, str | os.PathLike[str]] | None = None,
+        tokens: Kept = None,
     ) -> None:
         if min(max_tokens, max_batch, chunk, cache_tokens, row_tokens) < 1:
             raise InvalidOption("max_tokens, max_batch, chunk and memory sizes must be positive")
@@ -140,7 +145,11 @@ class Embedded:
         self._loaded: dict[str, Adapter] = {}
         self._features = FEATURES if ahead else FEATURES - {"drafts"}
         self._drafts: Drafts | None = None
-        self._seed = seed
+        if tokens is not None:
+            from appl.backend.tokens import check_kept  # few programs keep tokens
+
+            check_kept(tokens)
+        self._seed, self._tokens = seed, tokens
         self.worker = EngineThread(self.engine, BlasThreads(threads))
 
     @property
@@ -178,12 +187,18 @@ class Embedded:
         try:
             async with asyncio.timeout(request.timeout):
                 task = await self.task(request, stream=emit is not None)
+                if self._tokens == "logprobs" and task.options is None:
+                    task.probe = TokenProbe(len(task.prompt))
                 response = await self.worker.run(task, _numbered(emit, request.sample))
         except TimeoutError:
             raise BackendTimeout(f"no answer within {request.timeout} s") from None
         if request.sampling.choices is not None:
             alone = await self._alone(request, task)
             response = _chosen(response, request, task, alone)
+        elif self._tokens:
+            from appl_backends.embedded.kept_tokens import with_tokens  # few programs keep ids
+
+            response = with_tokens(response, request, task)
         return _named(response, request.messages)
 
     async def _embedded(self, request: Request) -> Response:

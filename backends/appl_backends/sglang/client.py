@@ -55,6 +55,7 @@ from appl_backends.sglang.tools import Offer, offer_of
 from appl_backends.sglang.wire import STOP_S, Wire
 
 if TYPE_CHECKING:
+    from appl.backend.tokens import Kept
     from appl.runtime.scheduling.order import CallQueue, Order
     from appl_backends.sglang.adapters import Adapters
 
@@ -97,7 +98,9 @@ class SGLang:
     has it); *template* is another chat template: ``plain``, a Jinja file, or the template itself.
     *max_tokens* bounds answers that say nothing themselves (default: the room in the context).
     *connections* is how many requests are on their way at once, *connect_timeout* the seconds in
-    which a connection must be made. *advise* is told, once, what the server could be set to.
+    which a connection must be made. With *tokens* ``"ids"`` answers keep their token ids
+    and those of their prompts, for ``appl trace export --train``; with ``"logprobs"`` also the
+    log-probabilities. *advise* is told, once, what the server could be set to.
     *adapters* are folders of LoRA adapters, by the names that ``gen(lora=...)`` has for them: each
     is loaded by the server when a call first asks for it.
     The server is the user's own, so answers cost nothing, unless ``[prices]`` says otherwise.
@@ -117,6 +120,7 @@ class SGLang:
         max_tokens: int | None = None,
         connections: int = 1024,
         connect_timeout: float = 10.0,
+        tokens: Kept = None,
         advise: Callable[[str], None] | None = None,
         adapters: Mapping[str, str | os.PathLike[str]] | None = None,
     ) -> None:
@@ -131,7 +135,11 @@ class SGLang:
         self._workers: tuple[Wire, ...] = ()
         self._tokenizer = Path(tokenizer).expanduser() if tokenizer is not None else None
         self._template, self._max_tokens, self._model = template, max_tokens, model
-        self._advise = advise or _say
+        if tokens is not None:
+            from appl.backend.tokens import check_kept  # few programs keep tokens
+
+            check_kept(tokens)
+        self._advise, self._tokens = advise or _say, tokens
         self._rids = map(f"appl-{secrets.token_hex(4)}-{{}}".format, itertools.count(1))
         self._ready: Ready | None = None
         self._known: Ready | None = None
@@ -214,7 +222,8 @@ class SGLang:
         if request.sampling.tools or emit is not None or ready.thinking is not None:
             return await self._read(ready, request, prompt, emit)
         messages = request.messages
-        head = None if request.sampling.regex is None else ready.heads.of(request.sampling)
+        has_form = request.sampling.regex is not None and not self._tokens
+        head = ready.heads.of(request.sampling) if has_form else None
         if head is not None and messages is not None and not messages.needs and not begun(messages):
             whole = TokenRun(prompt, head.ids)
             if _fits(whole, ready.server):
@@ -222,7 +231,7 @@ class SGLang:
         rid = next(self._rids)
         found = await self._asked(rid, self._body(ready, request, prompt, rid))
         prompt.computed(prompt.size)
-        return self._response(ready, request, found)
+        return self._response(ready, request, found, prompt)
 
     async def _embedded(self, request: Request) -> Response:
         """The vectors of the messages of *request*, by a server that was started for embeddings."""
@@ -324,6 +333,10 @@ class SGLang:
         parameters, seed = ready.parameters.of(sampling, offer), sampling.seed
         if server.priority:
             more += b',"priority":%d' % request.priority
+        if self._tokens == "logprobs" and sampling.logprobs is sampling.prompt_logprobs is None:
+            from appl_backends.sglang.kept_tokens import WITH_LOGPROBS  # few programs keep ids
+
+            more += WITH_LOGPROBS
         if messages is not None and messages.needs:
             text = ready.prompts.text(messages, sampling.tools)
             return request_bodies.ask(
@@ -343,7 +356,7 @@ class SGLang:
         found = await self._asked(rid, self._body(ready, rest, prompt, rid))
         prompt.computed(prompt.size)
         listed = answers.answers(found, request.n, self._wire.who)
-        return self._response(ready, request, list(map(head.on, listed)))
+        return self._response(ready, request, list(map(head.on, listed)), prompt)
 
     async def _read(
         self, ready: Ready, request: Request, prompt: TokenRun, emit: Emit | None
@@ -363,7 +376,7 @@ class SGLang:
             growing = GrowingAnswers(reader, request.n, ready.server.incremental, self._wire.who)
             stream = partial(self._streamed, growing, emit)
         found = await self._asked(rid, body, stream)
-        return self._response(ready, request, found, reader)
+        return self._response(ready, request, found, prompt, reader)
 
     async def _streamed(self, growing: GrowingAnswers, emit: Emit, body: Body) -> Any:
         async with aclosing(self._wire.stream("/generate", body)) as events:
@@ -443,7 +456,12 @@ class SGLang:
     # -- answering
 
     def _response(
-        self, ready: Ready, request: Request, found: Any, reader: AnswerReader | None = None
+        self,
+        ready: Ready,
+        request: Request,
+        found: Any,
+        prompt: TokenRun,
+        reader: AnswerReader | None = None,
     ) -> Response:
         listed = answers.answers(found, request.n, self._wire.who)
         if reader is None:
@@ -455,6 +473,10 @@ class SGLang:
                 ids, is_cut = answers.generated(each)
                 ready.prompts.answered(request.messages, sample.text, ids, cut=is_cut)
         said, model = request.messages, ready.server.model
+        if self._tokens and (said is None or not said.needs):  # of an image nobody knows them
+            from appl_backends.sglang.kept_tokens import with_tokens  # few programs keep ids
+
+            samples = with_tokens(samples, listed, request, prompt, self._tokens)
         shed = said.shed_for(NOBODY) if said is not None and said.provided else ()
         response = Response(tuple(samples), answers.usage(listed), model, cost=0, shed=shed)
         if (most := request.sampling.prompt_logprobs) is None:
