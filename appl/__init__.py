@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from appl.parts.engine.cluster import Ray as Ray
     from appl.parts.evaluation.sample_runs import evaluate as evaluate
     from appl.parts.optimization.search import optimize as optimize
-    from appl.parts.search import keep as keep
     from appl.parts.sandbox.running import run_code as run_code
     from appl.parts.sandbox.values import CodeResult as CodeResult, SandboxLimits as SandboxLimits
+    from appl.parts.search import keep as keep
     from appl.prompt import (
         AIMessage as AIMessage,
         Audio as Audio,

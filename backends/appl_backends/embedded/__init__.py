@@ -52,8 +52,8 @@ from appl_backends.embedded.worker import EngineThread
 from appl_backends.option_scores import scored
 
 if TYPE_CHECKING:
-    from appl_backends.embedded.adapters import Adapter
     from appl.backend.tokens import Kept
+    from appl_backends.embedded.adapters import Adapter
     from appl_backends.embedded.drafts import DraftCursor, Drafts
 
 MODEL = "embedded"
