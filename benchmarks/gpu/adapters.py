@@ -8,7 +8,7 @@ server is started with ``--enable-lora --max-lora-rank 16 --lora-target-modules 
 o_proj gate_proj up_proj down_proj --max-loras-per-batch N+1``. Its adapters are loaded by our first
 calls, one round of which is not counted. ``fired`` and ``capped`` are bare aiohttp loops with all
 requests at once and 64 at a time, ``ours`` are as many programs with 64 calls at a time, which go
-adapter by adapter; each round sends new prompts, in one random order for all arms, after the cache was flushed.
+adapter by adapter; each round sends new prompts in random order, after the cache was flushed.
 Bar: ours at most 1.05 times the makespan of ``fired``, median of 5.
 """
 
