@@ -22,14 +22,11 @@ from appl.errors import RunError
 from appl.prompt import USER, ObservedPrompt, Prompt, PromptNode
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.promise import Promise
-from appl.runtime.concurrency.scopes import call_in_words
-from appl.runtime.concurrency.tasks import OWN_CODE
+from appl.runtime.concurrency.scopes import OWN_CODE, call_in_words
 from appl.runtime.concurrency.watchdog import ENTRIES
 from appl.runtime.event import ScopeEntered
 from appl.runtime.frame import FRAME, Frame, PromptWriter, here, owed, states_of
-from appl.runtime.prompts.place import Kept
 from appl.runtime.prompts.roles import Spoken
-from appl.runtime.returning import asettled, settled
 
 if TYPE_CHECKING:
     from appl.compiler.ir import CallCounts
@@ -80,6 +77,9 @@ class _Recursion:
 
 _recursion = _Recursion()
 
+KEEPING: set[int] = set()
+"""The ids of code of this package that calls functions of users and takes their futures."""
+
 
 def _prompt(around: PromptWriter, ctx: str, beside: bool) -> Prompt:
     """The prompt of an activation that goes on from the one *around* it, unless it resumes."""
@@ -90,6 +90,8 @@ def _prompt(around: PromptWriter, ctx: str, beside: bool) -> Prompt:
 
 def keep_place(around: PromptWriter, frame: Frame, pending: Promise) -> None:
     """Add a place for the text of a ``same`` function that runs beside its caller."""
+
+    from appl.runtime.prompts.place import Kept  # few functions run beside their caller
 
     def nodes(_: Promise) -> list[PromptNode]:
         tip = frame.tip()
@@ -241,7 +243,12 @@ class Body:
                 self.begun(frame)
             # what is waited for has no name here: a failure cancels the calls that nobody holds
             body = self.body
-            result = settled(body(*args, **kwargs)) if settle else body(*args, **kwargs)
+            if settle:
+                from appl.runtime.returning import settled  # most results are given as they are
+
+                result = settled(body(*args, **kwargs))
+            else:
+                result = body(*args, **kwargs)
             leave(frame)  # in here: a Ctrl-C that breaks it off finds what it had left
         except BaseException as error:
             fail(frame, error)
@@ -271,6 +278,8 @@ class Body:
             if self.begins or frame.block is not None:
                 self.begun(frame)
             if settle:
+                from appl.runtime.returning import asettled
+
                 result = await asettled(await self.body(*args, **kwargs))
             else:
                 result = await self.body(*args, **kwargs)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import ParamSpec, TypeVar, overload
 
-from appl.compiler import program_of
+from appl.compiler.hooks import program_of
 from appl.errors import InvalidOption
 from appl.runtime.activation import Body, CallMode, marked
 from appl.runtime.concurrency.scopes import call_in_words

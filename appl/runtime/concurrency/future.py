@@ -18,7 +18,6 @@ from appl.base.threads import process_lock
 from appl.compiler.hooks import is_compiled
 from appl.errors import RunError
 from appl.prompt.notebook import Bundle, block
-from appl.runtime.answers.stream import TextStream
 from appl.runtime.concurrency import clock
 from appl.runtime.concurrency.cancelled_waits import unread
 from appl.runtime.concurrency.fiber import in_coroutine, wait
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from appl.backend import TokenLogprob, Usage
     from appl.prompt import AIMessage, ToolCall, ToolMessage
     from appl.runtime.answers.answer import CallFilter
+    from appl.runtime.answers.stream import TextStream
     from appl.runtime.answers.text import Text
 
 T = TypeVar("T")
@@ -141,11 +141,15 @@ class Deferred(Proxy):
     @property
     def text_stream(self) -> TextStream[Any]:
         """The answer piece by piece, while it is made: see ``TextStream``; it does not wait."""
+        from appl.runtime.answers.stream import TextStream  # few answers are read as they come
+
         return TextStream(self)
 
     @property
     def reasoning_stream(self) -> TextStream[str]:
         """The reasoning before the answer, piece by piece; it does not wait."""
+        from appl.runtime.answers.stream import TextStream
+
         return TextStream(self, "reasoning")
 
 
