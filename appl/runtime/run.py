@@ -31,7 +31,6 @@ from appl.runtime.frame import open_runs
 from appl.runtime.outside import Outside
 from appl.runtime.reporter import Reporter
 from appl.runtime.run_services import Entered, Services
-from appl.runtime.scheduling.accounts import Account
 from appl.runtime.scheduling.call_status import CallStatus
 from appl.runtime.scheduling.dispatcher import BackendEndpoint
 from appl.runtime.scheduling.order import Order
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from appl.runtime.concurrency.serial import SerialWaits, WaitedCall
     from appl.runtime.prompts.recent import Recent
     from appl.runtime.prompts.state import States
+    from appl.runtime.scheduling.accounts import Account
     from appl.runtime.tools.offers import ToolMemory
 
 
@@ -398,7 +398,11 @@ def _unrecorded() -> None:
 
 def _account(policy: Policy) -> Account | None:
     """The account of a run with this *policy*, if it has a budget."""
-    return Account(policy.budget) if policy is not _USUAL and policy.budget else None
+    if policy is _USUAL or not policy.budget:
+        return None
+    from appl.runtime.scheduling.accounts import Account
+
+    return Account(policy.budget)
 
 
 def _reason(error: BaseException | None) -> str:

@@ -200,7 +200,7 @@ class Placing:
     def failed(self, leg: Leg, error: BaseException) -> None:
         """Note that *leg* failed with *error*: others are asked before a backend that is away."""
         way = leg.dispatcher
-        away = isinstance(error, BackendUnavailable) and way.connecting.needed
+        away = isinstance(error, BackendUnavailable) and way.connects
         if away and way.policy.circuit:
             self._away_until[leg.spot.backend] = way.now() + _AWAY_S
 
