@@ -26,9 +26,9 @@ from appl.errors import TraceError
 from appl.parts.evaluation.report import Evaluation
 from appl.session.blocks import settled
 from appl.session.entry import Entry
+from appl.session.isolation import RECORDED
 from appl.session.ownership import is_own
 from appl.session.process import hosted, process_session
-from appl.session.recorded_run import RECORDED
 from appl.session.rerunning import rerun_session
 from appl.session.session import Session, make_session
 from appl.tracing.format.keys import first_record

@@ -68,9 +68,9 @@ class DecoratedFunction(Body):
         try:
             self.translated: Translated = translate(f, options)
         except ApplError:
-            from appl.base import tracebacks
+            from appl.base import error_hooks
 
-            tracebacks.install()
+            error_hooks.install()
             raise
         self.body = rebuild(f, self.translated, OPS)
         self.name, self.qualname = f.__name__, f.__qualname__

@@ -17,10 +17,21 @@ from appl.errors import DivergenceError
 from appl.runtime.frame import isolated_run
 from appl.runtime.isolated import ISOLATED
 from appl.runtime.world import Live
-from appl.session.recorded_run import RECORDED
 
 if TYPE_CHECKING:
     from appl.runtime.run import Run
+
+RECORDED = (
+    "model",
+    "backend",
+    "temperature",
+    "max_tokens",
+    "top_p",
+    "stop",
+    "backend_options",
+    "batch",
+)
+"""Settings that affect requests: the first run's values hold unless new ones are given."""
 
 _INSTEAD = (
     "what is asked outside of the run is not in its record: have it return through "

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from appl.backend import Response, TokenLogprob, Usage
 from appl.base import fallback
 from appl.errors import RunError
-from appl.prompt import ToolMessage
 from appl.runtime.answers.answer import Answer, CallFilter, ToolRunner
 
 if TYPE_CHECKING:
+    from appl.prompt import ToolMessage
     from appl.runtime.answers.stream import TextStream
 
 

@@ -37,9 +37,7 @@ from appl.runtime.event import (
     ToolStarted,
 )
 from appl.tracing.format import codec, folders, record, table
-from appl.tracing.format.allowance import unlimited
 from appl.tracing.format.block_file import Fault
-from appl.tracing.format.failures import short_error
 from appl.tracing.format.signing import Owner
 from appl.tracing.format.totals import Totals
 from appl.tracing.recording.encoder import CANCELLED, Closing, EventEncoder, WithError
@@ -305,6 +303,8 @@ class Recorder:
 
     def _unsaved(self) -> str:
         """The records that are lost if the process ends now, in words."""
+        from appl.tracing.format.allowance import unlimited
+
         records, names = 0, list[str]()
         known = self.encoder.written.calls.by_number()
         for item in self.writer.unsaved():
@@ -391,6 +391,8 @@ def _tool_said(event: ToolEnded) -> Held:
 
 
 def _failed(event: Failed) -> Held:
+    from appl.tracing.format.failures import short_error
+
     return WithError(event, short_error(event.error)), _WEIGHT
 
 

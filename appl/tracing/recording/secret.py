@@ -27,7 +27,6 @@ from appl.prompt.secret import (
 )
 from appl.prompt.text_search import Instead
 from appl.tracing.format import codec, table
-from appl.tracing.format.allowance import unlimited
 from appl.tracing.format.record import ANSWERED, PROVIDED
 from appl.tracing.format.table import MASKED
 
@@ -201,6 +200,8 @@ class Masker:
         return min(known, key_goes_on_from(text)) if self._shapes else known
 
     def _item(self, item: bytes) -> bytes:
+        from appl.tracing.format.allowance import unlimited  # few records hold a secret
+
         return b"".join(
             codec.pack(self._record(record)) for record in codec.unpack(item, unlimited())
         )
