@@ -111,7 +111,7 @@ LISTED = {
     "appl/prompt/provider_fields.py": {
         "ProviderFields.names json": OWN, "ProviderFields.put_into json": OWN,
     },
-    "appl/prompt/secret.py": {"_coded decode": ENCODED},
+    "appl/prompt/secret_forms.py": {"_coded decode": ENCODED},
     "appl/runtime/waiting/approval.py": {"_decide json": "the call was found good before it is asked"},
     "appl/runtime/waiting/forms.py": {"_plain json": OWN},
     "appl/session/batched.py": {

@@ -20,7 +20,7 @@ from appl.compiler.hooks import is_compiled, program_of
 from appl.errors import ApplError, InvalidOption
 from appl.prompt import UNFORMATTED, RoleName, Voice
 from appl.runtime import activation
-from appl.runtime.activation import CONTEXTS, KEEPING, Body, CallMode, Primed, marked, primed
+from appl.runtime.activation import CONTEXTS, KEEPING, Body, CallMode, marked
 from appl.runtime.concurrency.fiber import hub_here, strand_here
 from appl.runtime.concurrency.future import Future
 from appl.runtime.concurrency.scopes import call_in_words
@@ -291,8 +291,10 @@ def _async() -> Callable[..., object]:
 def _generator() -> Callable[..., Any]:
     def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> object:
         program: DecoratedFunction = _appl().__dict__[_PROGRAM]
+        from appl.runtime.generators import generate, primed  # few functions are generators
+
         frame, turn = program.enter(args, kwargs)
-        made = program.generate(frame, turn, program.body(*args, **kwargs))
+        made = generate(program, frame, turn, program.body(*args, **kwargs))
         return primed(program.name, made) if program.told.auto_prime else made
 
     return wrapper
@@ -301,8 +303,10 @@ def _generator() -> Callable[..., Any]:
 def _asyncgen() -> Callable[..., Any]:
     def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> object:
         program: DecoratedFunction = _appl().__dict__[_PROGRAM]
+        from appl.runtime.generators import Primed, agenerate
+
         frame, turn = program.enter(args, kwargs)
-        made = program.agenerate(frame, turn, program.body(*args, **kwargs))
+        made = agenerate(program, frame, turn, program.body(*args, **kwargs))
         return Primed(program.name, made) if program.told.auto_prime else made
 
     return wrapper

@@ -52,14 +52,18 @@ def _async(traced: _Traced) -> Callable[..., object]:
 
 
 def _generator(traced: _Traced) -> Callable[..., object]:
-    return lambda *args, **kwargs: traced.generate(
-        traced.entered(args), None, traced.body(*args, **kwargs)
+    from appl.runtime.generators import generate  # few functions are generators
+
+    return lambda *args, **kwargs: generate(
+        traced, traced.entered(args), None, traced.body(*args, **kwargs)
     )
 
 
 def _asyncgen(traced: _Traced) -> Callable[..., object]:
-    return lambda *args, **kwargs: traced.agenerate(
-        traced.entered(args), None, traced.body(*args, **kwargs)
+    from appl.runtime.generators import agenerate
+
+    return lambda *args, **kwargs: agenerate(
+        traced, traced.entered(args), None, traced.body(*args, **kwargs)
     )
 
 
