@@ -15,7 +15,7 @@ from appl.prompt.chain import (
 )
 from appl.prompt.digest import digest_of, tagged
 from appl.prompt.layout import UNFORMATTED, Format, Indexing, Level
-from appl.prompt.lazy import Filled, Formatted, Lazy, formatted, message_of
+from appl.prompt.lazy import Lazy, message_of
 from appl.prompt.media import Media, as_media
 from appl.prompt.message import (
     ROLES,
@@ -35,6 +35,11 @@ if TYPE_CHECKING:
         Definition as Definition,
         define as define,
         define_bracketed as define_bracketed,
+    )
+    from appl.prompt.formatting import (
+        Filled as Filled,
+        Formatted as Formatted,
+        formatted as formatted,
     )
     from appl.prompt.media_types import (
         Audio as Audio,
@@ -67,6 +72,7 @@ else:
         __name__,
         {
             "definition": "BracketedDefinition Definition define define_bracketed",
+            "formatting": "Filled Formatted formatted",
             "media_types": "Audio Image",
             "message_input": "AIMessage Content SystemMessage ToolMessage UserMessage "
             "as_content as_message as_tool_call",

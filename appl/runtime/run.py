@@ -107,7 +107,7 @@ class Run:
         for name, place in (places or {}).items():
             self.dispatch.add_place(name, place)
         self._prepare = prepare
-        self.tool_memory: ToolMemory | None = None
+        self.open_tool_memory: Callable[[], ToolMemory | None] = _unremembered
         self.longest_wait = LONGEST_WAIT_S
         self.nests = True  # a run that is opened inside is a scope of this one
         self.is_isolated = False  # while it is open, nobody else in the process is asked
@@ -143,6 +143,11 @@ class Run:
         from appl.runtime.prompts.recent import Recent
 
         return cast(Recent, vars(self).setdefault("recent", Recent()))
+
+    @cached_property
+    def tool_memory(self) -> ToolMemory | None:
+        """The tools of servers that the user has seen, if something keeps them."""
+        return self.open_tool_memory()
 
     @cached_property
     def serial(self) -> SerialWaits:
@@ -394,6 +399,10 @@ class Run:
 
 def _unrecorded() -> None:
     """The path of no trace."""
+
+
+def _unremembered() -> None:
+    """No memory of tools."""
 
 
 def _account(policy: Policy) -> Account | None:

@@ -46,13 +46,13 @@ from appl.session.late_backends import LateBackends, Names, names_now
 from appl.session.ownership import recording_owner
 from appl.session.recording import Recording
 from appl.session.scheduling import policy_of, traffic_of
-from appl.session.tool_memory import StoredToolMemory
 from appl.tracing.format.codec import Plain, plain
 from appl.tracing.format.record import profile_data
 
 if TYPE_CHECKING:
     from appl.parts.batching.gathering import Gathering
     from appl.parts.control.server import ControlServer
+    from appl.runtime.tools.offers import ToolMemory
     from appl.session.batched import BatchedBackends
     from appl.tracing.recording.privacy import Redact
     from appl.tracing.replaying.tally import Tally
@@ -299,7 +299,7 @@ def make_session(
     run.longest_wait = config.longest_wait
     run.trace_path = recording.path
     run.nests = entry.kind != "script"
-    run.tool_memory = StoredToolMemory(config.home)
+    run.open_tool_memory = partial(_tool_memory, config.home)
     if redact is None and config.redact is not None and config.trace:
         from appl.session.redacting import function_named
 
@@ -314,6 +314,12 @@ def make_session(
         batched.gathering.serve(run, run.reporter.emit, recording.barrier)
     session.origin = {**session.origin, **outer_run()}
     return session
+
+
+def _tool_memory(home: Path) -> ToolMemory:
+    from appl.session.tool_memory import StoredToolMemory  # few programs use tools of servers
+
+    return StoredToolMemory(home)
 
 
 def _placed(

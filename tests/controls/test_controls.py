@@ -338,7 +338,7 @@ CONTROLS = {
         "tracing/test_store.py::test_a_failed_write_leaves_a_readable_file_and_stops_new_calls",
     ),
     "signatures of any key": Control(
-        "tracing/format/block_file.py",
+        "tracing/format/trust.py",
         "if not codec & block.SIGNED or not hmac.compare_digest(found, payload[-SIGNATURE:]):",
         "if not codec & block.SIGNED:",
         "trust/test_runs.py::test_another_key_makes_all_runs_so_far_a_strangers",

@@ -14,10 +14,10 @@ import struct
 import sys
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import zstandard
 
@@ -124,39 +124,6 @@ class Encoder:
         return made
 
 
-def signatures(file: BinaryIO, key: bytes) -> Iterator[bytes | None]:
-    """The signature of each good block of *file*; ``None``, and no more, at one that *key* did not
-    sign."""
-    from appl.tracing.format import block  # whoever writes a new file reads none
-
-    number = previous = 0
-    before = layout.UNSIGNED
-    for crc, codec, raw_length, payload in block.blocks(file):
-        checked = layout.CHECKED.pack(number, previous, codec, raw_length)
-        found = signature(key, before, checked, block.unsigned(codec, payload)[1])
-        if not codec & block.SIGNED or not hmac.compare_digest(found, payload[-SIGNATURE:]):
-            yield None
-            return
-        number, previous, before = number + 1, crc, found
-        yield found
-
-
-def signed_copy(source: Path, target: Path, owner: Owner) -> None:
-    """Copy the good prefix of *source* into the new trace *target*, signed for *owner*."""
-    from appl.tracing.format import block
-
-    encoder, first = Encoder(owner.key), b""
-    with store.regular_file(source) as file, os.fdopen(store.create(target), "wb") as copy:
-        copy.write(layout.MAGIC)
-        for _, codec, raw_length, payload in block.blocks(file):
-            copy.write(encoder.packed(*block.unsigned(codec, payload), raw_length))
-            first = first or encoder.last.signature
-        copy.flush()
-        os.fsync(copy.fileno())
-    if first:
-        owner.note_end(first, encoder.last.signature)
-
-
 class BlockFile:
     """The open and locked file of a trace, to which whole blocks are appended.
 
@@ -196,6 +163,8 @@ class BlockFile:
         """The last signature; later blocks are signed, too, if every one is so far."""
         last = layout.UNSIGNED
         if self._key is not None:
+            from appl.tracing.format.trust import signatures  # of a file that is written on
+
             with os.fdopen(os.dup(self._fd), "rb") as file:
                 for each in signatures(file, self._key):
                     if each is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from appl.errors import TraceCorrupt
-from appl.tracing.format import block_file, trace_scan
+from appl.tracing.format import trace_scan, trust
 from appl.tracing.format.folders import imported_folder, runs_folder
 from appl.tracing.format.signing import Owner
 from appl.tracing.reading.trace import Trace
@@ -30,5 +30,5 @@ def take_in(source: Path, home: Path, *, owner: Owner | None = None, salvage: bo
     if owner is None:
         trace_scan.salvage(source, target)
     else:
-        block_file.signed_copy(source, target, owner)
+        trust.signed_copy(source, target, owner)
     return target
