@@ -309,7 +309,10 @@ MAY_LATE = {
     "appl_backends": ["runtime.scheduling.prefix_order", "runtime.scheduling.prompt_reuse"],
     "runtime.concurrency": ["base"],
     "base": ["compiler.late_failure"],
-    "session": ["parts.control", "runtime.nested", "tracing", "tracing.keeping", "tracing.reading"],
+    "session": [
+        *("backend.price", "config", "parts.control", "runtime.nested"),
+        *("tracing", "tracing.format", "tracing.keeping", "tracing.reading"),
+    ],
     "tracing.reading": ["tracing.tape.reading"],
     "tracing.viewer": ["parts.evaluation"],
 }

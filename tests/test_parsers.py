@@ -112,11 +112,11 @@ LISTED = {
     "appl/prompt/layout.py": {"_sign int": "the program's own source says it"},
     "appl/prompt/key_search.py": {"is_any decode": ENCODED},
     "appl/prompt/media.py": {"Media.as_base64 decode": ENCODED},
-    "appl/prompt/message.py": {"_further json": OWN},
+    "appl/prompt/message_input.py": {"_further json": OWN},
     "appl/prompt/provider_fields.py": {
         "ProviderFields.names json": OWN, "ProviderFields.put_into json": OWN,
     },
-    "appl/prompt/secret.py": {"_coded decode": ENCODED},
+    "appl/prompt/secret_forms.py": {"_coded decode": ENCODED},
     "appl/runtime/waiting/approval.py": {"_decide json": "the call was found good before it is asked"},
     "appl/runtime/waiting/forms.py": {"_plain json": OWN},
     "appl/session/batched.py": {

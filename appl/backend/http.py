@@ -30,7 +30,8 @@ from appl.errors import (
     PromptTooLong,
 )
 from appl.prompt.key_masking import without_likely_keys
-from appl.prompt.secret import UNRECORDED, Mask, of_environment
+from appl.prompt.secret import UNRECORDED, of_environment
+from appl.prompt.secret_forms import Mask
 
 EXCERPT = 200
 """The largest number of a body's characters that an error shows."""

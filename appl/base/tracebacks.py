@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import dis
 import os
-import sys
 import sysconfig
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import greenlet
 
-from appl.errors import ApplError, RunWaiting, advice
+from appl.errors import ApplError, advice
 
 _OURS = (
     str(Path(__file__).parents[1]) + os.sep,
@@ -27,7 +24,6 @@ _OURS = (
 )
 _BACKENDS = f"{os.sep}appl_backends{os.sep}"
 _PYTHON = sysconfig.get_paths()["stdlib"]
-Hook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
 
 def is_full() -> bool:
@@ -84,52 +80,6 @@ def _late(error: BaseException) -> str:
     from appl.compiler import late_failure as late  # only when an error is shown
 
     return str(late.passed_by(notes, [file for file in files if not is_library(file)]))
-
-
-def install() -> None:
-    """Make Python, its threads and IPython trim an error before they show it."""
-    hook = sys.excepthook
-    if not getattr(hook, "appl", False):
-        sys.excepthook = _trimming(hook)
-        threading.excepthook = _trimming_in_threads(threading.excepthook)
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    if shell is not None and not shell.custom_exceptions:
-        shell.set_custom_exc((Exception,), _show_in_shell)
-
-
-def _trimming(hook: Hook) -> Hook:
-    def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if isinstance(error, RunWaiting):  # the end of the process says what it waits for
-            return
-        trim(error)
-        hook(kind, error, error.__traceback__)
-
-    show.appl = True  # type: ignore[attr-defined]
-    return show
-
-
-def _trimming_in_threads(hook: Callable[[threading.ExceptHookArgs], object]) -> Callable[..., None]:
-    def show(ended: threading.ExceptHookArgs) -> None:
-        error = ended.exc_value
-        if error is not None:
-            trim(error)
-            parts = (type(error), error, error.__traceback__, ended.thread)
-            ended = threading.ExceptHookArgs(parts)
-        hook(ended)
-
-    return show
-
-
-def _show_in_shell(
-    shell: Any,
-    kind: type[BaseException],
-    error: BaseException,
-    trace: TracebackType | None,
-    tb_offset: int | None = None,
-) -> None:
-    trim(error)
-    shell.showtraceback((kind, error, error.__traceback__), tb_offset=0)
 
 
 def _entries(trace: TracebackType | None) -> Iterator[TracebackType]:

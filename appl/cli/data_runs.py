@@ -16,9 +16,9 @@ from appl.config import load as load_config
 from appl.errors import TraceError
 from appl.session.blocks import settled
 from appl.session.entry import Entry
+from appl.session.isolation import RECORDED
 from appl.session.ownership import is_own
 from appl.session.process import hosted, process_session
-from appl.session.recorded_run import RECORDED
 from appl.session.rerunning import rerun_session
 from appl.session.session import Session, make_session
 from appl.tracing.format.keys import first_record

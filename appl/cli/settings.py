@@ -7,7 +7,8 @@ from appl.cli.commands import Options, appl_command
 from appl.cli.terminal import as_json, columns, out
 from appl.config import KEYS, load
 from appl.config.schedule import TABLES
-from appl.session.backend_setup import Choice, check, choose
+from appl.session.backend_setup import Choice, choose
+from appl.session.settings_check import check
 from appl.tracing.recording.secret import Masker
 
 

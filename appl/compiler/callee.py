@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 
 from appl.compiler.bindings import Survey
+from appl.compiler.hooks import program_of
 from appl.compiler.ir import CallCounts
-from appl.compiler.names import UNKNOWN, FunctionNames, is_ppl, origin, outer_names, program_of
+from appl.compiler.names import UNKNOWN, FunctionNames, is_ppl, origin, outer_names
 from appl.compiler.reach import may_reach
 from appl.compiler.source import Module
 

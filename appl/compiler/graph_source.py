@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from appl.compiler.bindings import survey
 from appl.compiler.callee import Callees, static_names
 from appl.compiler.graph import build
+from appl.compiler.hooks import program_of
 from appl.compiler.ir import Graph
-from appl.compiler.names import FunctionNames, is_ppl, outer_names, program_of
+from appl.compiler.names import FunctionNames, is_ppl, outer_names
 from appl.compiler.passes import Kind, kind_of
 from appl.compiler.refusals import require_function
 from appl.compiler.source import FunctionSource, find, parse, peers

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import CodeType
-from typing import Protocol
+from typing import Any, Protocol
 
 PLACEHOLDER = "\0@appl\0"  # the constant of lowered code in whose place the hooks are put
 
@@ -23,6 +23,17 @@ def is_compiled(code: CodeType) -> bool:
     """True if *code* is that of the body of a ``@ppl`` function, or of a function inside it."""
     constants = code.co_consts
     return bool(constants) and isinstance(constants[-1], CompiledMark)
+
+
+def program_of(f: object) -> Any:
+    """The program behind a prompt function or method; ``None`` for anything else.
+
+    ``functools.wraps`` copies the mark of a prompt function to a wrapper around it, but not its
+    code: by that a wrapper is known to be a function of its own.
+    """
+    program = getattr(f, "__appl__", None)
+    own = program is not None and getattr(f, "__code__", None) is getattr(program, "code", None)
+    return program if own else None
 
 
 class Hooks(Protocol):

@@ -10,7 +10,7 @@ import builtins
 from collections import ChainMap
 from collections.abc import Mapping
 from types import CellType, FunctionType, ModuleType
-from typing import Any, Final, final
+from typing import Final, final
 
 from appl.compiler.bindings import Survey
 from appl.compiler.nodes import copied
@@ -66,17 +66,6 @@ class FunctionNames:
     def is_open(self, name: str) -> bool:
         """True if *name* stands for an object that only the running program has."""
         return name in self._bound or self._outer.get(name) is UNKNOWN
-
-
-def program_of(f: object) -> Any:
-    """The program behind a prompt function or method; ``None`` for anything else.
-
-    ``functools.wraps`` copies the mark of a prompt function to a wrapper around it, but not its
-    code: by that a wrapper is known to be a function of its own.
-    """
-    program = getattr(f, "__appl__", None)
-    own = program is not None and getattr(f, "__code__", None) is getattr(program, "code", None)
-    return program if own else None
 
 
 def outer_names(f: FunctionType) -> Mapping[str, object]:

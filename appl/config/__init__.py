@@ -4,11 +4,18 @@ Arguments win over ``appl.init``, which wins over the environment, then the near
 ``[tool.appl]`` or ``appl.yaml``, then the defaults. An unknown key is an error.
 """
 
-from appl.config.aliases import Alias, followed
+from typing import TYPE_CHECKING
+
+from appl.base.lazy_names import names_of
 from appl.config.files import find_file
 from appl.config.layers import TooLate, init, load, settle
 from appl.config.readers import Key, switch
 from appl.config.values import KEYS, Config, SecretSetting
+
+if TYPE_CHECKING:
+    from appl.config.aliases import Alias, followed
+else:
+    __getattr__ = names_of(__name__, {"aliases": "Alias followed"})
 
 __all__ = [
     "KEYS",

@@ -12,10 +12,6 @@ from typing import Any, cast
 from appl.config.readers import shown
 from appl.errors import ConfigError, nearest
 
-USUAL = ("small", "large")
-"""Names that every program may use; unless they are configured, they mean the default model."""
-
-
 RULES = ("order", "cost", "latency", "deadline")
 """The order in which the models of a list are asked: as listed, by cost, by latency, or first the
 cheapest with which the run ends in time.

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from appl.backend import NUMBERS
 from appl.config import schedule
+from appl.config.layout import OF_BACKENDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +329,7 @@ def _backend(keys: KeyPath, table: object, folder: Path) -> Needs:
     yield from _need(keys, keys[-1], named_code, place)
     classes = {"type": named_code, **BACKENDS.get(place.kind, {})}
     for key, value in table.items():
-        if key in schedule.OF_BACKENDS and isinstance(value, Mapping):
+        if key in OF_BACKENDS and isinstance(value, Mapping):
             yield from _table((*keys, key), value, TABLES[key], place)
         else:
             yield from _need((*keys, str(key)), value, classes.get(str(key), unknown), place)

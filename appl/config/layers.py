@@ -10,17 +10,18 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from appl.base import fallback
-from appl.config import schedule
-from appl.config.aliases import Alias, alias_from
 from appl.config.files import SettingsFile, find_file
-from appl.config.layout import SCHEDULE, TOP, check_known, of_today
+from appl.config.layout import OF_BACKENDS, SCHEDULE, TOP, check_known, of_today
 from appl.config.readers import Unshown, shown
 from appl.config.values import KEYS, Config, SecretSetting
 from appl.errors import ConfigError
 from appl.prompt.secret import ENVIRONMENT, Secret as Concealed, conceal
+
+if TYPE_CHECKING:
+    from appl.config.aliases import Alias
 
 PREFIX = "APPL_"
 BUDGET = "APPL_BUDGET"
@@ -88,12 +89,16 @@ class _Layers:
     def _models(self, table: object, origin: str) -> None:
         if not isinstance(table, Mapping):
             raise ConfigError(f'{origin}: models must be a table, as in [models] small = "…"')
+        from appl.config.aliases import alias_from  # few programs have names for models
+
         for name, raw in table.items():
             key = f"models.{name}"
             self.models[name] = alias_from(f"{origin}: {key}", raw)
             self.origins[key] = origin
 
     def _schedule(self, table: str, raw: object, origin: str) -> None:
+        from appl.config import schedule  # few programs have such a table
+
         values = schedule.read(table, raw, origin)
         self._note(schedule.notes_on(table, raw, origin))
         self.schedule.setdefault(table, {}).update(values)
@@ -107,7 +112,7 @@ class _Layers:
                 raise ConfigError(f"{origin}: write [backends.{backend}] with its settings below")
             for name, raw in table.items():
                 key = f"backends.{backend}.{name}"
-                if name in schedule.OF_BACKENDS and isinstance(raw, Mapping):
+                if name in OF_BACKENDS and isinstance(raw, Mapping):
                     self._schedule(key, raw, origin)
                     continue
                 self.backends.setdefault(backend, {})[name] = _setting(key, raw, origin)
@@ -212,9 +217,11 @@ def init(**overrides: object) -> None:
     settings. Tables of several calls are merged. ``None`` takes a setting back.
     """
     global _changes
-    from appl.base import tracebacks  # a program without settings of its own leaves them to its run
+    from appl.base import (
+        error_hooks,  # a program without settings of its own leaves them to its run
+    )
 
-    tracebacks.install()
+    error_hooks.install()
     present = {key: value for key, value in overrides.items() if value is not None}
     _Layers().take(present, "appl.init", "appl.init({}=…)".format)
     taken_back = [key for key, value in overrides.items() if value is None]

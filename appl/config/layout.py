@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from appl.base import fallback
-from appl.config import schedule
 from appl.config.values import KEYS
 from appl.errors import ConfigError, nearest
 
-SCHEDULE = (*schedule.TABLES, schedule.PRICES)
+PRICES = "prices"
+SCHEDULE = ("limits", "budget", "retries", "deadlines", "schedule", PRICES)
+"""The tables about scheduling, whose keys ``schedule.py`` has."""
+OF_BACKENDS = ("limits", "retries", "deadlines", "schedule")
+"""Those that a backend may have of its own: ``[backends.NAME.limits]``."""
 TABLES = ("models", "backends", *SCHEDULE)
 TOP = (*KEYS, *TABLES)
 """All names at the top."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from appl.config.layout import PRICES
 from appl.config.readers import Key, count, number, one_of, positive, shown, switch
 from appl.errors import ConfigError, nearest
 
@@ -94,11 +95,6 @@ GONE = {
     "share": "runs of a process that ask one server at the same time always count its cache once",
 }
 """Keys of ``schedule`` that earlier versions had, and what there is instead."""
-
-OF_BACKENDS = ("limits", "retries", "deadlines", "schedule")
-"""Tables that a backend may have of its own: ``[backends.NAME.limits]``."""
-
-PRICES = "prices"
 
 
 def read(table: str, raw: object, origin: str) -> dict[str, object]:

@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from appl.config.aliases import USUAL, Alias
 from appl.config.readers import (
     Key,
     count,
@@ -34,6 +33,11 @@ from appl.config.readers import (
 from appl.errors import ConfigError
 from appl.prompt.secret import conceal_headers
 
+if TYPE_CHECKING:
+    from appl.config.aliases import Alias
+
+USUAL = ("small", "large")
+"""Names that every program may use; unless they are configured, they mean the default model."""
 _MASK = "***"
 SECRET_PARTS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)\S+")  # of an address: user, query
 

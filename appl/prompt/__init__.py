@@ -13,37 +13,75 @@ from appl.prompt.chain import (
     nodes_of,
     parts_of,
 )
-from appl.prompt.definition import BracketedDefinition, Definition, define, define_bracketed
 from appl.prompt.digest import digest_of, tagged
 from appl.prompt.layout import UNFORMATTED, Format, Indexing, Level
-from appl.prompt.lazy import Filled, Formatted, Lazy, formatted, message_of
+from appl.prompt.lazy import Lazy, message_of
 from appl.prompt.media import Media, as_media
 from appl.prompt.message import (
     ROLES,
-    AIMessage,
-    Content,
     Message,
     Messages,
     RoleName,
-    SystemMessage,
     ToolCall,
-    ToolMessage,
-    UserMessage,
-    as_content,
-    as_message,
-    as_tool_call,
 )
 from appl.prompt.origin import NOWHERE, Origin, Spans, joined, line_of
-from appl.prompt.promptable import Promptable
-from appl.prompt.provider_fields import ProviderFields
-from appl.prompt.rope import Rope
-from appl.prompt.secret import Secret
 from appl.prompt.voice import USER, VOICES, Voice
 
+# Names that few programs use are imported at their first use.
+
 if TYPE_CHECKING:
-    from appl.prompt.media_types import Audio as Audio, Image as Image
+    from appl.prompt.definition import (
+        BracketedDefinition as BracketedDefinition,
+        Definition as Definition,
+        define as define,
+        define_bracketed as define_bracketed,
+    )
+    from appl.prompt.formatting import (
+        Filled as Filled,
+        Formatted as Formatted,
+        formatted as formatted,
+    )
+    from appl.prompt.media_types import (
+        Audio as Audio,
+        Image as Image,
+    )
+    from appl.prompt.message_input import (
+        AIMessage as AIMessage,
+        Content as Content,
+        SystemMessage as SystemMessage,
+        ToolMessage as ToolMessage,
+        UserMessage as UserMessage,
+        as_content as as_content,
+        as_message as as_message,
+        as_tool_call as as_tool_call,
+    )
+    from appl.prompt.promptable import (
+        Promptable as Promptable,
+    )
+    from appl.prompt.provider_fields import (
+        ProviderFields as ProviderFields,
+    )
+    from appl.prompt.rope import (
+        Rope as Rope,
+    )
+    from appl.prompt.secret import (
+        Secret as Secret,
+    )
 else:
-    __getattr__ = names_of(__name__, {"media_types": "Audio Image"})
+    __getattr__ = names_of(
+        __name__,
+        {
+            "definition": "BracketedDefinition Definition define define_bracketed",
+            "formatting": "Filled Formatted formatted",
+            "media_types": "Audio Image",
+            "message_input": "AIMessage Content SystemMessage ToolMessage UserMessage "
+            "as_content as_message as_tool_call",
+            "promptable": "Promptable",
+            "provider_fields": "ProviderFields",
+            "rope": "Rope",
+            "secret": "Secret",
+        },
+    )
 
 __all__ = [
     "NOWHERE",

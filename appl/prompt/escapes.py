@@ -1,6 +1,6 @@
 """Text of which every character is escaped: percent-encoded, as in source code, or as in HTML.
 
-Invariant: pure functions; texts are given in bytes, as ``appl.prompt.secret.as_bytes`` makes them.
+Invariant: pure functions; texts are given in bytes, as ``secret_forms.as_bytes`` makes them.
 """
 
 from __future__ import annotations

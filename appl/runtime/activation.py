@@ -7,29 +7,23 @@ adopted by whoever goes on, or cancelled with it.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import sys
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextvars import copy_context
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 from weakref import ref
 
-from appl.errors import RunError
 from appl.prompt import USER, ObservedPrompt, Prompt, PromptNode
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.promise import Promise
-from appl.runtime.concurrency.scopes import call_in_words
-from appl.runtime.concurrency.tasks import OWN_CODE
+from appl.runtime.concurrency.scopes import OWN_CODE, call_in_words
 from appl.runtime.concurrency.watchdog import ENTRIES
 from appl.runtime.event import ScopeEntered, ScopeLeft
 from appl.runtime.frame import FRAME, Frame, PromptWriter, here, owed, states_of
-from appl.runtime.prompts.place import Kept
 from appl.runtime.prompts.roles import Spoken
-from appl.runtime.returning import asettled, settled
 
 if TYPE_CHECKING:
     from appl.compiler.ir import CallCounts
@@ -81,6 +75,9 @@ class _Recursion:
 
 _recursion = _Recursion()
 
+KEEPING: set[int] = set()
+"""The ids of code of this package that calls functions of users and takes their futures."""
+
 
 def _prompt(around: PromptWriter, ctx: str, beside: bool) -> Prompt:
     """The prompt of an activation that goes on from the one *around* it, unless it resumes."""
@@ -91,6 +88,8 @@ def _prompt(around: PromptWriter, ctx: str, beside: bool) -> Prompt:
 
 def keep_place(around: PromptWriter, frame: Frame, pending: Promise) -> None:
     """Add a place for the text of a ``same`` function that runs beside its caller."""
+
+    from appl.runtime.prompts.place import Kept  # few functions run beside their caller
 
     def nodes(_: Promise) -> list[PromptNode]:
         tip = frame.tip()
@@ -158,14 +157,7 @@ def heir(frame: Frame) -> Frame:
     return parent if parent is not None else frame.run.tree.root
 
 
-def resumed(frame: Frame) -> None:
-    """Have a generator go on: what it starts now belongs to the regions of its consumer."""
-    caller = FRAME.get()
-    own = tuple(region for region in frame.regions if region.belongs_to(frame))
-    frame.regions = (*caller.regions, *own) if caller is not None else own
-
-
-# -- ways to run the code of one: at once, awaited, or step by step as a generator
+# -- ways to run the code of one: at once, or awaited; for generators see ``generators``
 
 
 _SELF = ("self", "cls")
@@ -287,7 +279,12 @@ class Body:
                 self.begun(frame)
             # what is waited for has no name here: a failure cancels the calls that nobody holds
             body = self.body
-            result = settled(body(*args, **kwargs)) if settle else body(*args, **kwargs)
+            if settle:
+                from appl.runtime.returning import settled  # most results are given as they are
+
+                result = settled(body(*args, **kwargs))
+            else:
+                result = body(*args, **kwargs)
             if frame.run.reporter.shows_arguments:
                 _returned(frame, result)
             leave(frame)  # in here: a Ctrl-C that breaks it off finds what it had left
@@ -319,6 +316,8 @@ class Body:
             if self.begins or frame.block is not None:
                 self.begun(frame)
             if settle:
+                from appl.runtime.returning import asettled
+
                 result = await asettled(await self.body(*args, **kwargs))
             else:
                 result = await self.body(*args, **kwargs)
@@ -334,116 +333,9 @@ class Body:
                 turn.over()
         return self.in_place_of_none(frame) if result is None else result
 
-    def generate(
-        self, frame: Frame, turn: Turn | None, inner: Generator[object, object, object]
-    ) -> Generator[object, object, object]:
-        """Drive a generator: its frame is installed at every resume."""
-        step: Callable[[], Any] = functools.partial(inner.send, None)
-        begun = False
-        try:
-            while True:
-                resumed(frame)
-                token = FRAME.set(frame)
-                frame.thread = threading.get_ident()
-                try:
-                    if not begun:
-                        begun = True
-                        frame.run.tree.suspended[frame] = None
-                        if turn is not None:
-                            turn.begin()
-                        if self.begins or frame.block is not None:
-                            self.begun(frame)
-                    out = step()
-                except StopIteration as stop:
-                    leave(frame)
-                    return self.in_place_of_none(frame) if stop.value is None else stop.value
-                finally:
-                    FRAME.reset(token)
-                try:
-                    step = functools.partial(inner.send, (yield out))
-                except GeneratorExit:
-                    out = step = _no_step  # what was yielded last is held by others, or by nobody
-                    _close(frame, inner)
-                    raise
-                except BaseException as error:
-                    step = functools.partial(inner.throw, error)
-        except BaseException as error:
-            fail(frame, error)
-            raise
-        finally:
-            frame.run.tree.suspended.pop(frame, None)
-            if turn is not None:
-                turn.over()
-
-    async def agenerate(
-        self, frame: Frame, turn: Turn | None, inner: AsyncGenerator[object, object]
-    ) -> AsyncGenerator[object, object]:
-        """Drive an async generator likewise."""
-        step: Callable[[], Any] = functools.partial(inner.asend, None)
-        begun = False
-        try:
-            while True:
-                resumed(frame)
-                token = FRAME.set(frame)
-                frame.thread = threading.get_ident()
-                try:
-                    if not begun:
-                        begun = True
-                        frame.run.tree.suspended[frame] = None
-                        if turn is not None:
-                            await turn.abegin()
-                        if self.begins or frame.block is not None:
-                            self.begun(frame)
-                    out = await step()
-                except StopAsyncIteration:
-                    leave(frame)
-                    return
-                finally:
-                    _restore(token)
-                try:
-                    step = functools.partial(inner.asend, (yield out))
-                except GeneratorExit:
-                    out = step = _no_step
-                    await inner.aclose()
-                    raise
-                except BaseException as error:
-                    step = functools.partial(inner.athrow, error)
-        except BaseException as error:
-            fail(frame, error)
-            raise
-        finally:
-            frame.run.tree.suspended.pop(frame, None)
-            if turn is not None:
-                turn.over()
-
 
 OWN_CODE.add(Body.aexecute.__code__)
 ENTRIES |= {Body.execute.__code__, Body.aexecute.__code__}
-
-
-def _close(frame: Frame, inner: Generator[object, object, object]) -> None:
-    """Close *inner*, in a context of its own: it may be collected at any moment.
-
-    Collection can strike inside ``ContextVar.set``, where setting another value is not safe.
-    """
-    resumed(frame)
-    copy_context().run(_close_in, frame, inner)
-
-
-def _close_in(frame: Frame, inner: Generator[object, object, object]) -> None:
-    FRAME.set(frame)
-    inner.close()
-
-
-def _no_step() -> None:
-    """In place of the next step of a generator that is closed."""
-
-
-def _restore(token: Any) -> None:
-    try:
-        FRAME.reset(token)
-    except ValueError:  # finalised in another context than the one it ran in
-        FRAME.set(None)
 
 
 def marked(wrapper: Callable[..., object]) -> Callable[..., Any]:
@@ -453,53 +345,3 @@ def marked(wrapper: Callable[..., object]) -> Callable[..., Any]:
         return cast("Callable[..., Any]", mark(wrapper))
     wrapper._is_coroutine = sys.modules["asyncio"].coroutines._is_coroutine  # type: ignore[attr-defined]
     return wrapper
-
-
-# -- generators that have run to their first yield when they are handed out
-
-
-def primed(name: str, made: Generator[object, object, object]) -> Generator[object, object, object]:
-    """*made* itself, after its first step."""
-    try:
-        next(made)
-    except StopIteration:
-        raise _never_yielded(name) from None
-    return made
-
-
-class Primed(AsyncGenerator[object, object]):
-    """An async generator that takes its first step by itself, before what it is asked for."""
-
-    def __init__(self, name: str, made: AsyncGenerator[object, object]) -> None:
-        self._name, self._made, self._begun = name, made, False
-
-    async def _prime(self) -> None:
-        if self._begun:
-            return
-        self._begun = True
-        try:
-            await self._made.asend(None)
-        except StopAsyncIteration:
-            raise _never_yielded(self._name) from None
-
-    async def asend(self, value: object) -> object:
-        """Send *value* to where it waits; returns the next value that it yields."""
-        await self._prime()
-        return await self._made.asend(value)
-
-    async def athrow(self, *error: Any) -> object:
-        """Raise *error* where it waits; returns the next value that it yields."""
-        await self._prime()
-        return await self._made.athrow(*error)
-
-    async def aclose(self) -> None:
-        """End it."""
-        self._begun = True
-        await self._made.aclose()
-
-
-def _never_yielded(name: str) -> RunError:
-    return RunError(
-        f"{name}() ended before its first `yield`, to which auto_prime=True runs it; let it yield "
-        f"first, or leave auto_prime=True out"
-    )

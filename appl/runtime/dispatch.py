@@ -7,20 +7,21 @@ under way stay with theirs when another backend is added.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, cast
+from weakref import ref
 
 from appl.backend import Backend, BringsOrder, Sampling, offers
 from appl.runtime.answers.models import Models
-from appl.runtime.answers.samples import Caches, Samples
-from appl.runtime.scheduling.accounts import Account, BudgetLedger
-from appl.runtime.scheduling.dispatcher import BackendEndpoint, Dispatcher
+from appl.runtime.scheduling.dispatcher import BackendEndpoint, Budgets, Dispatcher
 from appl.runtime.scheduling.order import CallQueue, Order, plain_order
 from appl.runtime.scheduling.policy import Allowance, Policy
 from appl.runtime.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
+    from appl.runtime.answers.samples import Caches, Samples
     from appl.runtime.embedding.batches import Batches
+    from appl.runtime.scheduling.accounts import Account
     from appl.runtime.scheduling.deadline_plan import Forecast
     from appl.runtime.scheduling.placing import Placing
 
@@ -29,7 +30,8 @@ class Dispatch:
     """The queue of a run, and its ways to one backend or several.
 
     ``requests`` are the ``RequestOptions`` and samplings of earlier calls, by what was written. All
-    calls reserve at one ``ledger``. ``places`` are the backends.
+    calls have the same ``budgets``. ``places`` are the backends. No cache is read without
+    ``uses_caches``.
     """
 
     def __init__(
@@ -43,9 +45,9 @@ class Dispatch:
         warn: Callable[[str, str], None],
     ) -> None:
         self.models, self.policy = models, policy
-        self.caches = Caches()
+        self.uses_caches = True
         self.requests: dict[object, tuple[object, Sampling]] = {}
-        self.ledger = BudgetLedger()
+        self.budgets = Budgets()
         self.places: list[BackendEndpoint] = []
         self.scheduler: Scheduler | Placing
         self._forecast: Forecast | None = None
@@ -75,14 +77,17 @@ class Dispatch:
 
     def end(self) -> None:
         """End the work for the run, which is over, and let go of what leads back here."""
-        self.caches.close()
+        if "caches" in vars(self):
+            self.caches.close()
         self.scheduler.end()
         self.models.on_route = None
 
     def begin_account(self, allowance: Allowance) -> Account:
         """Have a budget from now on; what was spent before does not count."""
+        from appl.runtime.scheduling.accounts import Account
+
         account = Account(allowance)
-        self.ledger.late = account
+        self.budgets.ledger.late = account
         return account
 
     @property
@@ -95,6 +100,15 @@ class Dispatch:
             # One for all threads of the run: this adds it in one step.
             found = vars(self).setdefault("_embeddings", Batches())
         return found
+
+    @cached_property
+    def caches(self) -> Caches:
+        """The caches of the run; made when a call asks for one."""
+        from appl.runtime.answers.samples import Caches
+
+        made = Caches()
+        made.used = self.uses_caches
+        return cast("Caches", vars(self).setdefault("caches", made))  # one for all threads
 
     def cache(self, wanted: object) -> str | None:
         """The name of the cache that ``cache=`` *wanted* means; None where none is read."""
@@ -118,10 +132,10 @@ class Dispatch:
         backend, policy = place.backend, place.policy
         server = backend if place.traffic is None else place.traffic
         # What makes the dispatcher does not hold this object, which holds the scheduler.
-        samples = partial(Samples, backend, self.caches, self._look_soon, self._warn)
+        samples = partial(_samples, ref(self), backend, self._look_soon, self._warn)
         limits = (backend.profile.concurrency, self._concurrency, policy.limits.concurrency)
         most = min((limit for limit in limits if limit is not None), default=None)
-        make = partial(_dispatcher, place, samples, self._seed, most, self.ledger)
+        make = partial(_dispatcher, place, samples, self._seed, most, self.budgets)
         return Scheduler(make, policy, partial(_order, backend, order), server)
 
 
@@ -132,12 +146,26 @@ def _order(backend: Backend, order: Order | None, queue: CallQueue) -> Order:
     return order or plain_order(queue.policy)
 
 
+def _samples(
+    dispatch: ref[Dispatch],
+    backend: Backend,
+    look_soon: Callable[[], None],
+    warn: Callable[[str, str], None],
+) -> Samples:
+    """The *backend* with the caches of the run before it."""
+    from appl.runtime.answers.samples import Samples  # few calls ask for several, or for kept ones
+
+    run = dispatch()
+    assert run is not None
+    return Samples(backend, run.caches, look_soon, warn)
+
+
 def _dispatcher(
     place: BackendEndpoint,
     samples: Callable[[], Samples],
     seed: int | None,
     most: int | None,
-    ledger: BudgetLedger,
+    budgets: Budgets,
 ) -> Dispatcher:
     """The way of calls to the backend of *place*, at most *most* of them at once."""
     return Dispatcher(
@@ -145,7 +173,7 @@ def _dispatcher(
         place.policy,
         seed=seed,
         most=most,
-        samples=samples(),
+        samples=samples,
         traffic=place.traffic,
-        ledger=ledger,
+        budgets=budgets,
     )

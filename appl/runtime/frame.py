@@ -95,7 +95,6 @@ class FrameRun(Protocol):
     reporter: Reporter
     outside: Outside
     dispatch: Dispatch
-    tool_memory: ToolMemory | None
     trace_path: Callable[[], Path | None]
     nests: bool
     is_isolated: bool
@@ -103,6 +102,10 @@ class FrameRun(Protocol):
     refusal: str
     waiting: RunWaiting | None
     longest_wait: float
+
+    @property
+    def tool_memory(self) -> ToolMemory | None:
+        """The tools of servers that the user has seen."""
 
     @property
     def states(self) -> States:

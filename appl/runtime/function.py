@@ -16,29 +16,19 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast, overlo
 from weakref import ref
 
 from appl.base import fallback
-from appl.compiler import (
-    CompilerOptions,
-    Translated,
-    is_compiled,
-    program_of,
-    rebuild,
-    require_function,
-    translate,
-)
+from appl.compiler.hooks import is_compiled, program_of
 from appl.errors import ApplError, InvalidOption
 from appl.prompt import UNFORMATTED, RoleName, Voice
 from appl.runtime import activation
-from appl.runtime.activation import CONTEXTS, Body, CallMode, Primed, marked, primed
+from appl.runtime.activation import CONTEXTS, KEEPING, Body, CallMode, marked
 from appl.runtime.concurrency.fiber import hub_here, strand_here
 from appl.runtime.concurrency.future import Future
 from appl.runtime.concurrency.scopes import call_in_words
-from appl.runtime.concurrency.task import Task, context_for
 from appl.runtime.frame import FRAME, Frame, current, here, states_of
-from appl.runtime.ops import OPS
-from appl.runtime.returning import KEEPING, returns_value
 
 if TYPE_CHECKING:
     from appl.compiler.ir import CallCounts
+    from appl.compiler.passes import Translated
     from appl.runtime.prompts.compositor import Compositor
     from appl.runtime.prompts.prompt_context import PromptContext
 
@@ -68,15 +58,19 @@ class DecoratedFunction(Body):
     """A decorated function: its rebuilt body, and the begin and end of its calls."""
 
     def __init__(self, f: FunctionType, told: Decoration) -> None:
+        # What only the use of the decorator needs is not loaded by the import of its name.
+        from appl.compiler.passes import CompilerOptions, rebuild, translate
+        from appl.runtime.ops import OPS
+
         options = CompilerOptions(
             ctx=told.ctx, parallel=told.parallel, docstring_as=told.docstring_as
         )
         try:
             self.translated: Translated = translate(f, options)
         except ApplError:
-            from appl.base import tracebacks
+            from appl.base import error_hooks
 
-            tracebacks.install()
+            error_hooks.install()
             raise
         self.body = rebuild(f, self.translated, OPS)
         self.name, self.qualname = f.__name__, f.__qualname__
@@ -98,7 +92,13 @@ class DecoratedFunction(Body):
     @functools.cached_property
     def returns_value(self) -> bool:
         """True if the annotation promises a value, which plain code then gets."""
-        return returns_value(self.function)
+        f = self.function
+        # From Python 3.14 on, annotations are made by a function, which is not called here.
+        if getattr(f, "__annotate__", None) is None and not f.__annotations__:
+            return False
+        from appl.runtime.returning import returns_value
+
+        return returns_value(f)
 
     def counts(self) -> CallCounts | None:
         return self.translated.calls
@@ -169,6 +169,8 @@ class DecoratedFunction(Body):
         self, args: tuple[object, ...], kwargs: dict[str, object], mode: CallMode | None = None
     ) -> Future[Any]:
         """Start a call that runs beside its caller."""
+        from appl.runtime.concurrency.task import Task, context_for  # most calls run in line
+
         mode = mode or self.asked(kwargs)
         caller = here(call_in_words, self.name, args)
         frame, turn = self.enter(args, kwargs, mode=mode, caller=caller, beside=True)
@@ -289,8 +291,10 @@ def _async() -> Callable[..., object]:
 def _generator() -> Callable[..., Any]:
     def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> object:
         program: DecoratedFunction = _appl().__dict__[_PROGRAM]
+        from appl.runtime.generators import generate, primed  # few functions are generators
+
         frame, turn = program.enter(args, kwargs)
-        made = program.generate(frame, turn, program.body(*args, **kwargs))
+        made = generate(program, frame, turn, program.body(*args, **kwargs))
         return primed(program.name, made) if program.told.auto_prime else made
 
     return wrapper
@@ -299,8 +303,10 @@ def _generator() -> Callable[..., Any]:
 def _asyncgen() -> Callable[..., Any]:
     def wrapper(*args: object, _appl: Any = None, **kwargs: object) -> object:
         program: DecoratedFunction = _appl().__dict__[_PROGRAM]
+        from appl.runtime.generators import Primed, agenerate
+
         frame, turn = program.enter(args, kwargs)
-        made = program.agenerate(frame, turn, program.body(*args, **kwargs))
+        made = agenerate(program, frame, turn, program.body(*args, **kwargs))
         return Primed(program.name, made) if program.told.auto_prime else made
 
     return wrapper
@@ -418,6 +424,8 @@ def _decorate(f: object, told: Decoration) -> Any:
         from appl.runtime.prompts.prompt_context import need_ctx
 
         return need_ctx(_decorate(f.__wrapped__, told))  # type: ignore[attr-defined]
+    from appl.compiler.refusals import require_function
+
     program = DecoratedFunction(require_function(f), told)
     wrapper, twin = _wrapper(f, program), _wrapper(f, program)
     wrapper.render = functools.partial(_render, twin)  # not itself: it would never be freed

@@ -75,7 +75,7 @@ class Outside:
         # First the world, which may add itself to the steps. Only then it is known whether anybody
         # hands something over when all programs wait: live nobody does, and no hub is watched.
         self.world.opens(self)
-        run.dispatch.caches.used = self._uses_caches
+        run.dispatch.uses_caches = self._uses_caches
         # The watchdog compares durations. With answers from a record they say nothing of the user's
         # lines.
         if self.answer is None:

@@ -18,13 +18,13 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from appl.errors import InvalidOption
+from appl.runtime.activation import KEEPING
 from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.fiber import hub_here, in_coroutine, wait
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, Promise
 from appl.runtime.frame import FRAME, FrameRun, current
 from appl.runtime.prompts.rendering import Holes, Need, Rendered, Rendering
-from appl.runtime.returning import KEEPING
 from appl.runtime.run import Run
 from appl.runtime.world import Go, Live, Moment, Nobody, Programs, Tell, ToolRequest
 

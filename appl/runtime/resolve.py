@@ -5,7 +5,6 @@ Invariant: all futures are waited for before any container is changed, so a fail
 
 from __future__ import annotations
 
-import array
 import asyncio
 import collections
 import dataclasses
@@ -15,25 +14,13 @@ import operator
 import queue
 import types
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
-from appl.compiler.names import program_of
-from appl.prompt import Message
-from appl.runtime.answers.text import Text
+from appl.compiler.hooks import program_of
 from appl.runtime.concurrency.promise import Promise, Proxy
 from appl.runtime.concurrency.promise_values import awaited, result_of
-from appl.runtime.concurrency.tasks import OWN_CODE
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-PLAIN = frozenset(
-    {
-        Text, array.array, bool, bytearray, bytes, complex, float, int, range, slice, str, type,
-        types.BuiltinFunctionType, types.FunctionType, types.MethodType, types.ModuleType,
-        types.NoneType, types.EllipsisType, types.NotImplementedType,
-    }
-)  # fmt: skip
-"""Types whose values cannot hold a future where it would be looked for."""
+from appl.runtime.concurrency.scopes import OWN_CODE
+from appl.runtime.future_takers import PLAIN, TAKERS
 
 _EXACT = frozenset({list, tuple, dict, set, frozenset})
 
@@ -140,23 +127,12 @@ _STORING = frozenset(
 )
 _CONTAINERS = (list, dict, collections.deque, collections.OrderedDict, collections.defaultdict)
 _QUEUES = (queue.Queue, queue.LifoQueue, queue.PriorityQueue, queue.SimpleQueue)
-_AS_THEY_ARE: tuple[object, ...] = (
-    len, zip, enumerate, reversed, isinstance, id, type, list, tuple, dict,
-    types.SimpleNamespace, Message,
-)  # fmt: skip
-_TAKERS: set[int] = {id(each) for each in _AS_THEY_ARE}
 _CALL = "__call__"
-
-
-def taking_futures(f: F) -> F:
-    """Mark *f* as a function that takes futures as they are."""
-    _TAKERS.add(id(f))
-    return f
 
 
 def takes_futures(f: Any) -> bool:
     """True if *f* gets futures as they are."""
-    if id(f) in _TAKERS:
+    if id(f) in TAKERS:
         return True
     kind = type(f)
     if kind is types.BuiltinMethodType:

@@ -15,10 +15,8 @@ from typing import Any
 
 from appl.runtime.concurrency.promise import Promise, Proxy
 from appl.runtime.concurrency.promise_values import awaited, result_of
-from appl.runtime.resolve import PLAIN, stores_fields
-
-KEEPING: set[int] = set()
-"""The ids of code of this package that calls functions of users and takes their futures."""
+from appl.runtime.future_takers import PLAIN
+from appl.runtime.resolve import stores_fields
 
 _OPEN = (Any, object)
 _LATER = (Proxy, Awaitable, AsyncIterable)

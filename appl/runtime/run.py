@@ -31,7 +31,6 @@ from appl.runtime.frame import open_runs
 from appl.runtime.outside import Outside
 from appl.runtime.reporter import Reporter
 from appl.runtime.run_services import Entered, Services
-from appl.runtime.scheduling.accounts import Account
 from appl.runtime.scheduling.call_status import CallStatus
 from appl.runtime.scheduling.dispatcher import BackendEndpoint
 from appl.runtime.scheduling.order import Order
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from appl.runtime.concurrency.serial import SerialWaits, WaitedCall
     from appl.runtime.prompts.recent import Recent
     from appl.runtime.prompts.state import States
+    from appl.runtime.scheduling.accounts import Account
     from appl.runtime.tools.offers import ToolMemory
 
 
@@ -107,7 +107,7 @@ class Run:
         for name, place in (places or {}).items():
             self.dispatch.add_place(name, place)
         self._prepare = prepare
-        self.tool_memory: ToolMemory | None = None
+        self.open_tool_memory: Callable[[], ToolMemory | None] = _unremembered
         self.longest_wait = LONGEST_WAIT_S
         self.nests = True  # a run that is opened inside is a scope of this one
         self.is_isolated = False  # while it is open, nobody else in the process is asked
@@ -143,6 +143,11 @@ class Run:
         from appl.runtime.prompts.recent import Recent
 
         return cast(Recent, vars(self).setdefault("recent", Recent()))
+
+    @cached_property
+    def tool_memory(self) -> ToolMemory | None:
+        """The tools of servers that the user has seen, if something keeps them."""
+        return self.open_tool_memory()
 
     @cached_property
     def serial(self) -> SerialWaits:
@@ -396,9 +401,17 @@ def _unrecorded() -> None:
     """The path of no trace."""
 
 
+def _unremembered() -> None:
+    """No memory of tools."""
+
+
 def _account(policy: Policy) -> Account | None:
     """The account of a run with this *policy*, if it has a budget."""
-    return Account(policy.budget) if policy is not _USUAL and policy.budget else None
+    if policy is _USUAL or not policy.budget:
+        return None
+    from appl.runtime.scheduling.accounts import Account
+
+    return Account(policy.budget)
 
 
 def _reason(error: BaseException | None) -> str:

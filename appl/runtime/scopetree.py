@@ -12,14 +12,17 @@ import threading
 from asyncio import _get_running_loop
 from collections.abc import Iterator
 from contextvars import Token
+from typing import TYPE_CHECKING
 from weakref import ref
 
 from appl.prompt import Prompt, digest_of
 from appl.runtime.concurrency.loop_thread import task_here
 from appl.runtime.concurrency.promise import Promise
-from appl.runtime.concurrency.tasks import ScopedTasks
 from appl.runtime.frame import FRAME, Frame, FrameRun, ThreadFrame, owed
-from appl.runtime.scheduling.accounts import Account
+
+if TYPE_CHECKING:
+    from appl.runtime.concurrency.tasks import ScopedTasks
+    from appl.runtime.scheduling.accounts import Account
 
 _PRUNE = 64
 Holder = threading.Thread | asyncio.Task[object]
@@ -127,7 +130,11 @@ class ScopeTree:
     def scope_tasks(self) -> None:
         """Give scopes to the tasks that the running loop makes from now on."""
         loop = _get_running_loop()
-        if loop is not None and not isinstance(loop.get_task_factory(), ScopedTasks):
+        if loop is None:
+            return
+        from appl.runtime.concurrency.tasks import ScopedTasks  # few programs run in a loop
+
+        if not isinstance(loop.get_task_factory(), ScopedTasks):
             self._factories.append(ScopedTasks(loop))
 
     def scope(self, run: FrameRun, parent: Frame, content: str) -> Frame:

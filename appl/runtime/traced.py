@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import ParamSpec, TypeVar, overload
 
-from appl.compiler import program_of
+from appl.compiler.hooks import program_of
 from appl.errors import InvalidOption
 from appl.runtime.activation import Body, CallMode, marked
 from appl.runtime.concurrency.scopes import call_in_words
@@ -54,14 +54,18 @@ def _async(traced: _Traced) -> Callable[..., object]:
 
 
 def _generator(traced: _Traced) -> Callable[..., object]:
-    return lambda *args, **kwargs: traced.generate(
-        traced.entered(args, kwargs), None, traced.body(*args, **kwargs)
+    from appl.runtime.generators import generate  # few functions are generators
+
+    return lambda *args, **kwargs: generate(
+        traced, traced.entered(args, kwargs), None, traced.body(*args, **kwargs)
     )
 
 
 def _asyncgen(traced: _Traced) -> Callable[..., object]:
-    return lambda *args, **kwargs: traced.agenerate(
-        traced.entered(args, kwargs), None, traced.body(*args, **kwargs)
+    from appl.runtime.generators import agenerate
+
+    return lambda *args, **kwargs: agenerate(
+        traced, traced.entered(args, kwargs), None, traced.body(*args, **kwargs)
     )
 
 

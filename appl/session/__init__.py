@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from appl.base.lazy_names import names_of
 
 if TYPE_CHECKING:
-    from appl.session.backend_setup import check as check, choose as choose
+    from appl.session.backend_setup import choose as choose
     from appl.session.linked_run import linked as linked
     from appl.session.naming import nameable as nameable
     from appl.session.replaying import replayed as replayed
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
         make_session as make_session,
         record as record,
     )
+    from appl.session.settings_check import check as check
 else:
     __getattr__ = names_of(
         __name__,
         {
-            "backend_setup": "check choose",
+            "backend_setup": "choose",
             "linked_run": "linked",
             "naming": "nameable",
             "replaying": "replayed",
@@ -35,6 +36,7 @@ else:
             "resume": "resumed",
             "script_run": "process_run",
             "session": "Session make_session record",
+            "settings_check": "check",
         },
     )
 

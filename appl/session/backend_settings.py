@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
 from appl.backend import installed, named
-from appl.config import SecretSetting
+from appl.config import Config, SecretSetting
 from appl.errors import ConfigError, nearest
 
 EMBEDDED = "embedded"
@@ -26,6 +26,12 @@ TYPE = "type"
 _NUMBERS: dict[object, tuple[type, ...]] = {float: (int, float), int: (int,)}
 _MODULE = re.compile(r"(?:typing|collections\.abc)\.")
 _CLOSE = 0.75  # how near a foreign backend's name must be to one that is installed to be a slip
+
+
+def backends(config: Config | None = None) -> set[str]:
+    """The backends that a name may begin with: installed ones, and those that *config* makes."""
+    made = (name for name, table in config.backends.items() if TYPE in table) if config else ()
+    return {*installed(), *UNINSTALLED, *made}
 
 
 def check_names(backends: Mapping[str, Mapping[str, object]]) -> None:

@@ -6,13 +6,12 @@ one that could.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from appl.backend import Backend, Profile, installed, load
 from appl.base import fallback
-from appl.config import KEYS, Config, SecretSetting, followed
+from appl.config import KEYS, Config
 from appl.errors import (
     BackendError,
     BackendNotFound,
@@ -36,12 +35,12 @@ from appl.session.backend_settings import (
     EMBEDDED,
     TYPE,
     UNINSTALLED,
+    backends,
     check_names,
     check_settings,
     takes_name,
 )
 from appl.session.kept import kept
-from appl.session.naming import backends, check_reachable, locate
 
 Installed = Mapping[str, object]
 """The installed backends: the same object until a package is installed or removed."""
@@ -89,6 +88,8 @@ def _chosen(config: Config, known: Installed) -> Choice:
 
 def _is_own(model: str, backend: str, config: Config) -> bool:
     """True if *model* is meant to be one of *backend*: it is written so, or listed there."""
+    from appl.config import followed  # few programs name a model
+
     written = followed(config.model or "", config.models).model or ""
     listed = config.backends.get(backend, {}).get("models")
     return written == f"{backend}/{model}" or (isinstance(listed, list | tuple) and model in listed)
@@ -98,6 +99,9 @@ def _understood(backend: str, config: Config) -> str | None:
     """The line about a default model that belongs to a known provider, which must be reachable."""
     if config.model is None or config.backend is not None:
         return None
+    from appl.config import followed
+    from appl.session.naming import check_reachable, locate
+
     name = followed(config.model, config.models).model or ""
     location = locate(name, config)
     if location is None or location.provider is None or location.backend != backend:
@@ -160,6 +164,8 @@ def check_sampling(config: Config) -> None:
 
 
 def _stands_for(name: str, config: Config) -> Model:
+    from appl.config import followed
+
     alias = followed(name, config.models)
     first = _model(alias.model, config)
     others = tuple(_other(name, other, config) for other in alias.others)
@@ -169,6 +175,8 @@ def _stands_for(name: str, config: Config) -> Model:
 
 
 def _model(written: str | None, config: Config) -> Model:
+    from appl.session.naming import locate
+
     location = locate(written, config) if written else None
     if location is None or (location.provider is not None and config.backend is not None):
         return Model(None, written)
@@ -177,6 +185,8 @@ def _model(written: str | None, config: Config) -> Model:
 
 def _other(name: str, written: str, config: Config) -> Model:
     """The model *written* in the list *name*, in addition to its first."""
+    from appl.config import followed
+
     alias = followed(written, config.models)
     if alias.others:
         raise ConfigError(
@@ -269,54 +279,3 @@ def _check_model(profile: Profile, choice: Choice, names: Iterable[str]) -> None
         f"{hint or written_elsewhere(model, backends())} "
         f"(its models: {', '.join(profile.models)})"
     )
-
-
-def check(config: Config) -> list[str]:
-    """Refuse a *config* whose first call would be refused.
-
-    The names of ``[models]`` are followed to models, all tables ``[backends.…]`` are compared with
-    the settings that those backends take, and the answering backend is made. Returns sentences
-    about what could not be checked. Raises ``ConfigError`` or ``BackendError``.
-    """
-    for name, table in config.backends.items():
-        check_settings(name, table)
-    choice = choose(config)
-    others_of(config, choice)
-    if not (config.models or config.backends or choice.is_chosen):
-        return []
-    missing = _missing_secret(config.backends.get(choice.backend, {}))
-    if missing is not None:
-        return [f"{missing}, so the backend {choice.backend!r} is not checked"]
-    try:
-        backend = make_backend(config, choice, 0)
-    except BackendNotFound as error:
-        if ":" not in choice.backend:
-            raise
-        return [f"{error}, so it is not checked"]  # a module beside the program, perhaps
-    made = make_others(config, choice, 0)
-    models = models_of(config, choice, backend.profile, profiles_of(made))
-    for name in config.models:
-        if models.answers(name):
-            models.resolve(name)
-    asyncio.run(_close([backend, *made.values()]))
-    return [
-        f"{error}, so the backend {name!r} is not checked"
-        for name, error in made.items()
-        if isinstance(error, Exception)
-    ]
-
-
-async def _close(backends: Iterable[Backend | Exception]) -> None:
-    for backend in backends:
-        if not isinstance(backend, Exception):
-            await backend.aclose()
-
-
-def _missing_secret(table: Mapping[str, object]) -> str | None:
-    try:
-        for value in table.values():
-            if isinstance(value, SecretSetting):
-                value.reveal()
-    except ConfigError as error:
-        return str(error)
-    return None

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from appl.errors import BudgetExceeded, ConfigError, TraceError
 from appl.session.entry import Entry, changed_files
+from appl.session.isolation import RECORDED
 from appl.session.ownership import require_own
-from appl.session.recorded_run import RECORDED
 from appl.tracing.format.codec import plain
 from appl.tracing.format.keys import first_record
 from appl.tracing.reading.runs import finished, paths

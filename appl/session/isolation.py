@@ -7,20 +7,28 @@ starts, which are told by their environment.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 from appl.base import services
-from appl.config import Config
 from appl.errors import DivergenceError
 from appl.runtime.frame import isolated_run
 from appl.runtime.isolated import ISOLATED
 from appl.runtime.world import Live
-from appl.session.recorded_run import RECORDED
 
 if TYPE_CHECKING:
     from appl.runtime.run import Run
+
+RECORDED = (
+    "model",
+    "backend",
+    "temperature",
+    "max_tokens",
+    "top_p",
+    "stop",
+    "backend_options",
+    "batch",
+)
+"""Settings that affect requests: the first run's values hold unless new ones are given."""
 
 _INSTEAD = (
     "what is asked outside of the run is not in its record: have it return through "
@@ -60,34 +68,5 @@ def outer_run() -> dict[str, object]:
     return {"outer": {"run": name, "address": None}} if name else {}
 
 
-_LIMITS = ("concurrency", "home", "privacy", "trace")
-_BUDGET = "APPL_BUDGET"
 BUDGET_ACCOUNT = "APPL_BUDGET_ACCOUNT"
 """Set in the environment of a hosted program's processes: the file with its budget's account."""
-
-
-@contextmanager
-def exported(config: Config) -> Iterator[None]:
-    """A block in which processes that are started have the settings of *config*, but no keys.
-
-    These are the ones that affect requests, and those that were given on the command line.
-    """
-    named = (name for name in _LIMITS if config.origin(name).startswith("--"))
-    values = {name: getattr(config, name) for name in (*RECORDED, "seed", *named)}
-    present = {f"APPL_{name.upper()}": _written(v) for name, v in values.items() if v is not None}
-    if budget := config.schedule.get("budget"):
-        present[_BUDGET] = " ".join(f"{name}={amount}" for name, amount in budget.items())
-    before = {name: os.environ.get(name) for name in (*present, OUTER)}
-    os.environ.update(present)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-def _written(value: object) -> str:
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)

@@ -7,22 +7,57 @@ thus needs neither the backend nor its key, and a resumed run goes on with the s
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from appl.backend import Backend, Emit, Profile, Request, Response
+from appl.backend import Backend, Emit, Profile, Request, Response, installed
 from appl.config import Config
 from appl.errors import BackendError, ConfigError
 from appl.runtime.answers.models import Elsewhere
 from appl.runtime.world import Moment, World
+from appl.session.backend_settings import backends
 from appl.session.backend_setup import Choice, make_backend
-from appl.session.naming import (
-    Location,
-    check_reachable,
-    locate,
-    provider_of_backend,
-)
-from appl.session.recorded_run import KIND, NO_ADDRESS, Names, recorded_meaning
-from appl.tracing.format.record import profile_data
+from appl.session.kept import kept
+from appl.tracing.format.record import profile_data, profile_from
+
+if TYPE_CHECKING:
+    from appl.session.naming import Location
+
+KIND = "model "
+"""The kind of the observation that holds a name's meaning begins with this; the name follows."""
+NO_ADDRESS = ""
+"""The address of such an observation: the run as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The meanings of model names: known ones, and the ``backends`` that begin others.
+
+    ``meanings`` are those of names whose backend was made at its first use.
+    """
+
+    backends: frozenset[str]
+    meanings: Mapping[str, Elsewhere] = field(default_factory=dict)
+
+
+def names_now(config: Config, known: object = None) -> Names:
+    """The names of a run that begins with *config*, while the *known* backends are installed."""
+    return _names(config, installed() if known is None else known)
+
+
+@kept
+def _names(config: Config, known: object) -> Names:
+    """The names while the *known* backends are installed."""
+    return Names(frozenset(backends(config)))
+
+
+def recorded_meaning(value: object) -> Elsewhere | None:
+    """The meaning of a model's name as a record has it; ``None`` for anything else."""
+    if not isinstance(value, Mapping):
+        return None
+    profile = profile_from(value.get("profile"))
+    return Elsewhere(str(value.get("backend", "")), str(value.get("model", "")), profile)
 
 
 class LateBackends:
@@ -101,6 +136,8 @@ class LateBackends:
 
     def _located(self, name: str, has_key: bool) -> Location | None:
         """The location of *name* in this run; ``None`` if it belongs to the run's own backend."""
+        from appl.session.naming import check_reachable, locate, provider_of_backend
+
         location = locate(name, self._config)
         if location is None or location.provider is None:
             return location

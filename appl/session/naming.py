@@ -25,11 +25,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from appl.backend import installed
 from appl.base.extras import EXTRAS, absent, advice
 from appl.config import Config, SecretSetting
 from appl.errors import MissingBackendExtra, ModelNotFound
-from appl.session.backend_settings import EMBEDDED, TYPE, UNINSTALLED
+from appl.session.backend_settings import EMBEDDED, TYPE, backends
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +90,6 @@ class Location:
     backend: str
     model: str | None
     provider: Provider | None = None
-
-
-def backends(config: Config | None = None) -> set[str]:
-    """The backends that a name may begin with: installed ones, and those that *config* makes."""
-    made = (name for name, table in config.backends.items() if TYPE in table) if config else ()
-    return {*installed(), *UNINSTALLED, *made}
 
 
 def locate(name: str, config: Config) -> Location | None:

@@ -19,7 +19,6 @@ from appl.config.state import (
 )
 from appl.errors import ConfigError, UntrustedTrace
 from appl.tracing.format.signing import Owner
-from appl.tracing.format.trust import doubt
 
 if TYPE_CHECKING:
     from appl.tracing.reading.trace import Trace
@@ -59,6 +58,8 @@ def require_own(path: Path, trust: bool, remedy: str) -> None:
 
     *remedy* says what the user can write to allow it. Raises ``UntrustedTrace``, ``ConfigError``.
     """
+    from appl.tracing.format.trust import doubt  # whoever records reads no trace
+
     reason = None if trust else doubt(path, owner())
     if reason is not None:
         raise UntrustedTrace(
@@ -68,6 +69,8 @@ def require_own(path: Path, trust: bool, remedy: str) -> None:
 
 def is_own(path: Path) -> bool:
     """True if the run at *path* is the user's own."""
+    from appl.tracing.format.trust import doubt
+
     with contextlib.suppress(ConfigError):
         return doubt(path, owner()) is None
     return False

@@ -22,7 +22,8 @@ from appl.base.threads import process_lock
 from appl.errors import ConfigError
 from appl.runtime.concurrency.fiber import rest_if_daemon
 from appl.session.deferred_close import at_exit, join_users_threads
-from appl.session.isolation import BUDGET_ACCOUNT, exported
+from appl.session.exported_settings import exported
+from appl.session.isolation import BUDGET_ACCOUNT
 from appl.session.notebook import kernel_shell
 from appl.session.session import Session, tell
 from appl.tracing.recording.writer import sync_before_exit

@@ -7,38 +7,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from appl import config as settings
-from appl.backend import Profile, installed
+from appl.backend import Profile
 from appl.config import Alias, Config
 from appl.runtime.answers.models import Elsewhere, Find, Models, models_from, seconds_in
-from appl.session.kept import kept
-from appl.session.naming import backends, locate
+from appl.session.isolation import RECORDED
+from appl.session.late_backends import KIND, NO_ADDRESS, Names, recorded_meaning
 from appl.session.ownership import require_own
 from appl.tracing.format.record import profile_from
 
 if TYPE_CHECKING:
     from appl.tracing.reading.trace import Trace
-
-KIND = "model "
-"""The kind of the observation that holds a name's meaning begins with this; the name follows."""
-NO_ADDRESS = ""
-"""The address of such an observation: the run as a whole."""
-
-RECORDED = (
-    "model",
-    "backend",
-    "temperature",
-    "max_tokens",
-    "top_p",
-    "stop",
-    "backend_options",
-    "batch",
-)
-"""Settings that affect requests: the first run's values hold unless new ones are given."""
 
 
 def opened(
@@ -91,6 +74,8 @@ def _understood(head: Mapping[str, object], config: Config) -> str | None:
     name = settings.get("model")
     if not isinstance(name, str) or settings.get("backend") is not None:
         return None
+    from appl.session.naming import locate  # few programs name a model of a known provider
+
     location = locate(name, config)
     bare = location is not None and location.provider is not None and name not in config.models
     return f"{head.get('backend')}/{head.get('model')}" if bare else None
@@ -168,28 +153,6 @@ def recorded_text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
-    """The meanings of model names: known ones, and the ``backends`` that begin others.
-
-    ``meanings`` are those of names whose backend was made at its first use.
-    """
-
-    backends: frozenset[str]
-    meanings: Mapping[str, Elsewhere] = field(default_factory=dict)
-
-
-def names_now(config: Config, known: object = None) -> Names:
-    """The names of a run that begins with *config*, while the *known* backends are installed."""
-    return _names(config, installed() if known is None else known)
-
-
-@kept
-def _names(config: Config, known: object) -> Names:
-    """The names while the *known* backends are installed."""
-    return Names(frozenset(backends(config)))
-
-
 def names_in(trace: Trace) -> Names:
     """The names of the run of *trace*: one that goes on calls its models as it did before."""
     known = trace.header.get("backends")
@@ -204,6 +167,8 @@ def names_in(trace: Trace) -> Names:
 
 def predicted_find(trace: Trace, config: Config) -> Find:
     """Finds what names meant in the run of *trace*, and what a new one would mean with *config*."""
+    from appl.session.naming import locate
+
     known = names_in(trace).meanings
 
     def find(name: str, has_key: bool = False) -> Elsewhere | None:
@@ -213,11 +178,3 @@ def predicted_find(trace: Trace, config: Config) -> Find:
         return Elsewhere(location.backend, location.model or "", profile_from(None))
 
     return find
-
-
-def recorded_meaning(value: object) -> Elsewhere | None:
-    """The meaning of a model's name as a record has it; ``None`` for anything else."""
-    if not isinstance(value, Mapping):
-        return None
-    profile = profile_from(value.get("profile"))
-    return Elsewhere(str(value.get("backend", "")), str(value.get("model", "")), profile)

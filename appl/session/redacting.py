@@ -10,18 +10,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from appl.config import Config
 from appl.errors import ConfigError
 
 if TYPE_CHECKING:
     from appl.tracing.recording.privacy import Redact
-
-
-def redaction_of(config: Config) -> Redact | None:
-    """The function that the setting ``redact`` names. Raises ``ConfigError``."""
-    if config.redact is None or not config.trace:
-        return None
-    return function_named(config.redact)
 
 
 def function_named(written: str) -> Redact:

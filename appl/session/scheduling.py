@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from appl.backend import Profile
-from appl.backend.price import Price, price_of
 from appl.config import Config, SecretSetting
-from appl.config.schedule import OF_BACKENDS, PRICES, TABLES
+from appl.config.layout import OF_BACKENDS, PRICES
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.scheduling.policy import (
     Allowance,
@@ -25,6 +24,9 @@ from appl.runtime.scheduling.traffic import Traffic
 from appl.session.backend_settings import EMBEDDED, TYPE
 from appl.session.kept import kept
 
+if TYPE_CHECKING:
+    from appl.backend.price import Price
+
 _shared: dict[tuple[object, ...], Traffic] = {}
 os.register_at_fork(after_in_child=_shared.clear)
 
@@ -34,6 +36,10 @@ _SECONDS = ("period", "base", "cap", "patience", "first_token", "between_tokens"
 @kept
 def policy_of(config: Config, backend: str) -> Policy:
     """The policy of a run with *backend*, from the tables about scheduling."""
+    if not config.schedule:
+        return Policy(prices={})
+    from appl.config.schedule import TABLES  # few programs have such a table
+
     parts = {table: _part(config, table, backend) for table in TABLES}
     limits, schedule = parts["limits"], parts["schedule"]
     if (per_minute := limits.pop("requests_per_minute", None)) is not None:
@@ -50,6 +56,8 @@ def policy_of(config: Config, backend: str) -> Policy:
 
 def prices_of(config: Config, backend: str) -> dict[str, Price]:
     """Prices by model name; one written as ``backend/model`` holds for that backend."""
+    from appl.backend.price import price_of
+
     found = {name: price_of(row) for name, row in config.schedule.get(PRICES, {}).items()}
     own, begins = dict(found), f"{backend}/"
     own |= {name.removeprefix(begins): p for name, p in found.items() if name.startswith(begins)}

@@ -6,7 +6,7 @@ Invariant: a hosted program's run is the process's own, and none is opened besid
 from __future__ import annotations
 
 from appl import config as settings
-from appl.base import tracebacks
+from appl.base import error_hooks
 from appl.runtime.run import Run
 from appl.session.entry import script
 from appl.session.ownership import require_own
@@ -28,7 +28,7 @@ def process_run() -> Run:
 
 def _script_session() -> Session:
     """A new run, or the one that the setting ``resume`` (``APPL_RESUME``) names."""
-    tracebacks.install()
+    error_hooks.install()
     config = settings.load()
     if not isinstance(config.resume, str):
         return make_session(config)

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from appl import config as settings
 from appl.backend import Backend, installed
-from appl.backend.price import total
-from appl.base import services, tracebacks
+from appl.base import error_hooks, services
 from appl.base.shield import shielded
 from appl.config import Config
 from appl.errors import TraceWriteError
@@ -40,24 +39,20 @@ from appl.session.backend_setup import (
     profiles_of,
 )
 from appl.session.blocks import RunBlock, block
-from appl.session.deferred_close import close_when_over
 from appl.session.entry import Entry, git_commit, program_digests, script, versions
-from appl.session.first_run import after_run
 from appl.session.isolation import BUDGET_ACCOUNT, OUTER, answering_run, outer_run
 from appl.session.kept import kept
-from appl.session.late_backends import LateBackends
+from appl.session.late_backends import LateBackends, Names, names_now
 from appl.session.ownership import recording_owner
-from appl.session.recorded_run import Names, names_now
 from appl.session.recording import Recording
-from appl.session.redacting import redaction_of
 from appl.session.scheduling import policy_of, traffic_of
-from appl.session.tool_memory import StoredToolMemory
 from appl.tracing.format.codec import Plain, plain
 from appl.tracing.format.record import profile_data
 
 if TYPE_CHECKING:
     from appl.parts.batching.gathering import Gathering
     from appl.parts.control.server import ControlServer
+    from appl.runtime.tools.offers import ToolMemory
     from appl.session.batched import BatchedBackends
     from appl.tracing.recording.privacy import Redact
     from appl.tracing.replaying.tally import Tally
@@ -107,6 +102,8 @@ class Session:
 
     def next_line(self) -> str | None:
         """The suggestion after the first run in a folder; ``None`` after a resumed run."""
+        from appl.session.first_run import after_run  # only the command line shows it
+
         return after_run(self.path, self.config.home) if self.hints else None
 
     def failures_line(self) -> str | None:
@@ -115,7 +112,7 @@ class Session:
         ``None`` if nothing did.
         """
         recorder = self.recording.recorder if self.recording else None
-        counts = recorder.encoder.failures.counts() if recorder else None
+        counts = recorder.encoder.failure_counts() if recorder else None
         if recorder is None or counts is None or not counts.again:
             return None
         again = f"`appl trace rerun {recorder.path.stem} --anew failed`"
@@ -138,6 +135,8 @@ class Session:
         recorder = self.recording.recorder if self.recording else None
         if recorder is None or not (recorder.totals.cost or recorder.totals.cost_unknown):
             return None
+        from appl.backend.price import total  # few runs cost something
+
         sums = recorder.totals
         calls = "1 call" if sums.calls == 1 else f"{sums.calls} calls"
         return f"appl: {calls}, cost {total(sums.cost, sums.cost_unknown)}"
@@ -155,6 +154,8 @@ class Session:
         if self.run.over:
             self.close()
         else:
+            from appl.session.deferred_close import close_when_over  # few runs outlive their block
+
             close_when_over(self)
 
     def close(self) -> None:
@@ -306,8 +307,11 @@ def make_session(
     run.longest_wait = config.longest_wait
     run.trace_path = recording.path
     run.nests = entry.kind != "script"
-    run.tool_memory = StoredToolMemory(config.home)
-    redact = redact or redaction_of(config)
+    run.open_tool_memory = partial(_tool_memory, config.home)
+    if redact is None and config.redact is not None and config.trace:
+        from appl.session.redacting import function_named
+
+        redact = function_named(config.redact)
     if answering is not None:
         backend = Nobody(backend.profile)  # whoever has lent it closes it
     session = Session(
@@ -318,6 +322,12 @@ def make_session(
         batched.gathering.serve(run, run.reporter.emit, recording.barrier)
     session.origin = {**session.origin, **outer_run()}
     return session
+
+
+def _tool_memory(home: Path) -> ToolMemory:
+    from appl.session.tool_memory import StoredToolMemory  # few programs use tools of servers
+
+    return StoredToolMemory(home)
 
 
 def _placed(
@@ -470,7 +480,7 @@ def record(
     Inside of another run the block is a part of that, with its settings, budgets and trace. It is a
     run of its own there if it has any argument: *own* asks for just that.
     """
-    tracebacks.install()
+    error_hooks.install()
     around = enclosing_run()
     is_part = not (own or path is not None or redact is not None or overrides)
     if is_part and around is not None and around.nests:

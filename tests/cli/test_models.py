@@ -11,7 +11,7 @@ from appl import config, gen, ppl, select
 from appl.backend import Profile
 from appl.cli import main
 from appl.config import Alias, followed, load
-from appl.config.aliases import USUAL as CONFIGURED
+from appl.config.values import USUAL as CONFIGURED
 from appl.errors import ConfigError, InvalidOption, ModelNotFound
 from appl.runtime.answers.models import USUAL, models_from
 from appl.session import choose

@@ -157,7 +157,7 @@ CONTROLS = {
         "exports/test_otel.py::test_a_refusal_is_explained_and_a_redirect_is_not_followed[301-redirects are not followed]",
     ),
     "no secret across lines": Control(
-        "prompt/secret.py",
+        "prompt/secret_forms.py",
         "                if spans := lines.spans(data):\n",
         "                if spans := lines.spans(data)[:0]:\n",
         "canaries/test_shapes.py::test_a_line_break_hides_no_known_key",
@@ -181,7 +181,7 @@ CONTROLS = {
         "canaries/test_published.py::test_no_key_begins_within_a_long_random_text",
     ),
     "no secret whose characters are escaped": Control(
-        "prompt/secret.py",
+        "prompt/secret_forms.py",
         "        return self._without_escaped(text, instead) if self._plain else text\n",
         "        return text\n",
         "canaries/test_names.py::test_no_secret_passes_in_any_encoding",
@@ -248,7 +248,7 @@ CONTROLS = {
         "tracing/test_unknown_kinds.py::test_what_the_filter_does_not_know_is_refused",
     ),
     "no secret in base64 and hexadecimal": Control(
-        "prompt/secret.py",
+        "prompt/secret_forms.py",
         "    coded = _coded(data) if len(data) >= _CODED else set[str]()\n",
         "    coded = set[str]()\n",
         "canaries/test_names.py::test_no_secret_passes_in_any_encoding",
@@ -338,7 +338,7 @@ CONTROLS = {
         "tracing/test_store.py::test_a_failed_write_leaves_a_readable_file_and_stops_new_calls",
     ),
     "signatures of any key": Control(
-        "tracing/format/block_file.py",
+        "tracing/format/trust.py",
         "if not codec & block.SIGNED or not hmac.compare_digest(found, payload[-SIGNATURE:]):",
         "if not codec & block.SIGNED:",
         "trust/test_runs.py::test_another_key_makes_all_runs_so_far_a_strangers",

@@ -94,12 +94,12 @@ MUTANTS = (
     ),
     Mutant(
         "a generator speaks in the frame of whoever resumes it",
-        "runtime/activation.py",
-        "                            self.begun(frame)\n                    out = step()\n",
-        "                            self.begun(frame)\n"
-        "                    elif frame.parent is not None:\n"
-        "                        FRAME.set(frame.parent)\n"
-        "                    out = step()\n",
+        "runtime/generators.py",
+        "                        body.begun(frame)\n                out = step()\n",
+        "                        body.begun(frame)\n"
+        "                elif frame.parent is not None:\n"
+        "                    FRAME.set(frame.parent)\n"
+        "                out = step()\n",
     ),
     Mutant(
         "a role outlives its block",

@@ -96,11 +96,11 @@ SEEDED = (
     )),
     Seeded("generators", "plain", Mutant(
         "a generator is not told what is sent to it",
-        "runtime/activation.py",
-        "                    step = functools.partial(inner.send, (yield out))\n"
-        "                except GeneratorExit:\n                    out = step",
-        "                    yield out\n                    step = functools.partial(inner.send, None)\n"
-        "                except GeneratorExit:\n                    out = step",
+        "runtime/generators.py",
+        "                step = functools.partial(inner.send, (yield out))\n"
+        "            except GeneratorExit:\n                out = step",
+        "                yield out\n                step = functools.partial(inner.send, None)\n"
+        "            except GeneratorExit:\n                out = step",
         first=32,
     )),
     Seeded("shared objects", "plain", Mutant(

@@ -127,9 +127,7 @@ class Storm:
         self.traffic = Traffic(self.policy, self.policy.limits.concurrency)
         self.ways, self.accounts = [], []
         for _ in range(2):
-            way = Dispatcher(
-                self.server, self.policy, seed=seed, traffic=self.traffic, ledger=BudgetLedger()
-            )
+            way = Dispatcher(self.server, self.policy, seed=seed, traffic=self.traffic)
             self.ways.append(way)
             self.accounts.append(Account(Allowance(calls=self.dice.choice([10, 1000]))))
         self.blocks = [Account(self.allowance(), self.dice.choice(self.accounts)) for _ in range(4)]
@@ -186,13 +184,15 @@ class Storm:
 
     def allow(self):
         at = self.dice.randrange(2)
-        self.ways[at].ledger.allow(self.accounts[at], Allowance(calls=self.dice.randint(5, 50)))
+        self.ways[at].budgets.ledger.allow(
+            self.accounts[at], Allowance(calls=self.dice.randint(5, 50))
+        )
 
     def begin(self):
         way = self.dice.choice(self.ways)
-        if way.ledger.late is None:
-            way.ledger.late = Account(Allowance(tokens=1000))
-            self.late.append(way.ledger.late)
+        if way.budgets.ledger.late is None:
+            way.budgets.ledger.late = Account(Allowance(tokens=1000))
+            self.late.append(way.budgets.ledger.late)
 
     def left(self):
         """What somebody still holds, and should not."""
@@ -206,7 +206,7 @@ class Storm:
             "reserved": sum(
                 sum(each.reserved) for each in [*self.blocks, *self.accounts, *self.late]
             ),
-            "queues": sum(len(way.ledger._queues) for way in self.ways),
+            "queues": sum(len(way.budgets.ledger._queues) for way in self.ways),
             "asking": sum(len(way._questions) for way in self.ways),
             "counts": sum(way.admission.stuck + way._resting for way in self.ways),
             "unpaused": sum(len(way.admission._unpaused) for way in self.ways),

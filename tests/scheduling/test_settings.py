@@ -12,6 +12,7 @@ from appl import gen, ppl
 from appl.backend import Profile
 from appl.backend.price import Price
 from appl.config import Config, load
+from appl.config.layout import SCHEDULE
 from appl.config.schedule import PRICES, TABLES as TABLE_NAMES
 from appl.errors import ConfigError
 from appl.runtime.run import Run
@@ -79,6 +80,10 @@ def test_what_a_backend_has_of_its_own_holds_for_it_alone(tmp_path: Path) -> Non
     assert config.origin("backends.openai.retries.attempts").endswith("appl.toml")
     shown = {key: value for key, value, _ in config.shown()}
     assert shown["limits.concurrency"] == 12 and shown["backends.openai.limits.period"] == 1
+
+
+def test_the_names_of_the_tables_are_those_that_have_keys() -> None:
+    assert (*TABLE_NAMES, PRICES) == SCHEDULE
 
 
 def test_every_part_of_the_policy_has_a_key() -> None:

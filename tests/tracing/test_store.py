@@ -23,7 +23,7 @@ from made import asked, call, small_trace, start
 
 from appl.errors import TraceCorrupt, TraceLocked, TraceTooNew, TraceWriteError
 from appl.tracing import Recorder, Trace, records, salvage
-from appl.tracing.format import codec, store
+from appl.tracing.format import codec, trace_scan
 from appl.tracing.recording.writer import Writer, sync_closed
 
 NOBODY = 65534
@@ -441,7 +441,7 @@ def test_closing_waits_for_a_sync_and_what_came_after_it_is_synced_soon(path: Pa
     writer.barrier(5)
     closing = threading.Thread(target=writer.close)
     closing.start()
-    assert store.locked(path.open("rb"))
+    assert trace_scan.locked(path.open("rb"))
     go.set()
     closing.join(10)
     assert syncing.acquire(timeout=10)
@@ -636,5 +636,5 @@ def test_a_reader_can_copy_and_read_a_trace_while_it_is_written(path: Path) -> N
     copy = path.with_name("copy.trace")
     copy.write_bytes(path.read_bytes())
     assert Trace.open(copy).calls[0].outcome is None
-    assert store.locked(path.open("rb"))
+    assert trace_scan.locked(path.open("rb"))
     recorder.close()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from appl.base.fallback import MISSING
 from appl.parts.compat.older import told_once
 from appl.prompt import Message, ToolCall
-from appl.runtime.answers.answer import AnswerMessage
+from appl.prompt.message_input import AnswerMessage
 
 ROLES = {"is_system": "system", "is_user": "user", "is_ai": "assistant", "is_tool": "tool"}
 """The attributes that say whose message it is."""

@@ -59,4 +59,4 @@ class Steering:
         dispatch, root = self.run.dispatch, self.run.tree.root
         if root.account is None:
             root.account = dispatch.begin_account(allowance)
-        dispatch.ledger.allow(root.account, allowance)
+        dispatch.budgets.ledger.allow(root.account, allowance)

@@ -47,8 +47,8 @@ from appl.runtime.scheduling.accounts import Account
 from appl.runtime.waiting.forms import Form
 from appl.session.blocks import settled
 from appl.session.entry import Entry, changed_files
+from appl.session.isolation import RECORDED
 from appl.session.ownership import require_own
-from appl.session.recorded_run import RECORDED
 from appl.session.resume import resume_session
 from appl.session.session import Session, make_session
 from appl.session.waiting import ASKED

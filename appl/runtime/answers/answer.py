@@ -6,11 +6,14 @@ Invariant: this knows neither promises nor streams, which both know it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from appl.backend import Sample
-from appl.prompt.message import AIMessage, ToolCall, ToolMessage
-from appl.prompt.provider_fields import ProviderFields
+from appl.prompt.message import ToolCall
+
+if TYPE_CHECKING:
+    from appl.prompt.message_input import AIMessage, ToolMessage
+    from appl.prompt.provider_fields import ProviderFields
 
 CallFilter = Callable[[ToolCall], bool]
 """True for those calls of tools that are to be run."""
@@ -30,18 +33,6 @@ class ToolRunner(Protocol):
         """Run *calls*, as ``run_tool_calls`` says; in a coroutine, something to await."""
 
 
-class AnswerMessage(AIMessage):
-    """An answer as a message: ``str`` gives its text, without the speaker."""
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        return self.shown
-
-    def __contains__(self, text: str) -> bool:
-        return text in self.shown
-
-
 class Answer(str):
     """The text of one sample of the answer to a call."""
 
@@ -57,6 +48,8 @@ class Answer(str):
     @property
     def message(self) -> AIMessage:
         """The answer as a message, which is printed as its text."""
+        from appl.prompt.message_input import AnswerMessage  # few programs need more than the text
+
         sample = self._sample
         return AnswerMessage(
             str.__str__(self), tool_calls=sample.tool_calls, provider_fields=sample.provider_fields

@@ -18,9 +18,6 @@ from appl.prompt.chain import PromptNode, PromptSlot, nodes_of
 from appl.prompt.message import Messages, RoleName
 from appl.prompt.voice import VOICES
 from appl.runtime.answers.answer import ToolRunner
-from appl.runtime.answers.feed import Feed, Sink
-from appl.runtime.answers.samples import mixed
-from appl.runtime.answers.stream import Stream
 from appl.runtime.answers.text import Text
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, Outcome, Promise, Value, explained, source_of
@@ -29,7 +26,9 @@ from appl.runtime.world import Go, How, Moment
 
 if TYPE_CHECKING:
     from appl.errors import RunWaiting
+    from appl.runtime.answers.feed import Feed, Sink
     from appl.runtime.answers.models import Models, Spot
+    from appl.runtime.answers.stream import Stream
     from appl.runtime.concurrency.idle_detection import IdleDetection
     from appl.runtime.concurrency.promise import Home
     from appl.runtime.reporter import Reporter
@@ -259,13 +258,18 @@ class Call(Promise):
 
     def stream_to(self, sink: Sink) -> None:
         """Have what the backend emits passed on to *sink*; before the call is submitted."""
+        from appl.runtime.answers.feed import Feed  # few calls are streamed
+
         self.emit = Feed(self.address, self.run.reporter, sink)
 
     @property
     def stream(self) -> Stream | None:
         """The stream of what the backend emits, if there is one."""
-        sink = self.emit.sink if self.emit is not None else None
-        return sink if isinstance(sink, Stream) else None
+        if self.emit is None:
+            return None
+        from appl.runtime.answers.stream import Stream  # few calls are streamed
+
+        return self.emit.sink if isinstance(self.emit.sink, Stream) else None
 
     # -- on the I/O thread
 
@@ -304,6 +308,8 @@ class Call(Promise):
     def answered(self, response: Response) -> None:
         """End the call well if every sample is there; samples that were ``given`` come first."""
         if self.given is not None:
+            from appl.runtime.answers.samples import mixed  # few calls begin with known samples
+
             response = mixed(self.given, response)
         if len(response.samples) < max(self.n, 1):
             got = f"{len(response.samples)} of {self.n} samples"

@@ -21,7 +21,7 @@ from appl.runtime.concurrency.fiber import hub_here, wait
 from appl.runtime.concurrency.future import Generation, TypedGeneration
 from appl.runtime.concurrency.promise_values import finished
 from appl.runtime.frame import Frame, here
-from appl.runtime.resolve import taking_futures
+from appl.runtime.future_takers import taking_futures
 
 if TYPE_CHECKING:
     from appl.runtime.answers.multi_call import MultiCall

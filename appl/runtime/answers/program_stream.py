@@ -27,8 +27,8 @@ from appl.runtime.concurrency.parallel import bound_program
 from appl.runtime.concurrency.promise import Error, Promise, Proxy, Value, source_of
 from appl.runtime.concurrency.structure import cancel_all
 from appl.runtime.concurrency.task import Task
+from appl.runtime.future_takers import taking_futures
 from appl.runtime.prompts.place import Kept
-from appl.runtime.resolve import taking_futures
 
 P = ParamSpec("P")
 R = TypeVar("R")

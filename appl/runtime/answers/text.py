@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from appl.backend import Response, TokenLogprob, Usage
 from appl.base import fallback
 from appl.errors import RunError
-from appl.prompt import ToolMessage
 from appl.runtime.answers.answer import Answer, CallFilter, ToolRunner
-from appl.runtime.answers.stream import TextStream
+
+if TYPE_CHECKING:
+    from appl.prompt import ToolMessage
+    from appl.runtime.answers.stream import TextStream
 
 
 class Text(Answer):
@@ -112,11 +114,15 @@ class Text(Answer):
     @property
     def text_stream(self) -> TextStream[str]:
         """The answer, which is complete, as one piece: see ``Generation.text_stream``."""
+        from appl.runtime.answers.stream import TextStream  # few answers are read as they come
+
         return TextStream(self)
 
     @property
     def reasoning_stream(self) -> TextStream[str]:
         """The reasoning, which is complete, as one piece."""
+        from appl.runtime.answers.stream import TextStream
+
         return TextStream(self, "reasoning")
 
     @property

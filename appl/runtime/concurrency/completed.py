@@ -18,7 +18,7 @@ from appl.runtime.concurrency.promise import Promise, Value
 from appl.runtime.concurrency.promise_values import awaited, finished, result_of
 from appl.runtime.concurrency.structure import cancel_all
 from appl.runtime.frame import here
-from appl.runtime.resolve import taking_futures
+from appl.runtime.future_takers import taking_futures
 
 R = TypeVar("R")
 

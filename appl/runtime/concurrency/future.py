@@ -17,9 +17,6 @@ from appl.base import fallback
 from appl.base.threads import process_lock
 from appl.compiler.hooks import is_compiled
 from appl.errors import RunError
-from appl.prompt.notebook import Bundle, block
-from appl.runtime.answers.stream import TextStream
-from appl.runtime.concurrency import clock
 from appl.runtime.concurrency.cancelled_waits import unread
 from appl.runtime.concurrency.fiber import in_coroutine, wait
 from appl.runtime.concurrency.promise import GLANCE, Error, Promise, Proxy, Value
@@ -34,7 +31,9 @@ from appl.runtime.concurrency.promise_values import (
 if TYPE_CHECKING:
     from appl.backend import TokenLogprob, Usage
     from appl.prompt import AIMessage, ToolCall, ToolMessage
+    from appl.prompt.notebook import Bundle
     from appl.runtime.answers.answer import CallFilter
+    from appl.runtime.answers.stream import TextStream
     from appl.runtime.answers.text import Text
 
 T = TypeVar("T")
@@ -109,6 +108,8 @@ class Deferred(Proxy):
     def result(self, timeout: float | None = None) -> Any:
         """The value, waiting for it; ``TimeoutError`` after *timeout* seconds."""
         if timeout is not None:
+            from appl.runtime.concurrency import clock  # most waits have no end of their own
+
             timeout = clock.seconds("result(timeout=...)", timeout)
             if clock.expired(self._pending, timeout):
                 unread(self._pending)
@@ -117,6 +118,8 @@ class Deferred(Proxy):
 
     def done(self) -> bool:
         """True if there is an outcome; recorded, as it depends on time."""
+        from appl.runtime.concurrency import clock
+
         return clock.is_done(self._pending)
 
     def cancel(self) -> None:
@@ -125,6 +128,8 @@ class Deferred(Proxy):
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
         """The answer as a notebook shows it; waits, unless only the running loop can end it."""
+        from appl.prompt.notebook import block  # only notebooks show answers
+
         last = _shown_of(self._pending)
         if last.outcome is None:
             return block("…", f"{self._pending.address}: pending, await it")
@@ -141,11 +146,15 @@ class Deferred(Proxy):
     @property
     def text_stream(self) -> TextStream[Any]:
         """The answer piece by piece, while it is made: see ``TextStream``; it does not wait."""
+        from appl.runtime.answers.stream import TextStream  # few answers are read as they come
+
         return TextStream(self)
 
     @property
     def reasoning_stream(self) -> TextStream[str]:
         """The reasoning before the answer, piece by piece; it does not wait."""
+        from appl.runtime.answers.stream import TextStream
+
         return TextStream(self, "reasoning")
 
 

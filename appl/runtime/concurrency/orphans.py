@@ -12,12 +12,15 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 from appl.runtime.concurrency.fiber import Hub, hub_here, run_on
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Promise
 from appl.runtime.concurrency.structure import unfolded
-from appl.runtime.concurrency.task import Task
+
+if TYPE_CHECKING:
+    from appl.runtime.concurrency.task import Task
 
 _LOOK_S = 0.2
 
@@ -30,7 +33,11 @@ def end_left(started: list[Promise]) -> None:
 
 def _left(started: list[Promise]) -> Iterator[Task]:
     for pending in unfolded(started):
-        if isinstance(pending, Task) and not pending.done:
+        if pending.done:
+            continue
+        from appl.runtime.concurrency.task import Task  # most have ended when somebody looks
+
+        if isinstance(pending, Task):
             if pending.is_left():
                 yield pending
             yield from _left(pending.unfinished())

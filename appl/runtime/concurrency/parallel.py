@@ -25,7 +25,7 @@ from typing import (
 )
 
 from appl.base import fallback, services
-from appl.compiler.names import program_of
+from appl.compiler.hooks import program_of
 from appl.errors import CallCancelled, InvalidOption
 from appl.runtime.concurrency.clock import Signal
 from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, run_on, strand_here, wait
@@ -39,7 +39,8 @@ from appl.runtime.concurrency.structure import cancel_all
 from appl.runtime.concurrency.task import Task, context_for
 from appl.runtime.event import Failed, ScopeEntered
 from appl.runtime.frame import Frame, FrameRun, here
-from appl.runtime.resolve import resolve, taking_futures
+from appl.runtime.future_takers import taking_futures
+from appl.runtime.resolve import resolve
 from appl.runtime.world import Moment
 
 P = ParamSpec("P")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from types import CodeType
 from typing import Any
+
+OWN_CODE: set[CodeType] = set()
+"""Code of coroutines that have an address already."""
 
 _PLAIN = (str, bytes, int, float, bool, type(None))
 

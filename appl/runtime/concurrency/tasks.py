@@ -10,16 +10,13 @@ import sys
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from contextvars import Context, copy_context
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 from appl.prompt import digest_of
 from appl.runtime.concurrency.promise import Proxy
-from appl.runtime.concurrency.scopes import is_plain
+from appl.runtime.concurrency.scopes import OWN_CODE, is_plain
 from appl.runtime.frame import FRAME, Frame
-
-OWN_CODE: set[CodeType] = set()
-"""Code of coroutines that have an address already."""
 
 Made = Coroutine[object, object, object] | Generator[Any, None, Any]
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from appl.errors import InvalidOption, RunError, UnknownOption, nearest
 from appl.prompt import USER, Format, Indexing, Level, Origin, Prompt, RoleName, Voice
 from appl.runtime.frame import FRAME, Frame, PromptWriter
+from appl.runtime.future_takers import taking_futures
 from appl.runtime.prompts.context import PromptRecords
 from appl.runtime.prompts.roles import AIRole, Role, Spoken, SystemRole, ToolRole, UserRole
-from appl.runtime.resolve import taking_futures
 
 T = TypeVar("T")
 Indent = str | int

@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex, overload
 from appl.base import services
 from appl.errors import InvalidOption
 from appl.prompt import Message, Messages, Prompt, parts_of
-from appl.prompt.message import MessageData
+from appl.prompt.message_input import MessageData
 from appl.prompt.notebook import Bundle, dialogue
 from appl.runtime.frame import FRAME, here
 from appl.runtime.prompts.messages import settled

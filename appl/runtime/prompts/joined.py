@@ -12,7 +12,7 @@ from appl.runtime.concurrency.fiber import hub_here
 from appl.runtime.concurrency.future import Generation
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, Outcome, Promise, Proxy, Value, on_finish
-from appl.runtime.resolve import taking_futures
+from appl.runtime.future_takers import taking_futures
 
 
 class _Joined(Promise):

@@ -16,7 +16,7 @@ from appl.prompt import (
     as_message,
     parts_of,
 )
-from appl.prompt.message import source_of
+from appl.prompt.message_input import source_of
 from appl.runtime.concurrency.promise import Proxy
 from appl.runtime.concurrency.promise_values import finished
 

@@ -14,10 +14,10 @@ from appl.prompt import Prompt
 from appl.prompt.notebook import Bundle
 from appl.runtime.activation import marked
 from appl.runtime.frame import FRAME, PromptWriter
+from appl.runtime.future_takers import taking_futures
 from appl.runtime.prompts.context import PromptRecords, conversation_of, shown
 from appl.runtime.prompts.conversation import Conversation
 from appl.runtime.prompts.say import say
-from appl.runtime.resolve import taking_futures
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType
 
 from appl.errors import PromptTypeError
-from appl.prompt.lazy import textless
+from appl.prompt.formatting import textless
 from appl.runtime.prompts.roles import Spoken
 
 _LONGEST = 60

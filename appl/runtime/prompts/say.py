@@ -24,7 +24,7 @@ from appl.prompt import (
     formatted,
     moved,
 )
-from appl.prompt.lazy import textless
+from appl.prompt.formatting import textless
 from appl.prompt.media import is_picture
 from appl.runtime.answers.stream import TextStream, Thoughts
 from appl.runtime.answers.text import Text

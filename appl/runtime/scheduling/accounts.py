@@ -144,14 +144,14 @@ class Reservation:
     ledger: BudgetLedger
     _settled: bool = field(default=False, repr=False)
 
-    def settle(self, used: Amounts) -> None:
+    def settle(self, used: Amounts | None) -> None:
         """*used* is spent, the rest is free again; once."""
         if self._settled:
             return
         self._settled = True
         back = Amounts(*(-(each or 0) for each in self.worst))
         for account in self.accounts:
-            account.book(used, back)
+            account.book(used or _NONE, back)
         self.ledger.look(self.accounts[-1])
 
 

@@ -13,23 +13,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from appl.errors import BackendError
-from appl.runtime.scheduling.accounts import Account, BudgetLedger, Reservation
-from appl.runtime.scheduling.connecting import Connecting
-from appl.runtime.scheduling.metering import Meter
 from appl.runtime.scheduling.patience import Outage, given_up, plain
 from appl.runtime.scheduling.timers import wake
 from appl.runtime.scheduling.traffic import Loan, Traffic
 
 if TYPE_CHECKING:
+    from appl.runtime.scheduling.accounts import Account, Reservation
     from appl.runtime.scheduling.call_status import Why
-    from appl.runtime.scheduling.dispatcher import Question
+    from appl.runtime.scheduling.connecting import Connecting
+    from appl.runtime.scheduling.dispatcher import Budgets, Question
+    from appl.runtime.scheduling.metering import Meter
     from appl.runtime.scheduling.policy import Retries
 
 _NEVER = float("-inf")
-
-
-def nobody_waits() -> None:
-    """Does nothing, as nobody waits for room."""
 
 
 class Admission:
@@ -42,18 +38,19 @@ class Admission:
     def __init__(
         self,
         traffic: Traffic,
-        connecting: Connecting,
+        connecting: Connecting | None,
         retries: Retries,
-        ledger: BudgetLedger,
-        meter: Meter,
+        budgets: Budgets,
+        meter: Callable[[], Meter],
+        on_room: Callable[[], None],
     ) -> None:
         self._traffic, self._connecting, self._retries = traffic, connecting, retries
-        self._ledger, self._meter = ledger, meter
+        self._budgets, self._meter = budgets, meter
         self.paused = False
         self._resumed_at = _NEVER
         self._unpaused: list[asyncio.Future[None]] = []
         self.stuck = 0
-        self.on_room: Callable[[], None] = nobody_waits
+        self.on_room = on_room
 
     async def wait(self, question: Question) -> Loan:
         """Wait for all that the next attempt of *question* needs.
@@ -145,12 +142,12 @@ class Admission:
     async def _take(self, loan: Loan, question: Question) -> bool:
         """Take all for *loan*; false if the server is to be left alone after all."""
         traffic = self._traffic
-        if self._connecting.needed:
-            await self._connected(loan, question)
+        if self._connecting is not None and self._connecting.needed:
+            await self._connected(self._connecting, loan, question)
         # The order: first what may take long and holds nobody up (a budget), last what is lost
         # while one waits for something else (a place in the rate). Each is noted in the loan as
         # soon as it is taken, so that a failure of the next step gives it back.
-        account = self._ledger.charged(question.call.account)
+        account = self._budgets.charged(question.call.account)
         if account is not None:
             loan.reserved = await self._reserved(account, question)
         late = None if question.refused is None else self.late(question, None)
@@ -162,16 +159,16 @@ class Admission:
         if not self._may_go(loan, question):
             return False
         if traffic.rate is not None:
-            tokens = self._meter.tokens(question.request) if traffic.by_tokens else 0
+            tokens = self._meter().tokens(question.request) if traffic.by_tokens else 0
             with self._waiting(question, "rate"):
                 await traffic.rate.take(tokens)
             loan.asked = tokens
         return self._may_go(loan, question)
 
-    async def _connected(self, loan: Loan, question: Question) -> None:
+    async def _connected(self, connecting: Connecting, loan: Loan, question: Question) -> None:
         with question.waiting("connect"):  # all wait for it together, so it holds nobody back
             try:
-                await self._connecting.done(loan.refused)
+                await connecting.done(loan.refused)
             except BackendError:
                 # It counts as an attempt of each call that waited for it, but takes only one retry
                 # out of the budget of retries.
@@ -182,11 +179,12 @@ class Admission:
             self._traffic.answered(loan.model)
 
     async def _reserved(self, account: Account, question: Question) -> Reservation:
-        worst = self._meter.worst(question.request, account, question.emit is not None)
-        reserved = self._ledger.try_reserve(account, worst)
+        ledger = self._budgets.ledger
+        worst = self._meter().worst(question.request, account, question.emit is not None)
+        reserved = ledger.try_reserve(account, worst)
         if reserved is None:
             with self._waiting(question, "budget"):
-                reserved = await self._ledger.reserve(account, worst)
+                reserved = await ledger.reserve(account, worst)
             question.ready = self._traffic.clock.now()  # the wait is no matter of the server
         return reserved
 

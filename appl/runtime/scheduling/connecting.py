@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable
 from types import FrameType
 
-from appl.backend import Backend, Connects, offers
+from appl.backend import Connects
 from appl.errors import BackendError
 from appl.runtime.scheduling.deadlines import Deadline
 from appl.runtime.scheduling.patience import plain
@@ -24,13 +24,13 @@ from appl.runtime.scheduling.timers import Clock, LoopClock, wait_for, wake
 class Connecting:
     """The connecting with *backend*; ``needed`` until it has succeeded."""
 
-    def __init__(self, backend: Backend, clock: Clock, deadlines: Deadlines) -> None:
-        self._connect = backend.connect if offers(backend, Connects) else None
+    def __init__(self, backend: Connects, clock: Clock, deadlines: Deadlines) -> None:
+        self._connect = backend.connect
         self._clock = clock
         self._seconds = deadlines.total_s
         self._task: asyncio.Task[None] | None = None
         self._noted: asyncio.Task[None] | None = None
-        self.needed = self._connect is not None
+        self.needed = True
 
     async def done(self, failed: Callable[[BackendError], None]) -> None:
         """Wait until it is connected with. Raises the error of the connecting.
@@ -68,7 +68,6 @@ class Connecting:
             self._task = None
 
     async def _connect_in_time(self) -> None:
-        assert self._connect is not None
         by_default = self._seconds is None
         with Deadline(LoopClock() if by_default else self._clock) as late:
             if self._seconds != math.inf:

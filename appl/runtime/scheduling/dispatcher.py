@@ -13,28 +13,57 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
+from weakref import ref
 
-from appl.backend import Backend, Emit, PrefixCaching, Pricing, Request, Response, offers
+from appl.backend import Backend, Connects, Emit, PrefixCaching, Pricing, Request, Response, offers
 from appl.backend.check import check_response
-from appl.backend.price import Overridden
 from appl.errors import BackendBusy, BackendError, BudgetExceeded
-from appl.runtime.answers.samples import Samples
 from appl.runtime.event import AttemptFailed, CallDispatched
-from appl.runtime.scheduling.accounts import ONE, Amounts, BudgetLedger
-from appl.runtime.scheduling.admission import Admission
 from appl.runtime.scheduling.call_status import CallStatus, Load, Why
-from appl.runtime.scheduling.connecting import Connecting, let_go
-from appl.runtime.scheduling.deadlines import Deadline, end_late, watching
-from appl.runtime.scheduling.metering import Meter, tokens_of
-from appl.runtime.scheduling.patience import given_up, wait_s
 from appl.runtime.scheduling.policy import ATTEMPT_S, Policy
 from appl.runtime.scheduling.timers import Clock, LoopClock, Timer
 from appl.runtime.scheduling.traffic import Traffic
 
 if TYPE_CHECKING:
+    from appl.backend.price import Overridden
     from appl.runtime.answers.call import Call
+    from appl.runtime.answers.samples import Samples
+    from appl.runtime.scheduling.accounts import Account, BudgetLedger
+    from appl.runtime.scheduling.admission import Admission
+    from appl.runtime.scheduling.connecting import Connecting
+    from appl.runtime.scheduling.metering import Meter
+
+# Imported where they are used: what most calls do without (budgets, prices, rates, caches, and
+# deadlines of their own), and what follows a failure.
+
+
+def nobody_waits() -> None:
+    """Does nothing, as nobody waits for room."""
+
+
+class Budgets:
+    """The budgets of a run, for all its calls, whoever answers them.
+
+    ``made`` is their ledger, once there is a budget.
+    """
+
+    def __init__(self) -> None:
+        self.made: BudgetLedger | None = None
+
+    @property
+    def ledger(self) -> BudgetLedger:
+        """The ledger at which calls reserve; on the I/O loop."""
+        if self.made is None:
+            from appl.runtime.scheduling.accounts import BudgetLedger
+
+            self.made = BudgetLedger()
+        return self.made
+
+    def charged(self, account: Account | None) -> Account | None:
+        """The account that a call of *account* is charged to: see ``BudgetLedger.charged``."""
+        return account if self.made is None else self.made.charged(account)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +81,8 @@ class Dispatcher:
     *most* calls at once are allowed by the backend and the run. *seed* decides the times between
     attempts. *samples* is the backend with the caches of the run before it, where there are any:
     answers that they have are not asked for. *traffic* is that of other runs with the same server;
-    the run's calls to other backends reserve at the same *ledger*. ``admission`` lets attempts in.
-    ``name`` is the backend's own, and ``outages`` are those of its models.
+    the run's calls to other backends have the same *budgets*. ``on_room`` is called when more calls
+    may be sent than before. ``name`` is the backend's own, and ``outages`` are those of its models.
     """
 
     def __init__(
@@ -63,25 +92,25 @@ class Dispatcher:
         *,
         most: int | None = None,
         seed: int | None = None,
-        samples: Samples | None = None,
+        samples: Callable[[], Samples] | None = None,
         traffic: Traffic | None = None,
-        ledger: BudgetLedger | None = None,
+        budgets: Budgets | None = None,
     ) -> None:
         self.backend, self.policy, self.name = backend, policy, backend.profile.name
-        self._samples, self._seed = samples, seed
+        self._make_samples, self._seed = samples, seed
         traffic = traffic or Traffic(policy, most)
         self._traffic, self._clock, self.outages = traffic, traffic.clock, traffic.outages
-        self.connecting = Connecting(backend, self._clock, policy.deadlines)
-        caching = backend if offers(backend, PrefixCaching) else None
-        brought = backend.prices if offers(backend, Pricing) else None
-        self.prices = Overridden(policy.prices, brought or {})
-        tier = getattr(backend, "tier", None)  # of a backend that has calls answered for less
-        self._meter = Meter(backend.profile, self.prices, caching, tier)
-        self.ledger = ledger or BudgetLedger()
-        self.admission = Admission(
-            traffic, self.connecting, policy.retries, self.ledger, self._meter
-        )
-        traffic.join(self.admission)
+        self.connecting: Connecting | None = None
+        if offers(backend, Connects):
+            from appl.runtime.scheduling.connecting import Connecting
+
+            self.connecting = Connecting(backend, self._clock, policy.deadlines)
+        self._brought = (backend.prices if offers(backend, Pricing) else None) or {}
+        self._has_prices = bool(policy.prices) or bool(self._brought)
+        self.budgets = budgets or Budgets()
+        self.on_room: Callable[[], None] = nobody_waits
+        self._admission: Admission | None = None
+        traffic.join(self)
         deadlines = policy.deadlines
         self._late = deadlines.first_token_s is not None or deadlines.between_tokens_s is not None
         self._late = self._late and "stream" in backend.profile.features
@@ -90,6 +119,46 @@ class Dispatcher:
         self._began: dict[Call, float] = {}
         self._ready: dict[Call, float] = {}
         self._by_default = deadlines.total_s is None
+
+    @cached_property
+    def prices(self) -> Overridden:
+        """The prices of its models."""
+        from appl.backend.price import Overridden
+
+        return Overridden(self.policy.prices, self._brought)
+
+    @cached_property
+    def _meter(self) -> Meter:
+        from appl.runtime.scheduling.metering import Meter
+
+        backend = self.backend
+        caching = backend if offers(backend, PrefixCaching) else None
+        tier = getattr(backend, "tier", None)  # of a backend that has calls answered for less
+        return Meter(backend.profile, self.prices, caching, tier)
+
+    @cached_property
+    def _samples(self) -> Samples:
+        assert self._make_samples is not None
+        return self._make_samples()
+
+    @property
+    def admission(self) -> Admission:
+        """Lets in the attempts that have to wait for something."""
+        if self._admission is None:
+            from appl.runtime.scheduling.admission import Admission
+
+            # It holds nothing that leads back here, or this would not be freed at once.
+            backend_meter = partial(_meter_of, ref(self))
+            self._admission = Admission(
+                self._traffic, self.connecting, self.policy.retries, self.budgets, backend_meter,
+                self.on_room,
+            )  # fmt: skip
+        return self._admission
+
+    @property
+    def connects(self) -> bool:
+        """True if the backend is not connected with yet."""
+        return self.connecting is not None and self.connecting.needed
 
     @property
     def limit(self) -> int | None:
@@ -104,7 +173,7 @@ class Dispatcher:
         traffic = self._traffic
         if self.outages and self.policy.retries.attempts > 1 and traffic.gives_up:
             return None
-        if self.admission.stuck:
+        if self._admission is not None and self._admission.stuck:
             return 0
         size = traffic.slots.size
         return None if size is None else int(size) + self._resting
@@ -119,7 +188,7 @@ class Dispatcher:
         Its usage counts for the budgets of *call*, with so many *requests* if there were any.
         """
         assert call.request is not None
-        if self._samples is not None:
+        if self._make_samples is not None and call.request.cache is not None:
             self._samples.remember(call.request, response)
         if call.batches is not None:
             call.batches.remember(call.request, response)
@@ -129,8 +198,10 @@ class Dispatcher:
         self, call: Call, response: Response, requests: int, *, blocks_only: bool = False
     ) -> None:
         """Charge the usage of *response* to the budgets of *call*, or only to those of blocks."""
-        account = self.ledger.charged(call.account)
+        account = self.budgets.charged(call.account)
         if requests and account is not None and call.request is not None:
+            from appl.runtime.scheduling.accounts import Amounts
+
             spent = self._meter.recorded(call.request, response, requests)
             for level in account.levels():
                 if level.is_block or not blocks_only:
@@ -138,9 +209,11 @@ class Dispatcher:
 
     def refusal(self, call: Call) -> BudgetExceeded | None:
         """The error with which the budgets of *call* refuse it now, whoever answers it."""
-        account = self.ledger.charged(call.account)
+        account = self.budgets.charged(call.account)
         if account is None or call.request is None:
             return None
+        from appl.runtime.scheduling.accounts import ONE
+
         try:
             worst = self._meter.worst(call.request, account)
         except BudgetExceeded:  # what it may take is not known here
@@ -164,7 +237,7 @@ class Dispatcher:
         request = request or call.request
         assert request is not None
         ask = partial(self._ask, call)
-        if self._samples is None or (request.n == 1 and request.cache is None):
+        if self._make_samples is None or (request.n == 1 and request.cache is None):
             asking = partial(ask, request, call.emit)
         else:
             asking = partial(self._samples.complete, request, call.emit, ask)
@@ -178,6 +251,8 @@ class Dispatcher:
         return self._in_time(max(total - late, 0.0), asking)
 
     async def _in_time(self, total: float, asking: _Asking) -> Response:
+        from appl.runtime.scheduling.deadlines import Deadline
+
         with Deadline(self._clock) as late:
             late.set("total", total)
             return await asking()
@@ -213,13 +288,17 @@ class Dispatcher:
         """Make one attempt."""
         # Most attempts are counted by neither budgets nor rates, and there is room for them now:
         # this is the fastest way. Others take their share of everything in turn.
-        traffic, accounts = self._traffic, (question.call.account, self.ledger.late)
+        traffic, ledger, admission = self._traffic, self.budgets.made, self._admission
+        counted = question.call.account is not None or (
+            ledger is not None and ledger.late is not None
+        )
         loan = None
-        if accounts == _UNLIMITED and traffic.rate is None and not self.connecting.needed:
-            loan = None if self.admission.paused else traffic.lend_slot(question.request.model)
+        if not counted and traffic.rate is None and not (self.connecting and self.connects):
+            paused = admission is not None and admission.paused
+            loan = None if paused else traffic.lend_slot(question.request.model)
         if loan is None:
             loan = await self.admission.wait(question)
-        request, meter = question.request, self._meter
+        request = question.request
         try:
             question.send()
             by_default = self._by_default and question.call.timeout is None
@@ -229,23 +308,31 @@ class Dispatcher:
                 else:
                     response = await self.backend.complete(request, question.emit)
             check_response(response, self.name)
-            if meter.has_prices:
-                response = meter.priced(request, response)
+            if self._has_prices:
+                response = self._meter.priced(request, response)
         except BaseException as error:
             # A cancellation, too: the server may have worked, so its worst case is paid for, and
             # the slot must be given back however the attempt ends.
             if isinstance(error, BackendError):
+                from appl.runtime.scheduling.connecting import let_go
+
                 let_go(error)
-            loan.failed(error, meter.failed(request, error, loan.worst))
+            worst = loan.worst
+            used = None if worst is None else self._meter.failed(request, error, worst)
+            loan.failed(error, used)
             raise
         if loan.reserved is not None or loan.asked:
-            loan.answered(meter.used(request, response, loan.worst), tokens_of(response))
+            from appl.runtime.scheduling.metering import tokens_of
+
+            loan.answered(self._meter.used(request, response, loan.worst), tokens_of(response))
         else:
             loan.answered()
         return response
 
     async def _streamed(self, question: Question) -> Response:
         """One answer of the backend, whose tokens have deadlines."""
+        from appl.runtime.scheduling.deadlines import Deadline, watching
+
         deadlines = self.policy.deadlines
         with Deadline(self._clock) as late:
             late.set("first token", deadlines.first_token_s)
@@ -254,7 +341,7 @@ class Dispatcher:
 
     def expect(self, call: Call) -> None:
         """Start the times of *call*, which is ready: they run while it is in the queue, too."""
-        if self.connecting.needed:
+        if self.connects:
             self._began[call] = self._clock.now()
         if self.outages:
             self._ready[call] = self._clock.now()
@@ -270,15 +357,16 @@ class Dispatcher:
 
         If the probe fails, calls find it out for themselves.
         """
-        ends = (at + self._total(call) for call, at in self._began.items())
-        await self.connecting.settled(min(ends, default=math.inf))
+        if self.connecting is not None:
+            ends = (at + self._total(call) for call, at in self._began.items())
+            await self.connecting.settled(min(ends, default=math.inf))
 
     # -- for who looks on, and for who intervenes
 
     @property
     def stuck_for(self) -> Why | None:
         """The reason for which a call waits and keeps the others in the queue; else ``None``."""
-        if not self.admission.stuck:
+        if self._admission is None or not self._admission.stuck:
             return None
         found = (question.waits for question in self._questions.values())
         return next((why for why in found if why not in (None, "retry", "connect")), None)
@@ -314,6 +402,12 @@ class Dispatcher:
         self._traffic.slots.resize(most)
         return most
 
+    def end(self) -> None:
+        """Call nobody any more when there is room: the run is over."""
+        self.on_room = nobody_waits
+        if self._admission is not None:
+            self._admission.on_room = nobody_waits
+
     # -- after a failure
 
     async def _rest(self, question: Question, seconds: float) -> None:
@@ -323,7 +417,7 @@ class Dispatcher:
         # another call can use the slot.
         self._resting += 1
         try:
-            self.admission.on_room()
+            self.on_room()
             with question.waiting("retry", until):
                 await self.admission.rest(question, until)
         finally:
@@ -336,6 +430,8 @@ class Dispatcher:
         over = question.over or call.run.closed or call.outcome is not None
         if not error.retriable or retries.attempts == 1 or over or question.begun():
             raise error
+        from appl.runtime.scheduling.patience import given_up, wait_s
+
         question.refused = now if question.refused is None else question.refused
         outage = self._traffic.outage(question.request.model)
         if isinstance(error, BackendBusy) or outage.dead:
@@ -356,6 +452,13 @@ class Dispatcher:
             raise given_up(error, retries.patience_s) from None
         failed = max(question.failed, question.away)
         return min(wait_s(retries, self._seed, call.address, failed, asked), left)
+
+
+def _meter_of(dispatcher: ref[Dispatcher]) -> Meter:
+    """The meter of a *dispatcher*, which asks for it and so is there."""
+    there = dispatcher()
+    assert there is not None
+    return there._meter
 
 
 class Question:
@@ -476,6 +579,8 @@ class CommonDeadline:
             return
         before = self._passed.pop(task, None)
         if before is not None:
+            from appl.runtime.scheduling.deadlines import end_late
+
             end_late(task, before, error, f"no answer within {self._seconds} s", "total")
 
     def _arm(self) -> None:
@@ -516,4 +621,3 @@ _UNCOUNTED = ("retry", "connect")
 """Waits that are not part of the time between being ready and being sent."""
 _Asking = Callable[[], Coroutine[object, object, Response]]
 _UNTIMED = nullcontext()
-_UNLIMITED = (None, None)

@@ -27,9 +27,6 @@ _HOLD_S = 3600.0
 """The longest time for which a server that asks for a longer wait than the patience is not asked
 again: what it asked for may be nonsense, or be lifted, and a service has to recover from that."""
 
-_RECENT = 1000
-"""The number of new calls whose share of retries is kept for later at most."""
-
 _NEVER = -math.inf
 
 
@@ -205,24 +202,3 @@ def wait_s(retries: Retries, seed: int | None, address: str, failed: int, asked:
     """
     step = min(retries.cap_s, retries.base_s * 2.0 ** min(failed - 1, 60))
     return asked + random.Random(f"{seed} {address} {failed}").uniform(0, step)
-
-
-class RetryBudget:
-    """The number of retries that all calls have left, so that a failing backend gets few of them.
-
-    Each of the new ``calls`` earns a share of one. Unused retries are kept, but not without limit.
-    """
-
-    def __init__(self, retries: Retries) -> None:
-        self._share, self._most = retries.share, retries.spare + retries.share * _RECENT
-        self._left = float(retries.spare)
-        self.calls = self._counted = 0
-
-    def spend(self) -> bool:
-        """Take one retry; false if none is left."""
-        earned, self._counted = self._share * (self.calls - self._counted), self.calls
-        self._left = min(self._most, self._left + earned)
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True

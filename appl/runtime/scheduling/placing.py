@@ -212,7 +212,7 @@ class Placing:
         for planner in self._planners.values():
             planner.failed(leg.address)
         way = leg.dispatcher
-        away = isinstance(error, BackendUnavailable) and way.connecting.needed
+        away = isinstance(error, BackendUnavailable) and way.connects
         if away and way.policy.circuit:
             self._away_until[leg.spot.backend] = way.now() + _AWAY_S
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, cast
 from appl.errors import CallCancelled
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Error, on_finish, source_of
-from appl.runtime.scheduling.admission import nobody_waits
 from appl.runtime.scheduling.call_status import CallStatus, Load, Why
 from appl.runtime.scheduling.order import CallQueue, Fifo, Order
 
@@ -60,7 +59,7 @@ class Scheduler:
     def dispatcher(self) -> Dispatcher:
         """Sends the calls; made with the first of them, as a replay sends none."""
         made = self._make()
-        made.admission.on_room = self._has_room
+        made.on_room = self._has_room
         return made
 
     @cached_property
@@ -84,7 +83,7 @@ class Scheduler:
     def ready(self, call: Call) -> None:
         """Put *call*, which has its request, into the queue."""
         dispatcher = self.dispatcher
-        if dispatcher.connecting.needed or dispatcher.outages:
+        if (dispatcher.connecting and dispatcher.connects) or dispatcher.outages:
             dispatcher.expect(call)
         if call.batches is not None:  # it is sent with others, and has no place in the order
             call.batches.enter(call, self)
@@ -221,7 +220,7 @@ class Scheduler:
         """End the work for the run, which is over; from any thread."""
         # What the dispatcher and the order hold of this is let go, so that it is freed at once.
         if (dispatcher := vars(self).get("dispatcher")) is not None:
-            dispatcher.admission.on_room = nobody_waits
+            dispatcher.end()
         if "order" in vars(self):
             io_thread().send(self._close)
 

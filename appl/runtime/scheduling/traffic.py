@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from appl.errors import BackendBusy, BackendError, BackendTimeout
-from appl.runtime.scheduling.accounts import Amounts, Reservation
-from appl.runtime.scheduling.patience import Outage, RetryBudget
-from appl.runtime.scheduling.policy import Policy
-from appl.runtime.scheduling.rate import Rate
+from appl.runtime.scheduling.policy import Policy, Retries
 from appl.runtime.scheduling.timers import Clock, LoopClock, wait_for, wake
 
 if TYPE_CHECKING:
-    from appl.runtime.scheduling.admission import Admission
+    from appl.runtime.scheduling.accounts import Amounts, Reservation
+    from appl.runtime.scheduling.dispatcher import Dispatcher
+    from appl.runtime.scheduling.patience import Outage
+    from appl.runtime.scheduling.rate import Rate
+
+_RECENT = 1000
+"""The number of new calls whose share of retries is kept for later at most."""
 
 
 class Slots:
@@ -178,7 +181,7 @@ class Loan:
         """The amounts that are reserved; ``None`` when nothing is counted."""
         return None if self.reserved is None else self.reserved.worst
 
-    def answered(self, used: Amounts = Amounts(), tokens: int | None = None) -> None:  # noqa: B008
+    def answered(self, used: Amounts | None = None, tokens: int | None = None) -> None:
         """The attempt was answered: *used* is spent, and so many *tokens* of a minute."""
         traffic = self._traffic
         # Before the slot goes back: the next attempt is let in by that, and finds the outage over
@@ -194,7 +197,7 @@ class Loan:
         if epoch is not None:
             traffic.slots.answered(epoch)
 
-    def failed(self, error: BaseException, used: Amounts) -> None:
+    def failed(self, error: BaseException, used: Amounts | None) -> None:
         """It failed with *error*, and *used* is spent."""
         if isinstance(error, BackendError):
             self.refused(error)
@@ -211,7 +214,7 @@ class Loan:
         elif not isinstance(error, BackendTimeout):  # whoever refuses a request is alive
             traffic.answered(self.model)
 
-    def back(self, used: Amounts = Amounts()) -> None:  # noqa: B008 - a value
+    def back(self, used: Amounts | None = None) -> None:
         """Give back what is held; *used* is spent. A second time nothing happens."""
         # Each is forgotten as it is given back, so that errors on the way can come here again.
         outage = self._traffic.outages.get(self.model)
@@ -233,6 +236,27 @@ class Loan:
             self._traffic.rate.settle(asked, tokens)
 
 
+class RetryBudget:
+    """The number of retries that all calls have left, so that a failing backend gets few of them.
+
+    Each of the new ``calls`` earns a share of one. Unused retries are kept, but not without limit.
+    """
+
+    def __init__(self, retries: Retries) -> None:
+        self._share, self._most = retries.share, retries.spare + retries.share * _RECENT
+        self._left = float(retries.spare)
+        self.calls = self._counted = 0
+
+    def spend(self) -> bool:
+        """Take one retry; false if none is left."""
+        earned, self._counted = self._share * (self.calls - self._counted), self.calls
+        self._left = min(self._most, self._left + earned)
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
 class Traffic:
     """The traffic to one server, under *policy*, with at most so many calls at once.
 
@@ -241,7 +265,7 @@ class Traffic:
 
     def __init__(self, policy: Policy, most: int | None) -> None:
         self.clock = policy.clock or LoopClock()
-        self._users: WeakSet[Admission] = WeakSet()
+        self._users: WeakSet[Dispatcher] = WeakSet()
         self.slots = Slots(
             most,
             policy.concurrency_start,
@@ -254,7 +278,11 @@ class Traffic:
         self._policy = policy
         limits = policy.limits
         limited = limits.requests is not None or limits.tokens_per_minute is not None
-        self.rate = Rate(limits, self.clock) if limited else None
+        self.rate: Rate | None = None
+        if limited:
+            from appl.runtime.scheduling.rate import Rate  # few backends have one
+
+            self.rate = Rate(limits, self.clock)
         self.retries = RetryBudget(policy.retries)
 
     @property
@@ -271,6 +299,8 @@ class Traffic:
         """The outage of *model*, which may have just begun."""
         found = self.outages.get(model)
         if found is None:
+            from appl.runtime.scheduling.patience import Outage  # most servers refuse nobody
+
             policy = self._policy
             found = self.outages[model] = Outage(self.clock, policy.retries, bool(policy.circuit))
         return found
@@ -300,7 +330,7 @@ class Traffic:
         """True if calls wait no longer for a model that have waited since its outage began."""
         return any(outage.over(outage.full) for outage in self.outages.values())
 
-    def join(self, user: Admission) -> None:
+    def join(self, user: Dispatcher) -> None:
         """Tell *user* from now on when there is room, as long as it is there."""
         self._users.add(user)
 

@@ -17,9 +17,10 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from appl.base import fallback
-from appl.compiler import program_of
+from appl.compiler.hooks import program_of
 from appl.errors import InvalidOption, ToolError
-from appl.prompt.secret import Mask, Secret
+from appl.prompt.secret import Secret
+from appl.prompt.secret_forms import Mask
 from appl.runtime.tools.arguments import BadArguments, read_object, refuse_unknown
 from appl.runtime.tools.signature import NAME, Described, Schema, checker_of, describe, name_of
 

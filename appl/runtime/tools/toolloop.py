@@ -25,10 +25,10 @@ from appl.runtime.concurrency.promise import Outcome, Promise, Typed, Value
 from appl.runtime.concurrency.promise_values import finished, text_of
 from appl.runtime.concurrency.task import Task, context_for
 from appl.runtime.frame import Frame, here
+from appl.runtime.future_takers import taking_futures
 from appl.runtime.prompts.explicit import Said, said_to
 from appl.runtime.prompts.place import Kept
 from appl.runtime.prompts.say import say
-from appl.runtime.resolve import taking_futures
 from appl.runtime.tools.toolbox import Toolbox, Tools
 
 if TYPE_CHECKING:

@@ -1,8 +1,4 @@
-"""The format of blocks, and reading them.
-
-A block is ``u32 length · u32 crc32 · u32 sequence · u32 crc32 of the block before · u8 codec · u32
-raw length · payload``. With the flag ``SIGNED`` in the codec, the payload ends with a signature of
-16 bytes.
+"""Reading the blocks of a trace, whose format ``block_layout`` has.
 
 Invariant: what ``scan`` yields is a prefix without holes of what was written, checked by checksum
 and sequence number; blocks of another trace do not pass, since each names the one before it. A
@@ -14,7 +10,6 @@ Nothing is decompressed whose size was not checked before.
 from __future__ import annotations
 
 import re
-import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,16 +19,19 @@ import zstandard
 
 from appl.errors import NotATrace, TraceCorrupt, TraceTooNew
 from appl.tracing.format.allowance import DecodingAllowance, of_file
+from appl.tracing.format.block_layout import (
+    CHECKED as CHECKED,
+    HEAD as HEAD,
+    MAGIC as MAGIC,
+    PLAIN as PLAIN,
+    SIGNED as SIGNED,
+    UNSIGNED as UNSIGNED,
+    ZSTD as ZSTD,
+    unsigned as unsigned,
+)
 from appl.tracing.format.codec import MAX_RAW
 from appl.tracing.format.signing import SIGNATURE
 
-MAGIC = b"APPLTRC1"
-HEAD = struct.Struct("<IIIIBI")
-CHECKED = struct.Struct("<IIBI")
-PLAIN, ZSTD = 0, 1
-SIGNED = 0x80
-UNSIGNED = bytes(SIGNATURE)
-"""The signature before that of the first block."""
 _LONGEST = MAX_RAW + SIGNATURE
 _RESYNC_TRIES, _RESYNC_BYTES, _RESYNC_PIECE = 1 << 20, 1 << 28, 1 << 22
 # where a block may begin: a length above 0, and sequence, codec and raw length in their ranges
@@ -57,11 +55,6 @@ def decompress(codec: int, payload: bytes, raw_length: int) -> bytes:
     if len(raw) != raw_length:
         raise ValueError(f"a block holds {len(raw)} bytes instead of {raw_length}")
     return raw
-
-
-def unsigned(codec: int, payload: bytes) -> tuple[int, bytes]:
-    """Codec and payload of a block without its signature."""
-    return (codec & ~SIGNED, payload[:-SIGNATURE]) if codec & SIGNED else (codec, payload)
 
 
 def _zstd(payload: bytes, raw_length: int) -> bytes:

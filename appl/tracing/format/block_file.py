@@ -14,15 +14,18 @@ import struct
 import sys
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import zstandard
 
-from appl.tracing.format import block, store
+from appl.tracing.format import block_layout as layout, store
 from appl.tracing.format.signing import SIGNATURE, Owner
+
+if TYPE_CHECKING:
+    from appl.tracing.format import block
 
 Fault = Callable[[str], None]
 _SMALL, _LARGE = 512, 1 << 16
@@ -38,7 +41,7 @@ class Last(NamedTuple):
 
     blocks: int = 0
     checksum: int = 0
-    signature: bytes = block.UNSIGNED
+    signature: bytes = layout.UNSIGNED
 
 
 def block_after(
@@ -48,8 +51,8 @@ def block_after(
 
     With it comes what the next one names.
     """
-    head = block.CHECKED.pack(
-        last.blocks, last.checksum, codec if key is None else codec | block.SIGNED, raw_length
+    head = layout.CHECKED.pack(
+        last.blocks, last.checksum, codec if key is None else codec | layout.SIGNED, raw_length
     )
     signed = last.signature
     if key is not None:
@@ -79,8 +82,8 @@ def compressed(raw: bytes) -> tuple[int, bytes]:
         tools = _compressors
         packed = (tools.quick if len(raw) < _LARGE else tools.thorough).compress(raw)
         if len(packed) < len(raw):
-            return block.ZSTD, packed
-    return block.PLAIN, raw
+            return layout.ZSTD, packed
+    return layout.PLAIN, raw
 
 
 def _quick() -> zstandard.ZstdCompressionParameters:
@@ -121,35 +124,6 @@ class Encoder:
         return made
 
 
-def signatures(file: BinaryIO, key: bytes) -> Iterator[bytes | None]:
-    """The signature of each good block of *file*; ``None``, and no more, at one that *key* did not
-    sign."""
-    number = previous = 0
-    before = block.UNSIGNED
-    for crc, codec, raw_length, payload in block.blocks(file):
-        checked = block.CHECKED.pack(number, previous, codec, raw_length)
-        found = signature(key, before, checked, block.unsigned(codec, payload)[1])
-        if not codec & block.SIGNED or not hmac.compare_digest(found, payload[-SIGNATURE:]):
-            yield None
-            return
-        number, previous, before = number + 1, crc, found
-        yield found
-
-
-def signed_copy(source: Path, target: Path, owner: Owner) -> None:
-    """Copy the good prefix of *source* into the new trace *target*, signed for *owner*."""
-    encoder, first = Encoder(owner.key), b""
-    with store.regular_file(source) as file, os.fdopen(store.create(target), "wb") as copy:
-        copy.write(block.MAGIC)
-        for _, codec, raw_length, payload in block.blocks(file):
-            copy.write(encoder.packed(*block.unsigned(codec, payload), raw_length))
-            first = first or encoder.last.signature
-        copy.flush()
-        os.fsync(copy.fileno())
-    if first:
-        owner.note_end(first, encoder.last.signature)
-
-
 class BlockFile:
     """The open and locked file of a trace, to which whole blocks are appended.
 
@@ -187,8 +161,10 @@ class BlockFile:
 
     def _sign_on(self) -> bytes:
         """The last signature; later blocks are signed, too, if every one is so far."""
-        last = block.UNSIGNED
+        last = layout.UNSIGNED
         if self._key is not None:
+            from appl.tracing.format.trust import signatures  # of a file that is written on
+
             with os.fdopen(os.dup(self._fd), "rb") as file:
                 for each in signatures(file, self._key):
                     if each is None:
@@ -203,7 +179,9 @@ class BlockFile:
             self._owner.note_end(self._first, self.last.signature)
 
     def _repair(self) -> block.Scan:
-        return store.repair(self._fd)
+        from appl.tracing.format.trace_scan import repair  # of a file that is written on
+
+        return repair(self._fd)
 
     def sync_folder(self) -> None:
         """Have the disk note the name of the file."""
@@ -221,7 +199,7 @@ class BlockFile:
         """Write *raw* as a block: all of it, or an error and a file that ``cut`` can restore."""
         data, last = block_after(self.last, self._key, *compressed(raw), len(raw))
         if not self.good:
-            data = block.MAGIC + data
+            data = layout.MAGIC + data
         if self.fault is not None:
             self.fault("before-write")
         self._write(data)

@@ -10,11 +10,12 @@ import contextlib
 import threading
 from array import array
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgpack
 
-from appl.tracing.format.allowance import DecodingAllowance, of_file
+if TYPE_CHECKING:
+    from appl.tracing.format.allowance import DecodingAllowance
 
 MAX_RAW = 16 << 20
 UNCOUNTED = 1 << 20
@@ -76,6 +77,8 @@ def unpack(data: bytes, allowance: DecodingAllowance | None = None) -> Iterator[
     Raises ``ValueError`` on anything that is not plain data, and ``TraceCorrupt`` when the
     allowance (by default that of a small file) is used up.
     """
+    from appl.tracing.format.allowance import DecodingAllowance, of_file
+
     allowed = allowance or DecodingAllowance(of_file(0))
     return _records(data, list_hook=allowed.list_hook, object_hook=allowed.map_hook)
 

@@ -9,13 +9,15 @@ import builtins
 import json
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from appl import errors
 from appl.backend import FEATURES, Profile, Response, Sample, TokenLogprob, Usage
 from appl.prompt.message import ToolCall
-from appl.prompt.provider_fields import ProviderFields
 from appl.tracing.format.codec import Big, Plain, plain, revive, shortened
+
+if TYPE_CHECKING:
+    from appl.prompt.provider_fields import ProviderFields
 
 FORMAT = 1
 PROVIDED = "$provided"
@@ -85,6 +87,8 @@ def provided_from(data: Any, big: Read) -> ProviderFields | None:
         return None
     source, fields = data[PROVIDED]
     found = checked(dict, revive(fields, cast("Callable[[Any], str | bytes]", big)))
+    from appl.prompt.provider_fields import ProviderFields  # few messages have any
+
     return ProviderFields.of(found, checked(str, source))
 
 

@@ -1,6 +1,6 @@
-"""The file of a run: opening, an exclusive lock, repair, copies of the good part, reading.
+"""The file of a run: making and opening it, with an exclusive lock.
 
-Invariant: one process at a time may write a file, and what is cut off or left out is no good block.
+Invariant: one process at a time may write a file.
 """
 
 from __future__ import annotations
@@ -12,17 +12,12 @@ import io
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
 from appl.errors import NotATrace, TraceError, TraceLocked, TraceWriteError
-from appl.tracing.format import block, codec, table
-from appl.tracing.format.allowance import DecodingAllowance
 
-State = Literal["running", "finished", "crashed"]
-
-_PIECE = 1 << 20
 _LOCK_TRIES, _LOCK_PAUSE = 20, 0.005
 _GITIGNORE = """\
 # Made by appl: recorded prompts and answers stay out of git. Edit this file to commit them.
@@ -137,114 +132,11 @@ def _locked(fd: int, path: Path) -> int:
 
 def _owner(path: Path) -> str:
     """The process that writes *path*, from the latest record of a process in the file."""
+    from appl.tracing.format import block, codec, table  # few files are written by others
+
     pid, host = 0, ""
     with contextlib.suppress(TraceError, ValueError, TypeError, OSError), path.open("rb") as file:
         for raw in block.scan(file, block.Scan()):
             for process in table.chosen(codec.unpack(raw), table.ProcessRecord):
                 pid, host = process.pid, process.host
     return f"process {pid} on {host}" if pid else "another process"
-
-
-def locked(file: BinaryIO) -> bool:
-    """True if a process writes the trace that *file* reads."""
-    try:
-        fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    fcntl.flock(file.fileno(), fcntl.LOCK_UN)
-    return False
-
-
-class TraceScan:
-    """The one scan over the blocks of *file* for every reader of its records.
-
-    Each good block is given once and in its order, and what the end of the file says about the run
-    is judged here alone. A later scan goes on where the last one stopped.
-
-    With *salvage* a damaged trace ends before the damage. *limit* is the memory in bytes that the
-    records may take, 0 for one in proportion to the file.
-    """
-
-    def __init__(self, file: BinaryIO, *, salvage: bool = False, limit: int = 0) -> None:
-        self.file, self._salvage, self._limit = file, salvage, limit
-        self._found = block.Scan()
-        self._running = False
-
-    @property
-    def allowance(self) -> DecodingAllowance:
-        """The memory that all records may take together."""
-        return self._found.allowance
-
-    @property
-    def blocks(self) -> int:
-        """The number of blocks that were read."""
-        return self._found.blocks
-
-    def blocks_to(self, take_in: Callable[[bytes, int], None]) -> Iterator[None]:
-        """Call *take_in* with each block and its number; yields after each.
-
-        Raises ``TraceError``.
-        """
-        self._running = locked(self.file)  # before reading: what ended then is read whole
-        found = self._found
-        for raw in block.scan(self.file, found, salvage=self._salvage, limit=self._limit):
-            take_in(raw, found.blocks)
-            yield
-
-    def read(self, take_in: Callable[[bytes, int], None]) -> None:
-        """As ``blocks_to``, to the last good block."""
-        for _ in self.blocks_to(take_in):
-            pass
-
-    @property
-    def position(self) -> tuple[int, int]:
-        """The end of the last block that was read, in the file, and its checksum."""
-        return self._found.good, self._found.last
-
-    @property
-    def damage(self) -> str:
-        """The damage before which a scan with *salvage* ended; empty without one."""
-        return self._found.damaged
-
-    @property
-    def torn(self) -> int:
-        """The size of a last group that a crash cut off; a running process may still write it."""
-        return 0 if self._running else self._found.torn
-
-    def state(self, closed: bool) -> State:
-        """The state of the run whose last record *closed* it, or did not."""
-        return "running" if self._running else "finished" if closed else "crashed"
-
-
-def repair(fd: int) -> block.Scan:
-    """Cut the torn tail of the trace *fd*; the scan says how much. Raises ``TraceCorrupt``."""
-    found = block.Scan()
-    with os.fdopen(os.dup(fd), "rb") as file:
-        for _ in block.scan(file, found):
-            pass
-    # Under the lock, which the caller holds: a torn tail may else be a block that another process
-    # is writing right now.
-    if found.torn:
-        os.ftruncate(fd, found.good)
-        os.fsync(fd)
-    return found
-
-
-def salvage(source: Path, target: Path) -> block.Scan:
-    """Copy the good prefix of *source* into the new trace *target*."""
-    found = block.Scan()
-    with regular_file(source) as file:
-        for _ in block.scan(file, found, salvage=True):
-            pass
-        fd = create(target)
-        with os.fdopen(fd, "wb") as copy:
-            file.seek(0)
-            left = found.good
-            while left > 0 and (piece := file.read(min(left, _PIECE))):
-                copy.write(piece)
-                left -= len(piece)
-            copy.flush()
-            os.fsync(copy.fileno())
-    return found

@@ -6,10 +6,14 @@ is started or asked because of it.
 
 from __future__ import annotations
 
+import hmac
+import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-from appl.tracing.format import block, block_file
-from appl.tracing.format.signing import Owner
+from appl.tracing.format import block, block_file, store
+from appl.tracing.format.signing import SIGNATURE, Owner
 from appl.tracing.format.store import regular_file
 
 
@@ -47,4 +51,33 @@ def _signatures(path: Path, owner: Owner | None) -> list[bytes | None]:
         first = next(block.blocks(file), None)
         if first is None or not first[1] & block.SIGNED:
             return []
-        return [None] if owner is None else list(block_file.signatures(file, owner.key))
+        return [None] if owner is None else list(signatures(file, owner.key))
+
+
+def signatures(file: BinaryIO, key: bytes) -> Iterator[bytes | None]:
+    """The signature of each good block of *file*; ``None``, and no more, at one that *key* did not
+    sign."""
+    number = previous = 0
+    before = block.UNSIGNED
+    for crc, codec, raw_length, payload in block.blocks(file):
+        checked = block.CHECKED.pack(number, previous, codec, raw_length)
+        found = block_file.signature(key, before, checked, block.unsigned(codec, payload)[1])
+        if not codec & block.SIGNED or not hmac.compare_digest(found, payload[-SIGNATURE:]):
+            yield None
+            return
+        number, previous, before = number + 1, crc, found
+        yield found
+
+
+def signed_copy(source: Path, target: Path, owner: Owner) -> None:
+    """Copy the good prefix of *source* into the new trace *target*, signed for *owner*."""
+    encoder, first = block_file.Encoder(owner.key), b""
+    with store.regular_file(source) as file, os.fdopen(store.create(target), "wb") as copy:
+        copy.write(block.MAGIC)
+        for _, codec, raw_length, payload in block.blocks(file):
+            copy.write(encoder.packed(*block.unsigned(codec, payload), raw_length))
+            first = first or encoder.last.signature
+        copy.flush()
+        os.fsync(copy.fileno())
+    if first:
+        owner.note_end(first, encoder.last.signature)

@@ -13,7 +13,8 @@ from typing import BinaryIO
 
 from appl.errors import TraceError
 from appl.prompt import Messages, digest_of
-from appl.tracing.format.store import TraceScan, is_tape, regular_file
+from appl.tracing.format.store import is_tape, regular_file
+from appl.tracing.format.trace_scan import TraceScan
 from appl.tracing.reading.trace import RecordedCall, Trace
 from appl.tracing.recording.privacy import digest_shown
 

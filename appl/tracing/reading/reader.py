@@ -18,8 +18,8 @@ from appl.tracing.format import codec, record, table
 from appl.tracing.format.allowance import RECORD, DecodingAllowance
 from appl.tracing.format.failures import Failure, error_key
 from appl.tracing.format.record import checked, optional, word
-from appl.tracing.format.store import TraceScan
 from appl.tracing.format.table import REDACTED, SEALED, as_record, chosen, tag_of
+from appl.tracing.format.trace_scan import TraceScan
 from appl.tracing.reading.process_records import ProcessRecords, StoredCall, StoredToolUse
 from appl.tracing.reading.stored_records import (
     AROUND,

@@ -21,8 +21,8 @@ from appl.errors import TraceCorrupt, TraceError
 from appl.tracing.format import block, codec
 from appl.tracing.format.allowance import RECORD, DecodingAllowance
 from appl.tracing.format.record import checked
-from appl.tracing.format.store import TraceScan
 from appl.tracing.format.table import MASKED, REDACTED, SEALED, as_record
+from appl.tracing.format.trace_scan import TraceScan
 
 if TYPE_CHECKING:
     from appl.tracing.format.sealing import Sealer

@@ -23,9 +23,10 @@ from appl.prompt import (
 from appl.tracing.format import block, codec
 from appl.tracing.format.chunks import Texts, rebuilt, texts_of
 from appl.tracing.format.failures import FailureCounts, Failures
-from appl.tracing.format.store import State, TraceScan, is_tape, regular_file
+from appl.tracing.format.store import is_tape, regular_file
 from appl.tracing.format.table import REDACTED
 from appl.tracing.format.totals import Totals, combined
+from appl.tracing.format.trace_scan import State, TraceScan
 from appl.tracing.reading.tooluse import RecordedStep, ToolUse
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import Request, Response, Sample, Sampling
@@ -19,7 +20,6 @@ from appl.prompt import (
     Messages,
     Origin,
     RoleName,
-    Rope,
     Spans,
     ToolCall,
     digest_of,
@@ -42,14 +42,15 @@ from appl.runtime.event import (
     ToolStarted,
     Warned,
 )
-from appl.tracing.format import chunks, codec, record, table
-from appl.tracing.format.failures import Failure, RunningFailures, error_key
+from appl.tracing.format import codec, record, table
 from appl.tracing.format.table import MASKED
 from appl.tracing.format.totals import RunningTotals
 from appl.tracing.recording.memo import WrittenContent
 from appl.tracing.recording.secret import Masker
 
 if TYPE_CHECKING:
+    from appl.prompt import Rope
+    from appl.tracing.format.failures import FailureCounts, RunningFailures
     from appl.tracing.reading.trace import RecordedCall
     from appl.tracing.recording.privacy import Redact
     from appl.tracing.recording.token_writer import TokenWriter
@@ -134,7 +135,7 @@ class EventEncoder:
 
     def __init__(self, began: int, masker: Masker, redact: Redact | None, whole: bool) -> None:
         self._began, self._masker, self.redact, self._whole = began, masker, redact, whole
-        self.totals, self.failures = RunningTotals(), RunningFailures()
+        self.totals = RunningTotals()
         self._closed = False
         self._packed: list[bytes] = []
         self._records: list[tuple[object, ...]] = []
@@ -147,6 +148,17 @@ class EventEncoder:
         self._last_params: tuple[Sampling | None, str, int] = (None, "", 0)
         self._token_writer: TokenWriter | None = None
         self._pack: Callable[[object], bytes] = codec.packer()
+
+    @cached_property
+    def failures(self) -> RunningFailures:
+        """What failed besides calls; made with the first of it."""
+        from appl.tracing.format.failures import RunningFailures
+
+        return RunningFailures()
+
+    def failure_counts(self) -> FailureCounts | None:
+        """The sums of what failed besides calls; ``None`` if nothing did."""
+        return self.failures.counts() if "failures" in vars(self) else None
 
     def encode(self, items: list[object], failed: Callable[[str, Exception], None]) -> list[bytes]:
         """The records of *items*, those that are encoded already included, as they are.
@@ -611,7 +623,7 @@ class EventEncoder:
         text = first.text
         self._size += size
         data = record.response_data(response)
-        lengths = chunks.lengths(event.chunks) if event.chunks else None
+        lengths = _chunks().lengths(event.chunks) if event.chunks else None
         is_usual = not self._firsts and event.source is None and first.tokens is None
         about = None if is_usual else self._about_end(event)
         call = self.written.calls.find(address)
@@ -655,7 +667,7 @@ class EventEncoder:
         if event.chunks:
             texts = [
                 (sample, kind, self._answer(text, masks))
-                for (sample, kind), text in chunks.texts(event.chunks).items()
+                for (sample, kind), text in _chunks().texts(event.chunks).items()
             ]
         self._end(event, status, error, texts, masks)
 
@@ -667,7 +679,7 @@ class EventEncoder:
         texts: list[Any] | None,
         masks: list[str],
     ) -> None:
-        lengths = chunks.lengths(event.chunks) if event.chunks else None
+        lengths = _chunks().lengths(event.chunks) if event.chunks else None
         call, at, about = self._call(event.address), self._at(event.at), self._about_end(event)
         fields = _end_row(call, status, value, at, lengths, texts, about)
         self._records.append(_masked(fields, masks))
@@ -726,7 +738,8 @@ class EventEncoder:
 
     def _tool_started(self, event: ToolStarted) -> None:
         masks: list[str] = []
-        self.failures.tools.discard(event.address)
+        if "failures" in vars(self):
+            self.failures.tools.discard(event.address)
         scope, _, leaf = event.address.rpartition("/")
         file = None
         if event.file is not None:
@@ -764,6 +777,8 @@ class EventEncoder:
         self._records.append(_masked(fields, masks))
 
     def _has_failed(self, event: Failed, error: tuple[Any, ...], masks: list[str]) -> None:
+        from appl.tracing.format.failures import Failure, error_key
+
         if self.redact is not None:  # it shows what the model said
             actual, known, message, *_ = error
             message = self.redacted(Message("assistant", message), masks).content
@@ -802,8 +817,9 @@ class EventEncoder:
 
     def _closing(self, item: Closing) -> None:
         at, totals = self._at(item.at), self.totals.whole.as_data()
-        failures = self.failures.counts().as_data()
-        totals |= {name: count for name, count in failures.items() if count}
+        failures = self.failure_counts()
+        if failures is not None:
+            totals |= {name: count for name, count in failures.as_data().items() if count}
         self._records.append(_close_row(item.reason, item.error, at, totals, self.totals.sums()))
         self._closed = True
         raise _Closed
@@ -828,6 +844,12 @@ _HANDLERS: dict[type, Callable[[EventEncoder, Any], None]] = {
     bytes: EventEncoder._encoded,
 }
 """The method for each kind of item."""
+
+
+def _chunks() -> ModuleType:
+    from appl.tracing.format import chunks  # few answers are streamed
+
+    return chunks
 
 
 def _others(sample: Sample) -> int:

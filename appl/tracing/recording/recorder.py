@@ -38,9 +38,7 @@ from appl.runtime.event import (
     ToolStarted,
 )
 from appl.tracing.format import codec, folders, record, table
-from appl.tracing.format.allowance import unlimited
 from appl.tracing.format.block_file import Fault
-from appl.tracing.format.failures import short_error
 from appl.tracing.format.signing import Owner
 from appl.tracing.format.totals import Totals
 from appl.tracing.recording.encoder import CANCELLED, Closing, EventEncoder, WithError
@@ -309,6 +307,8 @@ class Recorder:
 
     def _unsaved(self) -> str:
         """The records that are lost if the process ends now, in words."""
+        from appl.tracing.format.allowance import unlimited
+
         records, names = 0, list[str]()
         known = self.encoder.written.calls.by_number()
         for item in self.writer.unsaved():
@@ -352,6 +352,8 @@ def _scope(event: ScopeEntered) -> Held:
 
 def _left(event: ScopeLeft) -> Held:
     if event.error is not None:
+        from appl.tracing.format.failures import short_error  # few functions fail
+
         return WithError(event, short_error(event.error)), _WEIGHT
     return event, _WEIGHT
 
@@ -401,6 +403,8 @@ def _tool_said(event: ToolEnded) -> Held:
 
 
 def _failed(event: Failed) -> Held:
+    from appl.tracing.format.failures import short_error
+
     return WithError(event, short_error(event.error)), _WEIGHT
 
 

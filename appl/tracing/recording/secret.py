@@ -11,25 +11,23 @@ import functools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from appl.prompt.escapes import QUICK
 from appl.prompt.key_patterns import FIRST
 from appl.prompt.key_search import SEVEN_BITS, Test, finds, is_any, may_have_key
 from appl.prompt.secret import (
     CONCEALED,
     ENVIRONMENT,
     LONG_ENOUGH as MIN_LENGTH,
-    SecretForms,
-    as_bytes,
-    from_bytes,
     values_in,
 )
-from appl.prompt.text_search import Instead
 from appl.tracing.format import codec, table
-from appl.tracing.format.allowance import unlimited
 from appl.tracing.format.record import ANSWERED, PROVIDED
 from appl.tracing.format.table import MASKED
+
+if TYPE_CHECKING:
+    from appl.prompt.secret_forms import SecretForms
+    from appl.prompt.text_search import Instead
 
 _AT_ONCE = 48
 """Literals of one pattern; with more of them the engine takes three times as long."""
@@ -51,16 +49,27 @@ def _literal(text: str) -> str:
     return "".join(c if c.isalnum() else rf"\x{{{ord(c):02x}}}" for c in seven)
 
 
-class Secrets(SecretForms):
+class Secrets:
     """The secrets that are known at one time, and with *shapes* what looks like a key.
 
-    ``values`` are the secrets by name.
+    *names* are given by value. ``values`` are the secrets by name.
     """
 
     def __init__(self, names: Mapping[str, str], shapes: bool) -> None:
-        super().__init__(names)
+        self._names = names
         self.values = {name: value for value, name in names.items()}
         self._shapes = shapes
+
+    @functools.cached_property
+    def _known(self) -> SecretForms:
+        from appl.prompt.secret_forms import SecretForms  # for those who have secrets
+
+        return SecretForms(self._names)
+
+    @property
+    def forms(self) -> list[tuple[str, str]]:
+        """The forms of the known secrets, each with the secret's name, the longest first."""
+        return self._known.forms if self._names else []
 
     @functools.cached_property
     def tests(self) -> list[Test]:
@@ -70,7 +79,11 @@ class Secrets(SecretForms):
     @functools.cached_property
     def _of_known(self) -> list[Test]:
         """Tests of which one at least is true of each text with a known secret."""
-        literals = [_literal(core) for core in self.cores]
+        if not self._names:
+            return []
+        from appl.prompt.escapes import QUICK
+
+        literals = [_literal(core) for core in self._known.cores]
         groups = (literals[at : at + _AT_ONCE] for at in range(0, len(literals), _AT_ONCE))
         return [*map(finds, map("|".join, groups)), *([finds(QUICK)] if literals else ())]
 
@@ -78,13 +91,17 @@ class Secrets(SecretForms):
     def _cleaners(self) -> list[tuple[list[Test], Callable[[str, Instead], str]]]:
         """Functions that take secrets out, each behind tests: one holds where it finds any."""
         cleaners: list[tuple[list[Test], Callable[[str, Instead], str]]] = [
-            (self._of_known, self.without)
+            (self._of_known, self._known.without)
         ]
         if self._shapes:
             from appl.prompt.key_masking import CLEANERS  # a text without keys needs no tables
 
             cleaners += [([*map(finds, patterns)], without) for patterns, without in CLEANERS]
         return cleaners
+
+    def known_open_from(self, text: str) -> int:
+        """The beginning of the first known secret that may go on after *text*, else its length."""
+        return self._known.open_from(text) if self._names else len(text)
 
     def may_be_in(self, data: bytes) -> bool:
         """True if *data* may hold a secret; never false if it does."""
@@ -106,6 +123,8 @@ class Secrets(SecretForms):
         """*text* without secrets; their names are added to *found*."""
         if not self.may_be_in(text.encode("utf-8", "surrogatepass")):
             return text
+        from appl.prompt.secret_forms import as_bytes, from_bytes
+
         return from_bytes(self.cleaned(as_bytes(text), found))
 
     def opaque(self, text: str, found: list[str]) -> str:
@@ -122,7 +141,7 @@ class Secrets(SecretForms):
             found.append(name)
             return f"[secret {name}]"
 
-        return self.without(text, instead)
+        return self._known.without(text, instead)
 
 
 class Masker:
@@ -197,10 +216,13 @@ class Masker:
         """The start of the first secret that may go on after the end of *text*, else its length."""
         from appl.prompt.key_masking import key_goes_on_from  # an answer in pieces needs it
 
-        known = self.refresh().open_from(text)
+        secrets = self.refresh()
+        known = secrets.known_open_from(text)
         return min(known, key_goes_on_from(text)) if self._shapes else known
 
     def _item(self, item: bytes) -> bytes:
+        from appl.tracing.format.allowance import unlimited  # few records hold a secret
+
         return b"".join(
             codec.pack(self._record(record)) for record in codec.unpack(item, unlimited())
         )
